@@ -26,11 +26,11 @@ from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UnsupportedError, UserInputError
 
-from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.records import CONTROL_SET, RECORD
 
 if TYPE_CHECKING:
     from ax_costaware.generators.control_set_settings import ControlSetSettings
+    from ax_costaware.queries.control_sets import ControlSet
 
 _NEVER_RUN = frozenset({TrialStatus.ABANDONED, TrialStatus.STALE})
 
