@@ -79,21 +79,15 @@ def ledger(experiment: Experiment, settings: ControlSetSettings) -> tuple[Ledger
         UserInputError: If a trial names no control set, or one that the strategy does not have.
         UnsupportedError: If a trial has several arms.
     """
-    control_sets = {control_set.name: control_set for control_set in settings.control_sets}
     entries: list[LedgerEntry] = []
     rule_has_begun = False
     for index, trial in sorted(experiment.trials.items()):
-        name = control_set_of(trial)
-        if name not in control_sets:
-            raise UserInputError(
-                f"trial {index} has {CONTROL_SET}={name!r}, which the strategy does not have: "
-                f"expected one of {sorted(control_sets)}."
-            )
+        control_set = control_set_of(trial, settings)
         decision = decision_record(trial)
         by_rule = decision.get("phase") == "rule"
         rule_has_begun = rule_has_begun or by_rule
         initial = not by_rule and (decision.get("phase") == "initial" or not rule_has_begun)
-        expected = _expected_cost(trial=trial, control_set=control_sets[name])
+        expected = expected_cost_of(trial, control_set)
         reported = outcome_record(trial).get("cost")
         free = (initial and not settings.charge_initial) or (
             reported is None and trial.status in _NEVER_RUN
@@ -101,7 +95,7 @@ def ledger(experiment: Experiment, settings: ControlSetSettings) -> tuple[Ledger
         entries.append(
             LedgerEntry(
                 trial_index=index,
-                control_set=name,
+                control_set=control_set.name,
                 initial=initial,
                 by_rule=by_rule,
                 expected_cost=expected,
@@ -123,11 +117,11 @@ def remaining(entries: Iterable[LedgerEntry], budget: float | None) -> float | N
     return None if budget is None else budget - spent(entries)
 
 
-def control_set_of(trial: BaseTrial) -> str:
-    """Name of the control set of a trial, from its arm.
+def control_set_of(trial: BaseTrial, settings: ControlSetSettings) -> ControlSet:
+    """The control set of a trial, by the name in its arm.
 
     Raises:
-        UserInputError: If the trial has no arm, or an arm without a control set.
+        UserInputError: If the trial names no control set, or one that the strategy does not have.
         UnsupportedError: If the trial has several arms.
     """
     if not isinstance(trial, Trial):
@@ -136,16 +130,16 @@ def control_set_of(trial: BaseTrial) -> str:
             "at a time, so each arm needs a trial of its own."
         )
     name = None if trial.arm is None else trial.arm.parameters.get(CONTROL_SET)
-    if not isinstance(name, str):
+    if name not in settings.names:
         raise UserInputError(
-            f"trial {trial.index} has {CONTROL_SET}={name!r}: give the name of the control set "
-            "that the trial uses."
+            f"trial {trial.index} has {CONTROL_SET}={name!r}, which the strategy does not have: "
+            f"expected one of {settings.names}."
         )
-    return name
+    return settings.control_set(str(name))
 
 
 def decision_record(trial: BaseTrial) -> dict[str, Any]:
-    """What the generator recorded about its decision; empty for a trial that it did not generate."""
+    """What the generator recorded about its decision; empty if it did not generate the trial."""
     generator_run = trial.generator_run if isinstance(trial, Trial) else None
     gen_metadata = None if generator_run is None else generator_run.gen_metadata
     return dict((gen_metadata or {}).get(RECORD) or {})
@@ -156,7 +150,7 @@ def outcome_record(trial: BaseTrial) -> dict[str, Any]:
     return dict(trial.run_metadata.get(RECORD) or {})
 
 
-def _expected_cost(trial: BaseTrial, control_set: ControlSet) -> float:
+def expected_cost_of(trial: BaseTrial, control_set: ControlSet) -> float:
     """Cost expected when the trial was generated, else the declared cost of its control set."""
     recorded = decision_record(trial).get("expected_cost")
     cost = control_set.cost if recorded is None else recorded

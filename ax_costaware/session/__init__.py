@@ -1,0 +1,24 @@
+"""What a user asks of a running experiment and tells it: the session functions.
+
+``query`` says what a trial controls and why, ``complete_trial`` records how it came out,
+``recommend`` says what to deploy, and ``spending`` what was paid.
+"""
+
+from ax_costaware.session.completion import complete_trial
+from ax_costaware.session.query import Query, query
+from ax_costaware.session.realized import OutOfBoundsWarning
+from ax_costaware.session.recommendation import Recommendation, recommend
+from ax_costaware.session.resolution import SessionClient
+from ax_costaware.session.spending import Spending, spending
+
+__all__ = [
+    "OutOfBoundsWarning",
+    "Query",
+    "Recommendation",
+    "SessionClient",
+    "Spending",
+    "complete_trial",
+    "query",
+    "recommend",
+    "spending",
+]

@@ -1,0 +1,102 @@
+"""Reporting how a trial came out: ``complete_trial``.
+
+Everything is validated before anything is written. The realised inputs, the cost and the outcomes
+go into the trial's run metadata before Ax completes the trial, because that is where they are kept
+at full precision (Ax's own data keep ten decimals) and saved by both of Ax's stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ax.core.trial import Trial
+from ax.core.trial_status import TrialStatus
+from ax.core.types import TParamValue
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.ledger import control_set_of
+from ax_costaware.records import RECORD
+from ax_costaware.session.numbers import nonnegative_number
+from ax_costaware.session.outcomes import RawData, read_outcomes
+from ax_costaware.session.realized import read_realized, warn_out_of_bounds
+from ax_costaware.session.resolution import Outcomes, Session, SessionClient, open_session
+
+
+def complete_trial(
+    client: SessionClient,
+    trial_index: int,
+    raw_data: RawData | None = None,
+    realized: Mapping[str, TParamValue] | None = None,
+    cost: float | None = None,
+) -> None:
+    """Record a trial's outcome, its inputs as they really were, and its cost, and complete it.
+
+    The trial is saved if the client has a database. A refused call changes nothing.
+
+    Args:
+        client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+        trial_index: Index of a running trial.
+        raw_data: The objective's value, ``(mean, sem)``, or a mapping from metric to either; an
+            unknown ``sem`` is inferred by the model. None: nothing was measured, and the trial is
+            completed without data (it is still charged, unless ``cost=0``).
+        realized: The value that each uncontrolled parameter took, in its own unit. A controlled
+            parameter may be given too, if it came out differently from plan.
+        cost: What the trial cost, in the user's own unit; 0 if it was free. None: it is charged
+            the cost expected of its control set.
+
+    Raises:
+        UserInputError: If the trial does not exist or is not running, a realised value is missing,
+            unknown or does not fit its parameter, a metric is unknown, a number is not finite, or
+            a cost or standard error is negative.
+        UnsupportedError: If the trial has several arms.
+
+    Warns:
+        OutOfBoundsWarning: If a realised value lies outside its parameter's bounds. It is recorded
+            and used.
+    """
+    session = open_session(client)
+    trial = session.trial(trial_index)
+    _check_running(trial)
+    control_set = control_set_of(trial, session.settings)
+    search_space = session.experiment.search_space
+    outcomes = read_outcomes(raw_data, session.experiment)
+    values = read_realized(realized, search_space, controlled=control_set.parameters)
+    record: dict[str, Any] = {
+        "realized": values,
+        "outcomes": {metric: list(outcome) for metric, outcome in outcomes.items()},
+    }
+    if cost is not None:
+        record["cost"] = nonnegative_number(cost, "cost")
+    warn_out_of_bounds(values, search_space)
+    _write(session, trial, record, outcomes)
+
+
+def _check_running(trial: Trial) -> None:
+    if trial.status.is_completed:
+        raise UserInputError(f"trial {trial.index} is already completed.")
+    if trial.status is not TrialStatus.RUNNING:
+        raise UserInputError(
+            f"trial {trial.index} is {trial.status.name}: only a running trial can be completed."
+        )
+
+
+def _write(session: Session, trial: Trial, record: dict[str, Any], outcomes: Outcomes) -> None:
+    """Write the record, then complete the trial; undo both if Ax refuses the completion.
+
+    If the trial was completed and only saving it failed, everything stays: the outcome is in the
+    experiment, and the next save stores it.
+    """
+    data_before = session.experiment.data
+    record_before = trial.run_metadata.get(RECORD)
+    trial.update_run_metadata({RECORD: record})
+    try:
+        session.complete(trial, outcomes)
+    except BaseException:
+        if not trial.status.is_completed:
+            session.experiment.data = data_before
+            if record_before is None:
+                trial.run_metadata.pop(RECORD)
+            else:
+                trial.update_run_metadata({RECORD: record_before})
+        raise

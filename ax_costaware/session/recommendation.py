@@ -1,0 +1,90 @@
+"""What to deploy after an experiment, or in the middle of one: ``recommend``.
+
+The recommendation maximises the expected value of the objective under the fitted model's
+posterior mean: for every control set the controlled values with the best
+``E[mu(x_I, X_-I)]`` over the marginals of the uncontrolled inputs (Tay et al. 2023, the expected
+objective of Equation 1, with the posterior mean for the unknown function).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ax.core.types import TParamValue
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.adapter.control_set_adapter import fitted_adapter
+from ax_costaware.session.display import display_number, display_values
+from ax_costaware.session.resolution import SessionClient, open_session
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A control set with values for it, and what to expect of deploying it."""
+
+    control_set: str
+    """Name of the control set."""
+
+    parameters: dict[str, TParamValue]
+    """Values to set, in the parameters' own units; the other parameters are left to chance."""
+
+    expected_value: float
+    """Posterior mean of the objective's expectation over the uncontrolled parameters, in the
+    objective's own unit and sign."""
+
+    standard_deviation: float
+    """Posterior standard deviation of that expectation: how uncertain the model is about it, not
+    how much single outcomes vary."""
+
+    expected_cost: float
+    """Expected cost of one use of the control set, in the user's own unit."""
+
+    alternatives: tuple[Recommendation, ...] = ()
+    """The best that every other control set can do, best first."""
+
+    def __str__(self) -> str:
+        lines = [_describe(self), *(f"  or {_describe(other)}" for other in self.alternatives)]
+        return "\n".join(lines)
+
+
+def recommend(client: SessionClient) -> Recommendation:
+    """The query with the best expected objective under the current model, and the alternatives.
+
+    The model is fitted to all data reported so far, also if the strategy still generates its
+    initial trials. Nothing in the experiment changes.
+
+    Args:
+        client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+
+    Raises:
+        UserInputError: If no trial has been completed with data yet, or the strategy is not
+            one of this package.
+    """
+    session = open_session(client)
+    settings = session.settings
+    if session.experiment.lookup_data().empty:
+        raise UserInputError(
+            "the experiment has no data yet: complete a trial with its outcome before asking for a "
+            "recommendation."
+        )
+    adapter = fitted_adapter(session.experiment, session.strategy)
+    ranked = [
+        Recommendation(
+            control_set=best.control_set,
+            parameters=dict(best.controlled),
+            expected_value=best.mean,
+            standard_deviation=best.standard_deviation,
+            expected_cost=settings.cost(best.control_set),
+        )
+        for best in adapter.recommend()
+    ]
+    return replace(ranked[0], alternatives=tuple(ranked[1:]))
+
+
+def _describe(recommendation: Recommendation) -> str:
+    return (
+        f"{display_values(recommendation.parameters)} [control set {recommendation.control_set}, "
+        f"expected cost {display_number(recommendation.expected_cost)}]: expected value "
+        f"{display_number(recommendation.expected_value)}, standard deviation "
+        f"{display_number(recommendation.standard_deviation)}"
+    )

@@ -1,0 +1,138 @@
+"""What the ``client`` argument of the session functions may be, and what is read from it.
+
+This is the one module that touches private attributes of Ax's clients: ``Client`` has no public
+way to its experiment and strategy, and neither client has a public way to save one trial.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ax.api.client import Client
+from ax.core.experiment import Experiment
+from ax.core.trial import Trial
+from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.service.ax_client import AxClient
+
+from ax_costaware.generators.control_set_settings import settings_of
+
+if TYPE_CHECKING:
+    from ax_costaware.generators.control_set_settings import ControlSetSettings
+
+SessionClient: TypeAlias = Client | AxClient | tuple[Experiment, GenerationStrategy]
+"""An Ax ``Client``, an ``AxClient``, or an experiment with its strategy."""
+
+Outcomes: TypeAlias = Mapping[str, tuple[float, float | None]]
+"""Per metric the mean and its standard error (None: unknown, to be inferred)."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """An experiment with its strategy, and the client that keeps them, if there is one."""
+
+    experiment: Experiment
+    strategy: GenerationStrategy
+    client: Client | AxClient | None = None
+
+    @cached_property
+    def settings(self) -> ControlSetSettings:
+        """The strategy's settings; ``UserInputError`` if the strategy is not one of ours."""
+        return settings_of(self.strategy)
+
+    def trial(self, trial_index: int) -> Trial:
+        """The trial at ``trial_index``.
+
+        Raises:
+            UserInputError: If the index is not an integer, or no trial has it.
+            UnsupportedError: If the trial has several arms.
+        """
+        try:
+            index = operator.index(trial_index)
+        except TypeError:
+            index = None
+        if index is None or isinstance(trial_index, bool):
+            raise UserInputError(
+                f"trial_index={trial_index!r} is a {type(trial_index).__name__}: expected an "
+                "integer."
+            )
+        trial = self.experiment.trials.get(index)
+        if trial is None:
+            known = sorted(self.experiment.trials)
+            raise UserInputError(
+                f"trial_index={index} does not exist: the experiment has "
+                + (f"trials {known[0]} to {known[-1]}." if known else "no trials yet.")
+            )
+        if not isinstance(trial, Trial):
+            raise UnsupportedError(
+                f"trial_index={index} is a {type(trial).__name__}: expected a trial with one arm."
+            )
+        return trial
+
+    def complete(self, trial: Trial, outcomes: Outcomes) -> None:
+        """Complete ``trial`` in Ax and save it where the client has a database.
+
+        Without ``outcomes`` the trial is completed without data, which ``AxClient`` has no method
+        for: its ``complete_trial`` would mark the trial as failed.
+        """
+        raw_data: dict[str, Any] = {
+            metric: mean if sem is None else (mean, sem) for metric, (mean, sem) in outcomes.items()
+        }
+        config = self.experiment.optimization_config
+        has_objective = config is not None and config.metric_names <= raw_data.keys()
+        if isinstance(self.client, Client):
+            self.client.complete_trial(trial_index=trial.index, raw_data=raw_data or None)
+        elif self.client is not None and has_objective:
+            self.client.complete_trial(trial_index=trial.index, raw_data=raw_data)
+        else:
+            if raw_data:
+                trial.update_trial_data(raw_data=raw_data)
+            trial.mark_completed()
+            if self.client is not None:
+                self.client._save_or_update_trial_in_db_if_possible(
+                    experiment=self.experiment, trial=trial
+                )
+
+
+def open_session(client: SessionClient) -> Session:
+    """The experiment and the strategy behind ``client``.
+
+    Raises:
+        UserInputError: If ``client`` is none of the kinds above, or has no experiment or no
+            strategy yet.
+    """
+    if isinstance(client, Client):
+        experiment = client._maybe_experiment
+        strategy = client._maybe_generation_strategy
+    elif isinstance(client, AxClient):
+        experiment = client._experiment
+        strategy = client._generation_strategy
+    elif (
+        isinstance(client, tuple)
+        and len(client) == 2
+        and isinstance(client[0], Experiment)
+        and isinstance(client[1], GenerationStrategy)
+    ):
+        return Session(experiment=client[0], strategy=client[1])
+    else:
+        got = (
+            f"a tuple of {[type(part).__name__ for part in client]}"
+            if isinstance(client, tuple)
+            else f"a {type(client).__name__}"
+        )
+        raise UserInputError(
+            f"client is {got}: expected an ax Client, an AxClient, or a tuple "
+            "(Experiment, GenerationStrategy)."
+        )
+    if experiment is None:
+        raise UserInputError("client has no experiment yet: configure one first.")
+    if strategy is None:
+        raise UserInputError(
+            "client has no generation strategy yet: set one first, for example with "
+            "client.set_generation_strategy(control_set_strategy(...))."
+        )
+    return Session(experiment=experiment, strategy=strategy, client=client)

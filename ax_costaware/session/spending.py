@@ -1,0 +1,103 @@
+"""What was spent on an experiment, trial by trial: ``spending``."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import asdict, dataclass, fields
+
+import pandas as pd
+from ax.core.trial_status import TrialStatus
+
+from ax_costaware.ledger import LedgerEntry, ledger, remaining, spent
+from ax_costaware.session.display import display_number
+from ax_costaware.session.resolution import SessionClient, open_session
+
+_FRAME_COLUMNS = (
+    "trial_index",
+    "control_set",
+    "expected_cost",
+    "reported_cost",
+    "charged",
+    "status",
+    "initial",
+)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What was spent, in the user's own unit of cost."""
+
+    budget: float | None
+    """The strategy's budget; None if it has none."""
+
+    spent: float
+    """Total charged so far, what is reserved for unfinished trials included."""
+
+    remaining: float | None
+    """Budget less what was spent: None without a budget, negative if reported costs overran it."""
+
+    entries: tuple[LedgerEntry, ...]
+    """One entry per trial, by increasing trial index."""
+
+    @property
+    def reserved(self) -> float:
+        """The part of ``spent`` that is reserved for trials that are not finished yet."""
+        return math.fsum(
+            entry.charged for entry in self.entries if not TrialStatus[entry.status].is_terminal
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per trial: ``trial_index``, ``control_set``, ``expected_cost``,
+        ``reported_cost`` (NaN where none was reported), ``charged``, ``status``, ``initial``."""
+        frame = pd.DataFrame(
+            [asdict(entry) for entry in self.entries],
+            columns=[field.name for field in fields(LedgerEntry)],
+        )
+        return frame[list(_FRAME_COLUMNS)].astype(
+            {"expected_cost": float, "reported_cost": float, "charged": float}
+        )
+
+    def __str__(self) -> str:
+        total = f"Spent {display_number(self.spent)}"
+        if self.budget is not None:
+            total += f" of {display_number(self.budget)}"
+        if self.reserved > 0:
+            total += f" ({display_number(self.reserved)} of it reserved for unfinished trials)"
+        if self.remaining is not None:
+            total += f", {display_number(self.remaining)} remaining"
+        counts = Counter(entry.control_set for entry in self.entries)
+        charged = {
+            name: math.fsum(entry.charged for entry in self.entries if entry.control_set == name)
+            for name in counts
+        }
+        lines = [
+            f"  {name}: {count} trial{'' if count == 1 else 's'}, {display_number(charged[name])}"
+            for name, count in counts.most_common()
+        ]
+        return "\n".join([f"{total}.", *lines])
+
+
+def spending(client: SessionClient) -> Spending:
+    """What was spent, what remains of the budget, and what each trial was charged.
+
+    A trial is charged its reported cost, else its expected cost; unfinished trials reserve their
+    expected cost; see ``ax_costaware.ledger`` for all cases.
+
+    Args:
+        client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+
+    Raises:
+        UserInputError: If the client has no experiment or no strategy of this package, or a
+            trial's control set is not the strategy's.
+        UnsupportedError: If a trial has several arms.
+    """
+    session = open_session(client)
+    entries = ledger(session.experiment, session.settings)
+    budget = session.settings.budget
+    return Spending(
+        budget=budget,
+        spent=spent(entries),
+        remaining=remaining(entries, budget),
+        entries=entries,
+    )
