@@ -1,0 +1,173 @@
+"""Cost spent against the value of the recommendation: an Ax analysis.
+
+For every trial the analysis says what would have been recommended after it, what that is worth by
+the model of today, and what was spent by then (the recommendation of Tay et al. 2023 maximises the
+expected objective under the posterior mean). Fitting the model anew after every trial would be
+slow, so the hyperparameters are those of today; the data are those of the time. Costs are in
+the user's own unit, values in the objective's unit and sign.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+import pandas as pd
+from ax.adapter.base import Adapter
+from ax.analysis.analysis import Analysis
+from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
+from ax.analysis.utils import validate_experiment
+from ax.core.experiment import Experiment
+from ax.exceptions.core import UserInputError
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from ax_costaware.adapter.control_set_adapter import ControlSetAdapter, fitted_adapter
+from ax_costaware.analysis.cost_and_value_figure import cost_and_value_figure
+from ax_costaware.analysis.replay import Replay
+from ax_costaware.generators.control_set_settings import ControlSetSettings, settings_of
+from ax_costaware.ledger import LedgerEntry, ledger, spent
+
+
+@final
+class CostAndValueAnalysis(Analysis):
+    """What was spent, what the recommendation was worth by then, and which control sets were used.
+
+    The card's data frame has one row per trial, by trial index:
+
+    - ``trial_index``, ``control_set``, ``initial``, ``status``, ``charged``: as in the ledger;
+    - ``cumulative_cost``: what this and all earlier trials were charged;
+    - ``query_value``, ``query_sd``: expected objective of the trial's own query, with its standard
+      deviation, by the model fitted to all data (NaN for a trial without data);
+    - ``recommended_control_set``, ``recommendation_value``, ``recommendation_sd``: what would have
+      been recommended after this trial, and its expected objective by the model fitted to all
+      data (the last one before, if the trial brought no data or was left out because there are
+      more than ``replay.MAX_REPLAYED``; missing before the first data).
+    """
+
+    def validate_applicable_state(
+        self,
+        experiment: Experiment | None = None,
+        generation_strategy: GenerationStrategy | None = None,
+        adapter: Adapter | None = None,
+    ) -> str | None:
+        """Why the analysis cannot be computed yet; None if it can."""
+        if reason := validate_experiment(
+            experiment=experiment, require_trials=True, require_data=True
+        ):
+            return str(reason)
+        if generation_strategy is None:
+            return "The generation strategy must be provided: its settings hold the costs."
+        try:
+            settings_of(generation_strategy)
+        except UserInputError as error:
+            return str(error)
+        if experiment is not None and not _trials_with_data(experiment):
+            return "No trial has data for the objective yet."
+        return None
+
+    def compute(
+        self,
+        experiment: Experiment | None = None,
+        generation_strategy: GenerationStrategy | None = None,
+        adapter: Adapter | None = None,
+    ) -> PlotlyAnalysisCard:
+        """The card, with the figure and its data frame.
+
+        Args:
+            experiment: The experiment; it needs at least one trial with data.
+            generation_strategy: The strategy, made by ``control_set_strategy``.
+            adapter: Not used: the model is fitted to all data of the experiment.
+
+        Raises:
+            UserInputError: If the analysis cannot be computed yet, or not for this strategy.
+        """
+        reason = self.validate_applicable_state(experiment, generation_strategy, adapter)
+        if reason is not None or experiment is None or generation_strategy is None:
+            raise UserInputError(f"CostAndValueAnalysis cannot be computed: {reason}")
+        settings = settings_of(generation_strategy)
+        entries = ledger(experiment, settings)
+        fitted = fitted_adapter(experiment, generation_strategy)
+        frame = _frame(experiment, entries, fitted)
+        objective = _objective_metric(experiment)
+        return create_plotly_analysis_card(
+            name=type(self).__name__,
+            title="Cost spent against the value of the recommendation",
+            subtitle=_subtitle(frame, settings, objective),
+            df=frame,
+            fig=cost_and_value_figure(
+                frame=frame,
+                control_sets=settings.names,
+                metric=objective,
+                minimize=_minimize(experiment),
+                budget=settings.budget,
+            ),
+        )
+
+
+def _frame(
+    experiment: Experiment,
+    entries: tuple[LedgerEntry, ...],
+    adapter: ControlSetAdapter,
+) -> pd.DataFrame:
+    frame = pd.DataFrame(
+        {
+            "trial_index": [entry.trial_index for entry in entries],
+            "control_set": [entry.control_set for entry in entries],
+            "initial": [entry.initial for entry in entries],
+            "status": [entry.status for entry in entries],
+            "charged": [entry.charged for entry in entries],
+            "cumulative_cost": [spent(entries[: i + 1]) for i in range(len(entries))],
+        }
+    )
+    replay = Replay(adapter=adapter, minimize=_minimize(experiment))
+    arms = {
+        entry.trial_index: (entry.control_set, arm.parameters)
+        for entry in entries
+        if entry.trial_index in replay.trial_indices
+        for arm in experiment.trials[entry.trial_index].arms
+    }
+    queries, recommendations = replay.queries(arms), replay.recommendations()
+    index = frame["trial_index"]
+    frame["query_value"] = index.map({i: value.mean for i, value in queries.items()})
+    frame["query_sd"] = index.map({i: value.standard_deviation for i, value in queries.items()})
+    for column, by_trial in (
+        ("recommended_control_set", {i: v.control_set for i, v in recommendations.items()}),
+        ("recommendation_value", {i: v.mean for i, v in recommendations.items()}),
+        ("recommendation_sd", {i: v.standard_deviation for i, v in recommendations.items()}),
+    ):
+        frame[column] = index.map(by_trial).ffill()
+    return frame
+
+
+def _trials_with_data(experiment: Experiment) -> list[int]:
+    """Indices of the trials that have data for the objective, in increasing order."""
+    frame = experiment.lookup_data().df
+    rows = frame[frame["metric_name"] == _objective_metric(experiment)]
+    return sorted(int(index) for index in rows["trial_index"].unique())
+
+
+def _objective_metric(experiment: Experiment) -> str:
+    config = experiment.optimization_config
+    return "" if config is None else str(config.objective.metric_names[0])
+
+
+def _minimize(experiment: Experiment) -> bool:
+    config = experiment.optimization_config
+    return config is not None and bool(config.objective.minimize)
+
+
+def _subtitle(frame: pd.DataFrame, settings: ControlSetSettings, objective: str) -> str:
+    last = frame.iloc[-1]
+    total = f"{last['cumulative_cost']:.6g}"
+    if settings.budget is not None and math.isfinite(settings.budget):
+        total += f" of {settings.budget:.6g}"
+    return (
+        f"Spent {total}; the current recommendation controls {last['recommended_control_set']} and "
+        f"is expected to give {objective} = {last['recommendation_value']:.6g} ± "
+        f"{2 * last['recommendation_sd']:.2g} (two standard deviations). The line is the expected "
+        "value, over the uncontrolled inputs, of what would have been recommended after each "
+        "trial: chosen with the data up to that trial, valued with all data, both with the "
+        "model's present hyperparameters. Dots are the expected values of the trials' own queries "
+        "by the present model, not measured outcomes; hollow dots and pale bars are initial "
+        "trials. A bar below spans what its trial was charged, in order of trial index."
+    )

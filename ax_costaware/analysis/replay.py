@@ -1,0 +1,171 @@
+"""What would have been recommended after each trial, and what it is worth by the model of today.
+
+The model of an earlier time is today's model without the later observations: hyperparameters and
+standardisation of the outcomes stay as they are, so that a step costs one optimisation of the
+posterior mean and no fit. All values are expectations of the objective over the uncontrolled
+inputs, in the objective's unit and sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from ax.core.observation import ObservationFeatures
+from ax.core.types import TParamValue
+from botorch.models.gpytorch import GPyTorchModel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.models import ExactGP
+from torch import Tensor
+
+from ax_costaware.acquisition import optimize_control_sets
+from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
+from ax_costaware.adapter.model_space import ModelSpace
+from ax_costaware.generators.budget import decision_seed
+from ax_costaware.generators.control_set_generator import direction
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.models import expectation_posterior
+
+MAX_REPLAYED = 40
+"""Trials after which the recommendation is worked out; of a longer experiment an even selection,
+which always has the first and the last."""
+
+
+class ExpectedValue(NamedTuple):
+    """An expected objective with the control set that gives it."""
+
+    control_set: str
+    mean: float
+    standard_deviation: float
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Reads the history of an experiment off its fitted adapter."""
+
+    adapter: ControlSetAdapter
+    minimize: bool
+
+    @property
+    def trial_indices(self) -> tuple[int, ...]:
+        """Trials whose observations the model was fitted to, in increasing order."""
+        return tuple(sorted(set(self._rows())))
+
+    def queries(
+        self, arms: Mapping[int, tuple[str, Mapping[str, TParamValue]]]
+    ) -> dict[int, ExpectedValue]:
+        """Expected objective of the trials' own queries.
+
+        Args:
+            arms: By trial index, the name of the control set and the parameters of the arm.
+        """
+        if not arms:
+            return {}
+        space = self.adapter.model_space_view()
+        points = self.adapter.transform_observation_features(
+            [ObservationFeatures(parameters=dict(parameters)) for _, parameters in arms.values()]
+        )
+        queries = [(name, point) for (name, _), point in zip(arms.values(), points, strict=True)]
+        return dict(zip(arms, self._values(queries, space), strict=True))
+
+    def recommendations(self) -> dict[int, ExpectedValue]:
+        """By trial index, the recommendation after that trial, valued with all data.
+
+        The last is the current recommendation. A surrogate that is not one exact GP cannot be
+        taken back to fewer observations; for such, the last is all there is.
+        """
+        *earlier, last = even_selection(self.trial_indices, MAX_REPLAYED)
+        current = self.adapter.recommend()[0]
+        now = ExpectedValue(current.control_set, current.mean, current.standard_deviation)
+        model = self.adapter.botorch_model
+        if not isinstance(model, ExactGP) or not isinstance(model, GPyTorchModel):
+            return {last: now}
+        space = self.adapter.model_space_view()
+        rows = np.asarray(self._rows())
+        queries = [
+            self._recommend(_restricted(model, torch.from_numpy(rows <= index)), index, space)
+            for index in earlier
+        ]
+        return {**dict(zip(earlier, self._values(queries, space), strict=True)), last: now}
+
+    def _rows(self) -> list[int]:
+        """The trial of each row of the model's training data."""
+        index = self.adapter.get_training_data().arm_data.index
+        return [int(i) for i in index.get_level_values("trial_index")]
+
+    def _recommend(
+        self, model: GPyTorchModel, trial_index: int, space: ModelSpace
+    ) -> tuple[str, Tensor]:
+        """Control set and point of the model's space with the best expected posterior mean."""
+        settings = self.adapter.settings
+        names = largest_control_sets(settings)
+        optima = optimize_control_sets(
+            model,
+            space.bounds,
+            [space.control_sets[settings.names.index(name)] for name in names],
+            space.nodes,
+            space.weights,
+            acquisition="mean",
+            product=space.product,
+            posterior_transform=direction(model, self.minimize),
+            discrete=space.discrete_columns({}),
+            inequality_constraints=space.constraints,
+            default=space.default,
+            seed=decision_seed(settings.seed, trial_index + 1),
+        )
+        best = int(optima.values.argmax())
+        return names[best], optima.points[best].detach()
+
+    def _values(
+        self, queries: Sequence[tuple[str, Tensor]], space: ModelSpace
+    ) -> list[ExpectedValue]:
+        if not queries:
+            return []
+        settings = self.adapter.settings
+        means, variances = expectation_posterior(
+            self.adapter.botorch_model,
+            [space.query(point, settings.control_set(name).parameters) for name, point in queries],
+        )
+        return [
+            ExpectedValue(name, float(mean), float(variance) ** 0.5)
+            for (name, _), mean, variance in zip(queries, means, variances, strict=True)
+        ]
+
+
+def largest_control_sets(settings: ControlSetSettings) -> list[str]:
+    """Names of the control sets within no other: the best expected value is among theirs.
+
+    Whatever a control set achieves, a set that controls more can achieve at least as well.
+    """
+    controlled = {name: frozenset(settings.control_set(name).parameters) for name in settings.names}
+    return [
+        name
+        for name, parameters in controlled.items()
+        if not any(parameters < other for other in controlled.values())
+    ]
+
+
+def even_selection(indices: Sequence[int], count: int) -> list[int]:
+    """At most ``count`` of the indices, evenly spread, with the first and the last."""
+    positions = np.linspace(0, len(indices) - 1, min(len(indices), count)).round().astype(int)
+    return [indices[position] for position in positions]
+
+
+def _restricted(model: GPyTorchModel, keep: Tensor) -> GPyTorchModel:
+    """A copy of an exact GP that has seen only the rows where ``keep``."""
+    restricted = deepcopy(model)
+    restricted.train()  # shows the inputs as they were before the model's own input transform
+    restricted.set_train_data(
+        inputs=tuple(x[..., keep, :] for x in restricted.train_inputs),
+        targets=restricted.train_targets[..., keep],
+        strict=False,
+    )
+    likelihood = restricted.likelihood
+    if isinstance(likelihood, FixedNoiseGaussianLikelihood):
+        likelihood.noise = likelihood.noise[..., keep]
+    restricted.eval()
+    return restricted
