@@ -1,0 +1,100 @@
+r"""Control sets: which inputs a kind of trial controls, and what such a trial costs.
+
+Control set :math:`\mathcal{I}_i` with cost :math:`c_i` in Tay et al. 2023, *Bayesian Optimization with
+Cost-varying Variable Subsets*, section 3. Costs are in the user's own unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import positive_number, sequence_of
+
+_EXPECTED_PARAMETERS = "a list of one or more distinct parameter names"
+
+
+@dataclass(frozen=True, init=False)
+class ControlSet:
+    """A kind of trial: it controls some inputs and leaves the others to chance."""
+
+    parameters: tuple[str, ...]
+    """Names of the parameters that are controlled, in the order given."""
+
+    cost: float | None
+    """Cost of one trial, in the user's own unit; None where it is not known."""
+
+    name: str
+    """Name, which defaults to the parameters joined by ``+``."""
+
+    def __init__(
+        self, parameters: Iterable[str], cost: float | None = None, name: str | None = None
+    ) -> None:
+        """A control set.
+
+        Args:
+            parameters: Names of the parameters that are controlled.
+            cost: Cost of one trial, a finite number > 0; None where it is not known.
+            name: A name to refer to it by; the parameters joined by ``+`` where not given.
+
+        Raises:
+            InputError: For parameters that are empty, not distinct or a bare string; for a cost
+                that is zero, negative or not finite; for a name that is no non-empty string.
+        """
+        names = _checked_parameters(parameters)
+        if name is not None and not (isinstance(name, str) and name):
+            raise InputError(f"name={name!r}: expected a non-empty string, or None.")
+        checked_cost = None if cost is None else positive_number(cost, "cost")
+        object.__setattr__(self, "parameters", names)
+        object.__setattr__(self, "cost", checked_cost)
+        object.__setattr__(self, "name", "+".join(names) if name is None else str(name))
+
+
+def check_control_sets(control_sets: Iterable[ControlSet]) -> tuple[ControlSet, ...]:
+    """The control sets of one experiment.
+
+    Returns:
+        The same, in the same order.
+
+    Raises:
+        InputError: If there are none, one is no ``ControlSet``, or two have the same name or control
+            the same parameters, in whatever order.
+    """
+    expected = "a list of one or more ControlSet with distinct names and parameters"
+    checked = sequence_of(control_sets, "control_sets", expected)
+    if not checked:
+        raise InputError(f"control_sets={control_sets!r}: expected {expected}.")
+    by_name: dict[str, ControlSet] = {}
+    by_parameters: dict[frozenset[str], ControlSet] = {}
+    for control_set in checked:
+        if not isinstance(control_set, ControlSet):
+            raise InputError(f"control_sets has the entry {control_set!r}: expected {expected}.")
+        same = by_parameters.setdefault(frozenset(control_set.parameters), control_set)
+        if same is not control_set:
+            raise InputError(
+                f"control_sets has {same!r} and {control_set!r}, which control the same "
+                f"parameters: expected {expected}."
+            )
+        same = by_name.setdefault(control_set.name, control_set)
+        if same is not control_set:
+            raise InputError(
+                f"control_sets has two control sets named {control_set.name!r}, {same!r} and "
+                f"{control_set!r}: expected {expected}."
+            )
+    return checked
+
+
+def _checked_parameters(parameters: Any) -> tuple[str, ...]:
+    names = sequence_of(parameters, "parameters", _EXPECTED_PARAMETERS)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"parameters has the entry {name!r}: expected {_EXPECTED_PARAMETERS}.")
+        if names.count(name) > 1:
+            raise InputError(
+                f"parameters has {name!r} more than once: expected {_EXPECTED_PARAMETERS}."
+            )
+    if not names:
+        raise InputError(f"parameters={parameters!r}: expected {_EXPECTED_PARAMETERS}.")
+    return tuple(str(name) for name in names)

@@ -1,0 +1,9 @@
+"""Laws of inputs that a trial does not control, in the raw units of the parameters."""
+
+from ax_costaware.queries.marginals.discrete import Discrete
+from ax_costaware.queries.marginals.empirical import Empirical
+from ax_costaware.queries.marginals.marginal import Marginal, RawValue
+from ax_costaware.queries.marginals.truncated_normal import TruncatedNormal
+from ax_costaware.queries.marginals.uniform import Uniform
+
+__all__ = ["Discrete", "Empirical", "Marginal", "RawValue", "TruncatedNormal", "Uniform"]

@@ -1,0 +1,110 @@
+"""The law of a sample: what an input was in the past is what it will be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import (
+    column,
+    finite_number,
+    integer_at_least,
+    sequence_of,
+    unit_interval,
+)
+from ax_costaware.queries.gauss_rule import gauss_rule
+from ax_costaware.queries.marginals.marginal import Marginal, RawValue
+
+_MAX_PRINTED = 8
+"""Longer samples are printed by their size and range."""
+
+_EXPECTED = "one or more finite numbers in a list, array or one-dimensional tensor"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Empirical(Marginal):
+    """The law that gives each of the samples the same probability."""
+
+    samples: tuple[float, ...]
+    """The samples in increasing order: the law does not depend on the order they came in."""
+
+    def __init__(self, samples: Sequence[float]) -> None:
+        """The law of a sample.
+
+        Args:
+            samples: Finite numbers, of which several may be equal.
+
+        Raises:
+            InputError: For no samples, or one that is not a finite number.
+        """
+        given = sequence_of(samples, "samples", _EXPECTED)
+        if not given:
+            raise InputError(f"samples={samples!r}: expected {_EXPECTED}.")
+        checked = sorted(
+            finite_number(value, f"samples[{i}]", "a finite number")
+            for i, value in enumerate(given)
+        )
+        object.__setattr__(self, "samples", tuple(checked))
+
+    def __repr__(self) -> str:
+        if len(self.samples) <= _MAX_PRINTED:
+            return f"Empirical(samples={self.samples!r})"
+        return (
+            f"Empirical(<{len(self.samples)} samples from {self.lower:g} to {self.upper:g}, "
+            f"mean {self.expectation:g}>)"
+        )
+
+    @property
+    def is_numeric(self) -> bool:
+        return True
+
+    @property
+    def expectation(self) -> float:
+        return math.fsum(self.samples) / len(self.samples)
+
+    @property
+    def variance(self) -> float:
+        """That of the law: the sum of squares over the number of samples."""
+        mean = self.expectation
+        return math.fsum((value - mean) ** 2 for value in self.samples) / len(self.samples)
+
+    @property
+    def lower(self) -> float:
+        return self.samples[0]
+
+    @property
+    def upper(self) -> float:
+        return self.samples[-1]
+
+    @property
+    def nominal(self) -> RawValue:
+        return self.expectation
+
+    def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
+        size = integer_at_least(n, 1, "n")
+        points, counts = np.unique(np.array(self.samples), return_counts=True)
+        if len(points) <= size:
+            return torch.tensor(points), torch.tensor(counts / len(self.samples))
+        nodes, weights = gauss_rule(points, counts / len(self.samples), size)
+        return torch.tensor(nodes), torch.tensor(weights)
+
+    def cdf(self, nodes: Tensor) -> Tensor:
+        samples = torch.tensor(self.samples, dtype=torch.double)
+        below = torch.searchsorted(samples, nodes.detach().cpu().double(), right=True)
+        return (below.double() / len(samples)).to(nodes)
+
+    def icdf(self, u: Tensor) -> Tensor:
+        samples = torch.tensor(self.samples, dtype=torch.double)
+        # The i-th of N samples is the quantile of probabilities in ((i - 1) / N, i / N].
+        steps = torch.arange(1, len(samples) + 1, dtype=torch.double) / len(samples)
+        p = unit_interval(u).detach().cpu().double().contiguous()
+        return samples[torch.searchsorted(steps, p)].to(u)
+
+    def decode(self, nodes: Tensor) -> list[RawValue]:
+        return list(column(nodes).tolist())

@@ -1,0 +1,197 @@
+r"""The normal law cut off at the bounds of an input, in the raw units of the parameter.
+
+The random inputs of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*,
+section 5, follow it, with the variance of the law *after* truncation given (0.02, 0.04 or 0.08 on
+the unit interval); ``TruncatedNormal.from_variance`` takes that. Moments and quadrature rules come
+from a fine Gauss-Legendre discretisation of the density relative to its maximum, which keeps all
+digits however far out in a tail the interval lies.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.optimize import brentq
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import (
+    column,
+    finite_number,
+    integer_at_least,
+    interval,
+    positive_number,
+    unit_interval,
+)
+from ax_costaware.queries.gauss_rule import gauss_legendre, gauss_rule
+from ax_costaware.queries.marginals.marginal import Marginal, RawValue
+from ax_costaware.queries.marginals.normal_section import (
+    central_cdf,
+    central_icdf,
+    tail_cdf,
+    tail_icdf,
+)
+from ax_costaware.queries.marginals.uniform import Uniform
+
+Array = npt.NDArray[np.float64]
+
+_LOG_RANGE = 40.0
+"""The discretisation covers where the log-density is within this of its maximum: e^-40 is 4e-18."""
+
+_FINE_NODES = 200
+"""Nodes of the discretisation beyond twice those of the rule: they integrate ``exp(-40 s^2)`` on
+``[-1, 1]``, the density at its narrowest, to rounding."""
+
+_MAX_STD = 1e6
+"""A solved ``std`` beyond this many widths (and distances of ``mean``) is a uniform law to rounding."""
+
+
+# Slots make the fields attributes of the class, so that they implement the abstract bounds.
+@dataclass(frozen=True, slots=True)
+class TruncatedNormal(Marginal):
+    """The law of ``N(mean, std^2)`` given that it falls in ``[lower, upper]``.
+
+    ``mean`` may lie outside the interval. ``expectation`` and ``variance`` are those of the law after
+    the cut.
+
+    Raises:
+        InputError: Unless all are finite numbers with ``std > 0`` and ``lower < upper``.
+    """
+
+    mean: float
+    """Mean of the normal law before it is cut off."""
+
+    std: float
+    """Standard deviation of the normal law before it is cut off."""
+
+    lower: float
+    """Least value."""
+
+    upper: float
+    """Greatest value."""
+
+    def __post_init__(self) -> None:
+        lower, upper = interval(self.lower, self.upper)
+        object.__setattr__(self, "mean", finite_number(self.mean, "mean"))
+        object.__setattr__(self, "std", positive_number(self.std, "std"))
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    @classmethod
+    def from_variance(
+        cls, mean: float, variance: float, lower: float, upper: float
+    ) -> TruncatedNormal:
+        """The law with a given variance *after* it is cut off.
+
+        Args:
+            mean: Mean of the normal law before it is cut off.
+            variance: Variance of the truncated law, below that of the uniform law on the interval,
+                ``(upper - lower)^2 / 12``, which is its limit for a large ``std``.
+            lower: Least value.
+            upper: Greatest value.
+
+        Returns:
+            The law whose ``std`` is solved for.
+
+        Raises:
+            InputError: As the constructor, and for a variance that no ``std`` attains.
+        """
+        target = positive_number(variance, "variance")
+        location = finite_number(mean, "mean")
+        low, high = interval(lower, upper)
+        limit = Uniform(low, high).variance
+
+        def excess(log_std: float) -> float:
+            return cls(location, math.exp(log_std), low, high).variance / target - 1.0
+
+        # The variance increases with std, and is at most std^2 (Brascamp and Lieb 1976).
+        least = math.log(target) / 2 - 1.0
+        reach = high - low + max(low - location, location - high, 0.0)
+        most = math.log(_MAX_STD) + math.log(reach)
+        if target >= limit or excess(most) <= 0:
+            raise InputError(
+                f"variance={variance!r}: expected less than {limit!r}, the variance of the uniform "
+                f"law on [{low!r}, {high!r}], which is the widest that a truncated normal law can "
+                "be (use Uniform for that)."
+            )
+        solution = brentq(excess, least, most, xtol=1e-15, rtol=4 * np.finfo(np.float64).eps)
+        return cls(location, math.exp(solution), low, high)
+
+    @property
+    def is_numeric(self) -> bool:
+        return True
+
+    @property
+    def expectation(self) -> float:
+        offsets, masses = self._discretisation(_FINE_NODES)
+        return self._mode + float(masses @ offsets)
+
+    @property
+    def variance(self) -> float:
+        offsets, masses = self._discretisation(_FINE_NODES)
+        return float(masses @ (offsets - masses @ offsets) ** 2)
+
+    @property
+    def nominal(self) -> RawValue:
+        return self.expectation
+
+    def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
+        size = integer_at_least(n, 1, "n")
+        offsets, masses = self._discretisation(2 * size + _FINE_NODES)
+        nodes, weights = gauss_rule(offsets, masses, size)
+        return torch.tensor(np.clip(self._mode + nodes, self.lower, self.upper)), torch.tensor(
+            weights
+        )
+
+    def cdf(self, nodes: Tensor) -> Tensor:
+        x = np.clip(nodes.detach().cpu().double().numpy(), self.lower, self.upper)
+        if self.mean < self.lower:
+            p = tail_cdf((x - self.lower) / self.std, *self._tail)
+        elif self.mean > self.upper:
+            p = 1.0 - tail_cdf((self.upper - x) / self.std, *self._tail)
+        else:
+            p = central_cdf((x - self.mean) / self.std, *self._standard_bounds)
+        return torch.as_tensor(p).to(nodes)
+
+    def icdf(self, u: Tensor) -> Tensor:
+        p = unit_interval(u).detach().cpu().double().numpy()
+        if self.mean < self.lower:
+            x = self.lower + self.std * tail_icdf(p, *self._tail)
+        elif self.mean > self.upper:
+            x = self.upper - self.std * tail_icdf(1.0 - p, *self._tail)
+        else:
+            x = self.mean + self.std * central_icdf(p, *self._standard_bounds)
+        return torch.as_tensor(np.clip(x, self.lower, self.upper)).to(u)
+
+    def decode(self, nodes: Tensor) -> list[RawValue]:
+        return list(column(nodes).tolist())
+
+    @property
+    def _mode(self) -> float:
+        return min(max(self.mean, self.lower), self.upper)
+
+    @property
+    def _standard_bounds(self) -> tuple[float, float]:
+        return (self.lower - self.mean) / self.std, (self.upper - self.mean) / self.std
+
+    @property
+    def _tail(self) -> tuple[float, float]:
+        """Distance of the nearer bound from ``mean``, and the width, in units of ``std``."""
+        return abs(self._mode - self.mean) / self.std, (self.upper - self.lower) / self.std
+
+    def _discretisation(self, size: int) -> tuple[Array, Array]:
+        """Points as offsets from the mode, and masses that sum to one."""
+        shift = self._mode - self.mean
+        # The furthest offset with t^2 + 2 |shift| t <= 2 _LOG_RANGE std^2, without cancellation.
+        reach = 2 * _LOG_RANGE * self.std**2
+        reach = reach / (abs(shift) + math.sqrt(shift**2 + reach))
+        low = max(self.lower - self._mode, -reach)
+        high = min(self.upper - self._mode, reach)
+        nodes, weights = gauss_legendre(size)
+        offsets = low + (high - low) * (nodes + 1) / 2
+        masses = weights * np.exp(-offsets * (offsets + 2 * shift) / (2 * self.std**2))
+        return offsets, masses / masses.sum()

@@ -1,0 +1,63 @@
+"""The uniform law on an interval, in the raw units of the parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ax_costaware.queries.argument_checks import column, integer_at_least, interval, unit_interval
+from ax_costaware.queries.gauss_rule import gauss_legendre
+from ax_costaware.queries.marginals.marginal import Marginal, RawValue
+
+
+# Slots make the fields attributes of the class, so that they implement the abstract bounds.
+@dataclass(frozen=True, slots=True)
+class Uniform(Marginal):
+    """The uniform law on ``[lower, upper]``.
+
+    Raises:
+        InputError: Unless ``lower < upper`` are finite numbers.
+    """
+
+    lower: float
+    """Least value."""
+
+    upper: float
+    """Greatest value."""
+
+    def __post_init__(self) -> None:
+        lower, upper = interval(self.lower, self.upper)
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    @property
+    def is_numeric(self) -> bool:
+        return True
+
+    @property
+    def expectation(self) -> float:
+        return self.lower / 2 + self.upper / 2
+
+    @property
+    def variance(self) -> float:
+        return (self.upper - self.lower) ** 2 / 12
+
+    @property
+    def nominal(self) -> RawValue:
+        return self.expectation
+
+    def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
+        nodes, weights = gauss_legendre(integer_at_least(n, 1, "n"))
+        half = self.upper / 2 - self.lower / 2
+        return torch.tensor(self.expectation + half * nodes), torch.tensor(weights)
+
+    def cdf(self, nodes: Tensor) -> Tensor:
+        return ((nodes - self.lower) / (self.upper - self.lower)).clamp(0.0, 1.0)
+
+    def icdf(self, u: Tensor) -> Tensor:
+        return (self.lower + (self.upper - self.lower) * unit_interval(u)).clamp_max(self.upper)
+
+    def decode(self, nodes: Tensor) -> list[RawValue]:
+        return list(column(nodes).tolist())
