@@ -1,0 +1,206 @@
+"""Choosing and preparing the objective of a search over control sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from botorch.sampling.pathwise import get_matheron_path_model
+from botorch.utils.sampling import manual_seed
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
+from ax_costaware.acquisition.expected_ucb import ExpectedUpperConfidenceBound
+from ax_costaware.acquisition.objectives import (
+    AcquisitionName,
+    ControlSetObjective,
+    FastObjective,
+    FourierPath,
+    PosteriorObjective,
+)
+from ax_costaware.acquisition.partial_query import PartialQuery
+from ax_costaware.acquisition.partial_query_acquisition import PartialQueryAcquisition
+from ax_costaware.acquisition.partial_query_ei import PartialQueryLogExpectedImprovement
+from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.queries.nodes import ProductNodes
+
+# Doubles held for prepared control sets at once (64 MiB), so that memory does not grow with their
+# number: each needs an n x n matrix and its nodes' kernel values.
+MAX_PREPARED_ELEMENTS = 2**23
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectiveBuilder:
+    """Builds the objective of a search, a slice of the control sets at a time.
+
+    Fields as the arguments of ``optimize_control_sets``; ``controls`` are the checked control
+    sets.
+    """
+
+    model: Model
+    bounds: Tensor
+    controls: Sequence[list[int]]
+    nodes: Tensor
+    weights: Tensor
+    beta: float
+    acquisition: AcquisitionName
+    product: ProductNodes | None
+    posterior_transform: PosteriorTransform | None
+    X_pending: Tensor | None
+    best_f: float | None
+    seed: int
+
+    @cached_property
+    def _posterior(self) -> CachedPosterior | None:
+        """The cached factor, where the fast path can serve this search."""
+        pending = self.X_pending
+        posterior = CachedPosterior.from_model(
+            self.model,
+            self.posterior_transform,
+            X_pending=pending if pending is not None and len(pending) else None,
+        )
+        if posterior is None or posterior.separable is None:
+            return None
+        if self.acquisition == "ts" and not _has_fourier_features(posterior):
+            return None
+        return posterior
+
+    @property
+    def chunk_size(self) -> int:
+        """How many control sets to prepare at once."""
+        if self._posterior is None:
+            return len(self.controls)
+        n = len(self._posterior.X)
+        return max(1, MAX_PREPARED_ELEMENTS // (n * (n + len(self.weights))))
+
+    @cached_property
+    def near(self) -> Tensor:
+        """``n x d`` points near which maxima may lie: the training inputs and pending points."""
+        if self._posterior is None:
+            return self.bounds[:0]
+        transform = self._posterior.input_transform
+        X = self._posterior.X
+        return X if transform is None else transform.untransform(X)
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """``d`` lengths over which the function varies, at most half the range of a column."""
+        span = (self.bounds[1] - self.bounds[0]).clamp_min(torch.finfo(self.bounds.dtype).eps)
+        posterior = self._posterior
+        if posterior is None or posterior.separable is None:
+            return 0.2 * span
+        kernel = posterior.separable
+        transformed = posterior.transform(self.bounds)
+        stretch = (transformed[1] - transformed[0]).abs() / span
+        lengths = (kernel.inverse_lengthscale * stretch).clamp_min(1e-6 / span).reciprocal()
+        for column, lengthscale, _ in kernel.matern:
+            lengths[column] = lengthscale / stretch[column].clamp_min(1e-6)
+        return torch.minimum(lengths, 0.5 * span)
+
+    def build(self, chunk: slice) -> ControlSetObjective:
+        """The objective of a slice of the control sets."""
+        posterior = self._posterior
+        if posterior is None or posterior.separable is None:
+            return PosteriorObjective(self._acquisition_functions(self.controls[chunk]))
+        queries = self._queries(chunk)
+        paths: list[FourierPath] = []
+        if self.acquisition == "ts":
+            transformed = posterior.transform(self.nodes)
+            paths = [self._path.expected(query, transformed) for query in queries]
+        return FastObjective(
+            posterior=posterior,
+            kernel=posterior.separable,
+            queries=queries,
+            acquisition=self.acquisition,
+            beta=self.beta,
+            best_f=self._incumbent if self.acquisition == "ei" else 0.0,
+            paths=paths,
+        )
+
+    def _queries(self, chunk: slice) -> list[PartialQuery]:
+        posterior = self._posterior
+        assert posterior is not None and posterior.separable is not None  # noqa: S101
+        return [
+            PartialQuery.prepare(
+                posterior, posterior.separable, controlled, self.nodes, self.weights, self.product
+            )
+            for controlled in self.controls[chunk]
+        ]
+
+    @cached_property
+    def _path(self) -> FourierPath:
+        """One posterior sample for all control sets."""
+        assert self._posterior is not None  # noqa: S101
+        return FourierPath.draw(self._posterior, self.seed)
+
+    @cached_property
+    def _incumbent(self) -> float:
+        """The best posterior mean of any control set's query at the training inputs."""
+        if self.best_f is not None:
+            return self.best_f
+        best = -math.inf
+        for start in range(0, len(self.controls), self.chunk_size):
+            means = self._means(slice(start, start + self.chunk_size))
+            with torch.no_grad():
+                best = max(best, *(float(mean.max()) for mean in means))
+        return best
+
+    def _means(self, chunk: slice) -> Iterator[Tensor]:
+        posterior = self._posterior
+        if posterior is None or posterior.separable is None:
+            for function in self._expected_ucb(self.model, self.controls[chunk], beta=0.0):
+                yield function(self.model.train_inputs[0].unsqueeze(-2))
+            return
+        queries = self._queries(chunk)
+        means = FastObjective(posterior, posterior.separable, queries, "mean", 0.0, 0.0, ())
+        for index in range(len(queries)):
+            yield means(self.near, torch.full((len(self.near),), index))
+
+    def _expected_ucb(
+        self, model: Model, controls: Sequence[list[int]], beta: float
+    ) -> list[PartialQueryAcquisition]:
+        # A posterior sample needs no fantasies to differ from the last one.
+        pending = None if self.acquisition == "ts" else self.X_pending
+        return [
+            ExpectedUpperConfidenceBound(
+                model, columns, self.nodes, self.weights, beta, self.posterior_transform, pending
+            )
+            for columns in controls
+        ]
+
+    def _acquisition_functions(
+        self, controls: Sequence[list[int]]
+    ) -> list[PartialQueryAcquisition]:
+        """One BoTorch acquisition function per control set, for models of any kind."""
+        if self.acquisition == "ts":
+            with manual_seed(self.seed):
+                path = get_matheron_path_model(self.model)
+            return self._expected_ucb(path, controls, beta=0.0)
+        if self.acquisition != "ei":
+            beta = self.beta if self.acquisition == "ucb" else 0.0
+            return self._expected_ucb(self.model, controls, beta)
+        return [
+            PartialQueryLogExpectedImprovement(
+                self.model,
+                self._incumbent,
+                columns,
+                self.nodes,
+                self.weights,
+                self.posterior_transform,
+                self.X_pending,
+            )
+            for columns in controls
+        ]
+
+
+def _has_fourier_features(posterior: CachedPosterior) -> bool:
+    """Whether BoTorch has Fourier features for the kernel."""
+    kernel = posterior.kernel
+    while isinstance(kernel, ScaleKernel):
+        kernel = kernel.base_kernel
+    return isinstance(kernel, RBFKernel | MaternKernel)

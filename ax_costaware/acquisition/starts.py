@@ -1,0 +1,149 @@
+"""Where the search over the values of a control set starts.
+
+Raw points are a scrambled Sobol design over the controlled columns, joined by points near the
+training inputs, where the maxima of an optimistic function of a GP with short length-scales lie
+(between the plateau far from all data and the data with the best outcomes). The best raw points
+that are not near one another become the starting points of the local search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from botorch.utils.sampling import draw_sobol_samples, manual_seed
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+
+Discrete = Sequence[tuple[tuple[int, ...], Tensor]]
+LinearConstraints = Sequence[tuple[Tensor, Tensor, float]]
+
+# Attempts at drawing feasible raw points, each of which doubles the number drawn.
+MAX_REJECTION_ROUNDS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class SearchDomain:
+    """What the columns of a point may be.
+
+    Attributes:
+        bounds: ``2 x d`` lower and upper bounds.
+        default: ``d`` values of the columns that a control set leaves alone.
+        discrete: ``(columns, values)`` pairs: these columns jointly take a row of ``values``
+            (``m x len(columns)``): one column for an integer, several for a one-hot encoding.
+        constraints: Linear inequalities ``sum_i coefficient_i x[index_i] >= rhs``.
+        fixed: Values of columns that are fixed wherever they are controlled.
+    """
+
+    bounds: Tensor
+    default: Tensor
+    discrete: Discrete
+    constraints: LinearConstraints
+    fixed: Mapping[int, float]
+
+    def discrete_of(self, controlled: Sequence[int]) -> Discrete:
+        """The discrete blocks that lie within a control set and are not fixed."""
+        free = set(controlled) - set(self.fixed)
+        return [block for block in self.discrete if set(block[0]) <= free]
+
+    def continuous_of(self, controlled: Sequence[int]) -> list[int]:
+        """The columns of a control set that a local search may move."""
+        taken = {column for columns, _ in self.discrete for column in columns}
+        return [c for c in controlled if c not in taken and c not in self.fixed]
+
+    def constraints_of(self, controlled: Sequence[int]) -> LinearConstraints:
+        """The constraints on a control set: those that read at least one of its columns."""
+        return [c for c in self.constraints if set(c[0].tolist()) & set(controlled)]
+
+    def feasible(self, X: Tensor, controlled: Sequence[int]) -> Tensor:
+        """Which rows of a ``p x d``-tensor satisfy the constraints on a control set."""
+        holds = torch.ones(len(X), dtype=torch.bool, device=X.device)
+        for index, coefficients, rhs in self.constraints_of(controlled):
+            left = X[:, index] @ coefficients.to(X)
+            holds &= left >= rhs - 1e-9 * (1.0 + abs(rhs))
+        return holds
+
+
+def raw_points(
+    domain: SearchDomain,
+    controlled: Sequence[int],
+    num_points: int,
+    near: Tensor,
+    spread: Tensor,
+    seed: int,
+) -> Tensor:
+    """Raw points of one control set.
+
+    Args:
+        domain: The domain.
+        controlled: The controlled columns.
+        num_points: How many points to return.
+        near: ``n x d`` training inputs; half the points lie around these.
+        spread: ``d`` standard deviations of the points around them.
+        seed: Seed of the design.
+
+    Returns:
+        ``num_points x d`` feasible points.
+
+    Raises:
+        InputError: If hardly any point satisfies the constraints.
+    """
+    num_near = num_points // 2 if len(near) else 0
+    found: list[Tensor] = []
+    for attempt in range(MAX_REJECTION_ROUNDS):
+        factor = 2**attempt
+        with manual_seed(seed + attempt):
+            spaced = draw_sobol_samples(
+                domain.bounds, n=factor * (num_points - num_near), q=1, seed=seed + attempt
+            ).squeeze(1)
+            pick = torch.arange(factor * num_near) % max(len(near), 1)
+            around = near[pick] + spread * torch.randn(len(pick), len(spread)).to(near)
+            points = torch.cat([spaced, around.clamp(domain.bounds[0], domain.bounds[1])])
+            points = _complete(domain, controlled, points)
+        found.append(points[domain.feasible(points, controlled)])
+        if sum(map(len, found)) >= num_points:
+            break
+    feasible = torch.cat(found)
+    if len(feasible) == 0:
+        raise InputError(
+            "inequality_constraints: got constraints that no raw point satisfies for the controlled"
+            f" columns {list(controlled)} with the other columns at {domain.default.tolist()}; they"
+            " must leave room for the values of every control set."
+        )
+    return feasible[:num_points]
+
+
+def _complete(domain: SearchDomain, controlled: Sequence[int], points: Tensor) -> Tensor:
+    """Put default, fixed and discrete values into raw points."""
+    rows = domain.default.expand_as(points).clone()
+    columns = domain.continuous_of(controlled)
+    rows[:, columns] = points[:, columns]
+    for block, values in domain.discrete_of(controlled):
+        pick = torch.randint(len(values), (len(rows),))
+        rows[:, list(block)] = values.to(rows)[pick]
+    for column, value in domain.fixed.items():
+        if column in controlled:
+            rows[:, column] = value
+    return rows
+
+
+def spaced_best(values: Tensor, scaled: Tensor, num: int, distance: float) -> Tensor:
+    """Indices of the best points, no two of them closer than ``distance``.
+
+    Args:
+        values: ``p`` values, larger is better.
+        scaled: ``p x d`` points in length-scales.
+        num: How many to pick at most; fewer where the points are all close together.
+        distance: The smallest distance, in length-scales.
+    """
+    values = values.clone()
+    picked: list[int] = []
+    for _ in range(min(num, len(values))):
+        best = int(values.argmax())
+        if values[best] == -torch.inf:
+            break
+        picked.append(best)
+        values[(scaled - scaled[best]).square().sum(dim=-1) <= distance**2] = -torch.inf
+    return torch.tensor(picked, dtype=torch.long, device=values.device)

@@ -1,0 +1,7 @@
+"""BoTorch and GPyTorch models, and what is computed from their posteriors."""
+
+from ax_costaware.models.cached_posterior import CachedPosterior, information_gain
+from ax_costaware.models.expectation import expectation_posterior
+from ax_costaware.models.separable_kernel import SeparableKernel
+
+__all__ = ["CachedPosterior", "SeparableKernel", "expectation_posterior", "information_gain"]

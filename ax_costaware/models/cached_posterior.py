@@ -1,0 +1,229 @@
+r"""The posterior of an exact GP with its factor kept, for inner loops.
+
+``Model.posterior`` rebuilds lazy tensors and wrappers on every call. An acquisition search that
+evaluates the same posterior thousands of times only needs the training inputs, the Cholesky factor
+of :math:`K + \Sigma` and :math:`\alpha = (K + \Sigma)^{-1} (y - m)`. ``CachedPosterior`` reads
+them once from a BoTorch model, in double precision or whatever the model uses, and works in the
+space after the model's input transform.
+
+Units: ``mean`` and ``variance`` are those of ``model.posterior`` after the posterior transform,
+that is, the outcome transform is undone and minimisation is already turned into maximisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.models.gp_regression import SingleTaskGP
+from botorch.models.model import Model
+from botorch.models.model_list_gp_regression import ModelListGP
+from botorch.models.transforms.input import (
+    ChainedInputTransform,
+    InputStandardize,
+    InputTransform,
+    Log10,
+    Normalize,
+    Round,
+    Warp,
+)
+from botorch.models.transforms.outcome import OutcomeTransform, Standardize
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.means import ConstantMean, ZeroMean
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from torch import Tensor
+
+from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.models.separable_kernel import SeparableKernel
+
+
+@dataclass(frozen=True, eq=False)
+class CachedPosterior:
+    r"""An exact single-output GP posterior as plain tensors.
+
+    The latent GP has prior mean ``prior_mean`` and covariance ``kernel``; the function that is
+    modelled is ``offset + scale * latent``.
+
+    Attributes:
+        X: ``n x d`` training inputs, transformed, pending points appended.
+        y: ``n`` training targets minus the prior mean, on the latent scale.
+        noise: ``n`` noise variances on the latent scale.
+        kernel: The covariance module.
+        separable: The kernel's product form, or ``None`` where it has none.
+        prior_mean: The constant prior mean, a scalar tensor.
+        scale: Multiplies the latent function; negative for minimisation.
+        offset: Added to the scaled latent function.
+        input_transform: The model's input transform.
+    """
+
+    X: Tensor
+    y: Tensor
+    noise: Tensor
+    kernel: Kernel
+    separable: SeparableKernel | None
+    prior_mean: Tensor
+    scale: Tensor
+    offset: Tensor
+    input_transform: InputTransform | None = field(repr=False)
+
+    @classmethod
+    def from_model(
+        cls,
+        model: Model,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> CachedPosterior | None:
+        """Read the posterior of a BoTorch model.
+
+        Args:
+            model: A fitted ``SingleTaskGP``, or a ``ModelListGP`` of one.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` (Ax's way to say "minimise").
+            X_pending: ``m x d`` points under evaluation. They are believed at the posterior
+                mean with the mean noise variance, which is the exact expectation over fantasies
+                of any acquisition function that is linear in the posterior mean and otherwise
+                reads the posterior variance only.
+
+        Returns:
+            The posterior, or ``None`` where the model is not an exact, unbatched,
+            single-output GP with a constant mean, a Gaussian likelihood and an affine outcome
+            transform: such a model is to be asked through ``model.posterior``.
+        """
+        if isinstance(model, ModelListGP) and len(model.models) == 1:
+            model = model.models[0]
+        affine = _affine_transform(model, posterior_transform)
+        if (
+            affine is None
+            or not isinstance(model, SingleTaskGP)
+            or model.num_outputs != 1
+            or len(model.batch_shape) > 0
+            or not isinstance(model.mean_module, ConstantMean | ZeroMean)
+            or not isinstance(model.likelihood, GaussianLikelihood | FixedNoiseGaussianLikelihood)
+        ):
+            return None
+        model.eval()  # sets the training inputs to their transformed values
+        with torch.no_grad():
+            X = model.train_inputs[0]
+            mean = model.mean_module(X)[:1].squeeze(0)
+            scale, offset = affine
+            input_transform: InputTransform | None = getattr(model, "input_transform", None)
+            separable = None
+            if _acts_columnwise(input_transform):
+                separable = SeparableKernel.from_kernel(model.covar_module, X.shape[-1])
+            posterior = cls(
+                X=X,
+                y=model.train_targets - mean,
+                noise=model.likelihood.noise.detach().expand(X.shape[0]),
+                kernel=model.covar_module,
+                separable=separable,
+                prior_mean=mean,
+                scale=scale.to(X),
+                offset=offset.to(X),
+                input_transform=input_transform,
+            )
+            return posterior if X_pending is None else posterior._believe(X_pending)
+
+    def _believe(self, X_pending: Tensor) -> CachedPosterior:
+        """The posterior after ``m x d`` pending points, observed at their posterior mean."""
+        pending = self.transform(X_pending)
+        believed = self.kernel(pending, self.X).to_dense() @ self.alpha
+        noise = self.noise.mean().expand(pending.shape[0])
+        return CachedPosterior(
+            X=torch.cat([self.X, pending]),
+            y=torch.cat([self.y, believed]),
+            noise=torch.cat([self.noise, noise]),
+            kernel=self.kernel,
+            separable=self.separable,
+            prior_mean=self.prior_mean,
+            scale=self.scale,
+            offset=self.offset,
+            input_transform=self.input_transform,
+        )
+
+    def transform(self, X: Tensor) -> Tensor:
+        """Apply the model's input transform to a ``... x d``-tensor."""
+        return X if self.input_transform is None else self.input_transform(X)
+
+    @cached_property
+    def covariance(self) -> Tensor:
+        """The ``n x n`` prior covariance of the noisy training targets."""
+        with torch.no_grad():
+            return self.kernel(self.X).to_dense() + torch.diag_embed(self.noise)
+
+    @cached_property
+    def cholesky(self) -> Tensor:
+        """The lower ``n x n`` Cholesky factor of ``covariance``."""
+        return psd_safe_cholesky(self.covariance)
+
+    @cached_property
+    def alpha(self) -> Tensor:
+        """The ``n``-tensor ``(K + noise)^-1 (y - m)``."""
+        return torch.cholesky_solve(self.y.unsqueeze(-1), self.cholesky).squeeze(-1)
+
+    @cached_property
+    def inverse(self) -> Tensor:
+        """The ``n x n`` matrix ``(K + noise)^-1``."""
+        return torch.cholesky_inverse(self.cholesky)
+
+    @property
+    def num_inputs(self) -> int:
+        """The number ``d`` of input columns."""
+        return self.X.shape[-1]
+
+    def information_gain(self) -> float:
+        r""":math:`\frac12 \log\det(I + \Sigma^{-1/2} K \Sigma^{-1/2})` of the training data."""
+        log_det = 2 * self.cholesky.diagonal().log().sum() - self.noise.log().sum()
+        return 0.5 * float(log_det)
+
+
+def _affine_transform(
+    model: Model, posterior_transform: PosteriorTransform | None
+) -> tuple[Tensor, Tensor] | None:
+    """``(scale, offset)`` from the latent GP to the transformed posterior, if it is affine."""
+    scale, offset = torch.ones(()), torch.zeros(())
+    outcome: OutcomeTransform | None = getattr(model, "outcome_transform", None)
+    if outcome is not None:
+        if type(outcome) is not Standardize or outcome.means.numel() != 1:
+            return None
+        scale, offset = outcome.stdvs.detach().reshape(()), outcome.means.detach().reshape(())
+    if posterior_transform is not None:
+        if (
+            type(posterior_transform) is not ScalarizedPosteriorTransform
+            or posterior_transform.weights.numel() != 1
+        ):
+            return None
+        weight = posterior_transform.weights.reshape(()).to(scale)
+        scale, offset = weight * scale, weight * offset + posterior_transform.offset
+    return scale, offset
+
+
+def _acts_columnwise(transform: InputTransform | None) -> bool:
+    """Whether every output column of an input transform depends on its own input column only."""
+    if isinstance(transform, ChainedInputTransform):
+        return all(_acts_columnwise(part) for part in transform.values())
+    # `type(...) in`: a subclass may mix columns.
+    return transform is None or type(transform) in (Normalize, InputStandardize, Log10, Round, Warp)
+
+
+def information_gain(model: Model) -> float:
+    r"""The information that the training data of an exact GP carry about the function, in nats.
+
+    Args:
+        model: An exact GP that ``CachedPosterior`` can read.
+
+    Returns:
+        :math:`\frac12 \log\det(I + \Sigma^{-1/2} K \Sigma^{-1/2})`, the quantity that the theory
+        bounds by the maximum information gain :math:`\gamma_t` (Chowdhury and Gopalan 2017).
+
+    Raises:
+        UnsupportedInputError: If the model is not an exact, single-output GP.
+    """
+    posterior = CachedPosterior.from_model(model)
+    if posterior is None:
+        raise UnsupportedInputError(
+            f"model: got {type(model).__name__}; the information gain takes an exact,"
+            " single-output Gaussian process with a constant mean and Gaussian noise."
+        )
+    return posterior.information_gain()

@@ -1,0 +1,149 @@
+r"""The posterior of an expectation of a Gaussian process.
+
+For a query with nodes and weights, :math:`g = \sum_j w_j f(x_j)` is a linear functional of the GP
+and therefore Gaussian. Where the kernel is a product over its inputs and these are independent, the
+sum over the product grid factorises into one-dimensional sums: with
+:math:`v_n = s \prod_l \sum_j w_{lj} k_l(x_{lj}, X_{nl})`,
+
+.. math:: E[g] = m + v^\top (K + \Sigma)^{-1} (y - m), \qquad
+          \mathrm{Var}[g] = s \prod_l \sum_{jj'} w_{lj} w_{lj'} k_l(x_{lj}, x_{lj'})
+          - v^\top (K + \Sigma)^{-1} v,
+
+which is exact for the product rule whatever the number of inputs (Bayesian quadrature: O'Hagan
+1991). Mean and variance are in the units of ``model.posterior``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.separable_kernel import SeparableKernel
+from ax_costaware.queries.nodes import ProductNodes
+
+# A product rule on a kernel that does not factorise is expanded to its grid up to this size, and
+# sampled with this many Sobol points beyond: the joint covariance of the nodes is formed.
+MAX_GRID = 1024
+
+
+def expectation_posterior(
+    model: Model,
+    nodes: Tensor | ProductNodes | Sequence[ProductNodes],
+    weights: Tensor | None = None,
+    posterior_transform: PosteriorTransform | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""Posterior mean and variance of :math:`\sum_j w_j f(x_j)`.
+
+    Args:
+        model: A single-output model.
+        nodes: Either a ``batch_shape x n x d``-tensor of nodes in the model's input space; or a
+            ``ProductNodes`` of independent blocks of columns that together cover all ``d``
+            columns (a point mass is a block of one node), which is evaluated in closed form on
+            a product kernel and expanded to nodes on any other; or a sequence of these.
+        weights: ``n`` or ``batch_shape x n`` weights for tensor nodes; ``ProductNodes`` brings
+            its own.
+        posterior_transform: Applied to the posterior.
+
+    Returns:
+        Mean and variance, each of shape ``batch_shape`` (a scalar for one ``ProductNodes``, a
+        vector for a sequence). The variance is that of the function, without observation noise.
+
+    Raises:
+        InputError: For weights that do not fit the nodes, or blocks that do not cover the
+            columns.
+    """
+    if isinstance(nodes, Tensor):
+        if weights is None or weights.shape[-1] != nodes.shape[-2]:
+            shape = None if weights is None else tuple(weights.shape)
+            raise InputError(
+                f"weights: got shape {shape}; nodes of shape {tuple(nodes.shape)} take a tensor"
+                f" whose last dimension is {nodes.shape[-2]}."
+            )
+        posterior = model.posterior(nodes, posterior_transform=posterior_transform)
+        mean = (weights * posterior.mean.squeeze(-1)).sum(dim=-1)
+        covariance = posterior.distribution.covariance_matrix
+        variance = ((covariance @ weights.unsqueeze(-1)).squeeze(-1) * weights).sum(dim=-1)
+        return mean, variance.clamp_min(0.0)
+    if weights is not None:
+        raise InputError("weights: got a value; ProductNodes bring their own weights.")
+    if not isinstance(nodes, ProductNodes):
+        results = [expectation_posterior(model, rule, None, posterior_transform) for rule in nodes]
+        if not results:
+            raise InputError("nodes: got an empty sequence; it takes at least one query.")
+        means, variances = zip(*results, strict=True)
+        return torch.stack(means), torch.stack(variances)
+    cached = CachedPosterior.from_model(model, posterior_transform)
+    if cached is None or cached.separable is None:
+        return expectation_posterior(model, *_joint_nodes(nodes), posterior_transform)
+    _check_covers(nodes, cached.num_inputs)
+    return _closed_form(cached, cached.separable, nodes)
+
+
+def _closed_form(
+    posterior: CachedPosterior, kernel: SeparableKernel, rule: ProductNodes
+) -> tuple[Tensor, Tensor]:
+    # Every block is placed on a valid point, so that the input transform sees its own domain.
+    reference = posterior.X.new_zeros(posterior.num_inputs)
+    for columns, nodes in zip(rule.columns, rule.nodes, strict=True):
+        reference[list(columns)] = nodes[0].to(reference)
+    v = kernel.outputscale.expand(len(posterior.X))
+    prior = kernel.outputscale
+    for columns, nodes, weights in zip(rule.columns, rule.nodes, rule.weights, strict=True):
+        index = list(columns)
+        mask = torch.zeros_like(reference)
+        mask[index] = 1.0
+        points = reference.expand(len(nodes), -1).clone()
+        points[:, index] = nodes.to(points)
+        points = posterior.transform(points)
+        weights = weights.to(points)
+        v = v * (weights @ kernel.log_factor(points, posterior.X, mask).exp())
+        prior = prior * (weights @ kernel.log_factor(points, points, mask).exp() @ weights)
+    mean = posterior.offset + posterior.scale * (posterior.prior_mean + v @ posterior.alpha)
+    half = torch.linalg.solve_triangular(posterior.cholesky, v.unsqueeze(-1), upper=False)
+    variance = (prior - half.square().sum()).clamp_min(0.0)
+    return mean, posterior.scale.square() * variance
+
+
+def _check_covers(rule: ProductNodes, num_inputs: int) -> None:
+    covered = sorted(column for columns in rule.columns for column in columns)
+    if covered != list(range(num_inputs)):
+        raise InputError(
+            f"nodes: got blocks for the columns {covered}; they must cover each of the"
+            f" {num_inputs} columns of the model once."
+        )
+
+
+def _joint_nodes(rule: ProductNodes) -> tuple[Tensor, Tensor]:
+    """The product grid of a rule, or Sobol points from it where the grid is too large."""
+    num_inputs = sum(len(columns) for columns in rule.columns)
+    _check_covers(rule, num_inputs)
+    sizes = [len(weights) for weights in rule.weights]
+    total = 1
+    for size in sizes:
+        total *= size
+    dtype = rule.nodes[0].dtype
+    if total <= MAX_GRID:
+        picks = torch.cartesian_prod(*[torch.arange(size) for size in sizes]).reshape(total, -1)
+        weights = torch.ones(total, dtype=dtype)
+        for block, block_weights in enumerate(rule.weights):
+            weights = weights * block_weights[picks[:, block]]
+    else:
+        unit = torch.stack([torch.zeros(len(sizes)), torch.ones(len(sizes))]).to(dtype)
+        u = draw_sobol_samples(unit, n=MAX_GRID, q=1, seed=0).squeeze(1)
+        columns = [
+            torch.searchsorted(w.cumsum(0), u[:, block].contiguous()).clamp_max(len(w) - 1)
+            for block, w in enumerate(rule.weights)
+        ]
+        picks = torch.stack(columns, dim=-1)
+        weights = torch.full((MAX_GRID,), 1.0 / MAX_GRID, dtype=dtype)
+    joint = torch.empty(len(weights), num_inputs, dtype=dtype)
+    for block, (index, nodes) in enumerate(zip(rule.columns, rule.nodes, strict=True)):
+        joint[:, list(index)] = nodes[picks[:, block]]
+    return joint, weights

@@ -1,0 +1,133 @@
+r"""Kernels that are products over the input columns, evaluated on a subset of the columns.
+
+For a product kernel :math:`k(x, x') = s \prod_l k_l(x_l, x'_l)` the expectation over an
+independent random input factorises, and the part that belongs to the controlled inputs can be
+evaluated apart from the part that belongs to the random ones. Every one-dimensional factor used
+here is strictly positive, so the product is carried as a sum of logarithms and a mask selects
+columns: ``log_factor(x, z, mask)`` is :math:`\sum_l m_l \log k_l(x_l, z_l)`.
+
+Recognised are ``RBFKernel`` (isotropic or ARD), ``CategoricalKernel``, any ``MaternKernel`` that
+acts on one column, and products and scalings of these: BoTorch's defaults and their mixed-input
+variants, as long as no sum of kernels is involved.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from botorch.models.kernels import CategoricalKernel
+from gpytorch.kernels import Kernel, MaternKernel, ProductKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SeparableKernel:
+    """A kernel that is a product over columns, with an output scale in front.
+
+    Attributes:
+        outputscale: A scalar tensor, the prior variance.
+        inverse_lengthscale: A ``d``-tensor, the RBF part's inverse length-scales; zero for a
+            column that the RBF part does not read.
+        penalty: A ``d``-tensor, minus the log of the categorical factor of two different
+            values; zero for a column that is not categorical.
+        matern: ``(column, lengthscale, nu)`` of each one-dimensional Matern factor.
+    """
+
+    outputscale: Tensor
+    inverse_lengthscale: Tensor
+    penalty: Tensor
+    matern: tuple[tuple[int, Tensor, float], ...]
+
+    @classmethod
+    def from_kernel(cls, kernel: Kernel, num_inputs: int) -> SeparableKernel | None:
+        """Read a GPyTorch kernel.
+
+        Args:
+            kernel: The covariance module of a GP without batch dimensions.
+            num_inputs: The number ``d`` of input columns.
+
+        Returns:
+            The kernel's product form, detached from its parameters, or ``None`` where it is
+            not a product over columns of the kernels named above.
+        """
+        if len(kernel.batch_shape) > 0:
+            return None
+        columns = torch.arange(num_inputs)
+        parameter = next(kernel.parameters(), torch.zeros((), dtype=torch.double))
+        zeros = torch.zeros(num_inputs, dtype=parameter.dtype, device=parameter.device)
+        form = cls(outputscale=zeros.new_ones(()), inverse_lengthscale=zeros, penalty=zeros, matern=())
+        return form._times(kernel, columns)
+
+    def _times(self, kernel: Kernel, columns: Tensor) -> SeparableKernel | None:
+        """This product times ``kernel``, which reads ``columns`` of the input."""
+        if kernel.active_dims is not None:
+            columns = columns[kernel.active_dims.cpu()]
+        if isinstance(kernel, ScaleKernel):
+            scaled = SeparableKernel(
+                self.outputscale * kernel.outputscale.detach(),
+                self.inverse_lengthscale,
+                self.penalty,
+                self.matern,
+            )
+            return scaled._times(kernel.base_kernel, columns)
+        if isinstance(kernel, ProductKernel):
+            form: SeparableKernel | None = self
+            for factor in kernel.kernels:
+                form = None if form is None else form._times(factor, columns)
+            return form
+        if kernel.has_lengthscale:
+            lengthscale = kernel.lengthscale.detach().reshape(-1).expand(len(columns))
+        # `type(...) is`: a subclass may compute something else from the same parameters.
+        if type(kernel) is RBFKernel:
+            squared = self.inverse_lengthscale.square()
+            squared = squared.index_add(0, columns.to(squared.device), lengthscale.reciprocal() ** 2)
+            return SeparableKernel(self.outputscale, squared.sqrt(), self.penalty, self.matern)
+        if type(kernel) is CategoricalKernel:
+            share = (lengthscale * len(columns)).reciprocal()
+            penalty = self.penalty.index_add(0, columns.to(share.device), share)
+            return SeparableKernel(self.outputscale, self.inverse_lengthscale, penalty, self.matern)
+        if type(kernel) is MaternKernel and len(columns) == 1:
+            factor = (int(columns[0]), lengthscale[0], float(kernel.nu))
+            matern = (*self.matern, factor)
+            return SeparableKernel(self.outputscale, self.inverse_lengthscale, self.penalty, matern)
+        return None
+
+    def log_factor(self, x: Tensor, z: Tensor, mask: Tensor) -> Tensor:
+        r"""The log of the product over the masked columns, without the output scale.
+
+        Args:
+            x: A ``p x d``-tensor.
+            z: An ``n x d``-tensor.
+            mask: A ``p x d``- or ``d``-tensor of zeros and ones: the columns that count.
+
+        Returns:
+            A ``p x n``-tensor. Differentiable with respect to ``x``, except in categorical
+            columns, where the kernel is piecewise constant.
+        """
+        # Expanding the square turns the sum over columns into matrix products. Centring keeps
+        # the terms small, so that the cancellation costs no more than a few units of rounding.
+        centre = z.mean(dim=-2)
+        xs = (x - centre) * self.inverse_lengthscale
+        zs = (z - centre) * self.inverse_lengthscale
+        weighted = mask * xs
+        square = (weighted * xs).sum(dim=-1, keepdim=True) - 2 * weighted @ zs.mT
+        log_k = -0.5 * (square + mask.expand_as(xs) @ zs.square().mT).clamp_min(0.0)
+        for column in torch.nonzero(self.penalty).flatten().tolist():
+            differs = x[:, column, None] != z[None, :, column]
+            log_k = log_k - mask[..., column, None] * self.penalty[column] * differs
+        for column, lengthscale, nu in self.matern:
+            distance = (x[:, column, None] - z[None, :, column]).abs() / lengthscale
+            log_k = log_k + mask[..., column, None] * _log_matern(distance, nu)
+        return log_k
+
+
+def _log_matern(distance: Tensor, nu: float) -> Tensor:
+    """Log of the Matern correlation at a distance in length-scales, ``nu`` in 1/2, 3/2, 5/2."""
+    r = math.sqrt(2 * nu) * distance
+    if nu == 0.5:
+        return -r
+    if nu == 1.5:
+        return torch.log1p(r) - r
+    return torch.log1p(r + r.square() / 3) - r

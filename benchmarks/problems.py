@@ -1,0 +1,140 @@
+"""The four objectives of the control-set benchmarks, with the published settings.
+
+Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*, section 5 and appendix
+C: inputs on the unit cube, squared exponential kernel with a fixed length-scale, output scale 1,
+noise standard deviation 0.01, marginals truncated normal around 0.5 with a given variance. The
+plant and airfoil surfaces are read from ``../shared/data`` beside the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from botorch.models import SingleTaskGP
+from botorch.test_functions import Hartmann
+from gpytorch.kernels import MaternKernel, RBFKernel
+from torch import Tensor
+
+from ax_costaware.queries import TruncatedNormal
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+NOISE_STD = 0.01
+COSTS = {
+    "cheap": (0.01, 0.01, 0.01, 0.1, 0.1, 0.1, 1.0),
+    "moderate": (0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 1.0),
+    "expensive": (0.6, 0.6, 0.6, 0.8, 0.8, 0.8, 1.0),
+}
+SUBSETS_OF_THREE = ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
+PLANT_SETS = ((0, 1), (2, 3), (3, 4), (0, 1, 2), (1, 2, 3), (2, 3, 4), (0, 1, 2, 3, 4))
+AIRFOIL_SETS = ((3, 4), (1, 4), (0, 3), (1, 2), (2, 4), (0, 1), (2, 3))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective on the unit cube, to be maximised, and its control sets.
+
+    Attributes:
+        name: Name on the command line.
+        function: Maps ``... x d`` inputs to ``...`` values without noise.
+        dim: The number of inputs.
+        lengthscale: Length-scale of the model's kernel.
+        control_sets: Columns of each control set, in the order of the cost lists.
+    """
+
+    name: str
+    function: Callable[[Tensor], Tensor]
+    dim: int
+    lengthscale: float
+    control_sets: tuple[tuple[int, ...], ...]
+
+    def marginals(self, variance: float) -> list[TruncatedNormal]:
+        """The law of every input when it is left to chance."""
+        marginal = TruncatedNormal.from_variance(0.5, variance, 0.0, 1.0)
+        return [marginal] * self.dim
+
+
+def gp_sample(seed: int = 0) -> Problem:
+    """A sample of the prior with length-scale 0.1 in three dimensions (4096 Fourier features)."""
+    generator = torch.Generator().manual_seed(seed)
+    double = {"dtype": torch.double, "generator": generator}
+    frequencies = torch.randn(4096, 3, **double) / 0.1  # type: ignore[call-overload]
+    phases = 2 * math.pi * torch.rand(4096, **double)  # type: ignore[call-overload]
+    weights = torch.randn(4096, **double) * math.sqrt(2 / 4096)  # type: ignore[call-overload]
+
+    def function(X: Tensor) -> Tensor:
+        return torch.cos(X @ frequencies.mT + phases) @ weights
+
+    return Problem("gpsample", function, 3, 0.1, SUBSETS_OF_THREE)
+
+
+def hartmann() -> Problem:
+    """Hartmann 3-D, negated so that it is maximised."""
+    base = Hartmann(dim=3, negate=True, dtype=torch.double)
+    return Problem("hartmann", lambda X: base(X, noise=False), 3, 0.1, SUBSETS_OF_THREE)
+
+
+def _weighted_kernel(
+    name: str, kernel: RBFKernel | MaternKernel, bounds: list[list[float]] | None
+) -> Callable[[Tensor], Tensor]:
+    parameters = json.loads((DATA / f"{name}_gp.json").read_text())
+    table = np.genfromtxt(DATA / f"{name}_gp.csv", delimiter=",", names=True)
+    columns = table.dtype.names[:5]
+    inputs = torch.tensor(np.stack([table[column] for column in columns], axis=-1))
+    weights = torch.tensor(table["gp_weight"])
+    kernel = kernel.double()
+    kernel.lengthscale = torch.tensor(parameters["lengthscales"], dtype=torch.double)
+    limits = torch.tensor(bounds or [[0.0, 1.0]] * 5, dtype=torch.double)
+
+    @torch.no_grad()
+    def function(X: Tensor) -> Tensor:
+        raw = limits[:, 0] + X * (limits[:, 1] - limits[:, 0])
+        flat = raw.reshape(-1, 5)
+        parts = [kernel(part, inputs).to_dense() @ weights for part in flat.split(4096)]
+        values = parameters["mean"] + parameters["outputscale"] * torch.cat(parts)
+        return values.reshape(X.shape[:-1])
+
+    return function
+
+
+def plant() -> Problem:
+    """The plant growth simulator, five inputs scaled to the unit cube by their bounds."""
+    bounds = json.loads((DATA / "plant_growth_gp.json").read_text())["bounds"]
+    function = _weighted_kernel("plant_growth", RBFKernel(ard_num_dims=5), bounds)
+    return Problem("plant", function, 5, 0.2, PLANT_SETS)
+
+
+def airfoil() -> Problem:
+    """The airfoil self-noise simulator, five inputs on the unit cube."""
+    function = _weighted_kernel("airfoil", MaternKernel(nu=2.5, ard_num_dims=5), None)
+    return Problem("airfoil", function, 5, 0.2, AIRFOIL_SETS)
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "gpsample": gp_sample,
+    "hartmann": hartmann,
+    "plant": plant,
+    "airfoil": airfoil,
+}
+
+
+def fixed_gp(X: Tensor, y: Tensor, lengthscale: float) -> SingleTaskGP:
+    """The papers' model: fixed hyperparameters, no transforms.
+
+    Args:
+        X: ``n x d`` inputs on the unit cube.
+        y: ``n`` outcomes.
+        lengthscale: The same for every input.
+    """
+    model = SingleTaskGP(
+        X, y.unsqueeze(-1), covar_module=RBFKernel(ard_num_dims=X.shape[-1]), outcome_transform=None
+    )
+    model.covar_module.lengthscale = lengthscale
+    model.mean_module.constant.data.zero_()
+    model.likelihood.noise_covar.noise = NOISE_STD**2
+    return model.eval()

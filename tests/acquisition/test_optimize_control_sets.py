@@ -1,0 +1,256 @@
+import itertools
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.generation.gen import gen_candidates_scipy
+from botorch.models.transforms import Normalize
+from botorch.utils.sampling import draw_sobol_samples
+
+from ax_costaware.acquisition import (
+    ExpectedUpperConfidenceBound,
+    PartialQueryLogExpectedImprovement,
+    optimize_control_sets,
+)
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries import ProductNodes
+
+SETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
+
+
+def _function(model, controlled, rule, acquisition, best_f, transform=None):
+    if acquisition == "ei":
+        return PartialQueryLogExpectedImprovement(model, best_f, controlled, *rule, transform)
+    beta = 2.0 if acquisition == "ucb" else 0.0
+    return ExpectedUpperConfidenceBound(model, controlled, *rule, beta, transform)
+
+
+@pytest.mark.parametrize("acquisition", ["ucb", "mean", "ei"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_finds_what_brute_force_finds(make_model, acquisition, sign, rule, bounds):
+    model = make_model(lengthscale=0.2, n=25)
+    transform = ScalarizedPosteriorTransform(torch.tensor([sign]).double())
+    best_f = 1.0
+    optima = optimize_control_sets(
+        model, bounds, SETS, *rule, 2.0, acquisition=acquisition, best_f=best_f,
+        posterior_transform=transform,
+    )  # fmt: skip
+    raw = draw_sobol_samples(bounds, n=2000, q=1, seed=7)
+    for index, controlled in enumerate(SETS):
+        function = _function(model, controlled, rule, acquisition, best_f, transform)
+        with torch.no_grad():
+            order = function(raw).argsort(descending=True)
+        _, reached = gen_candidates_scipy(raw[order[:20]], function, 0.0, 1.0)
+        best = reached.max()
+        best = best.exp() if acquisition == "ei" else best
+        assert optima.values[index] >= best - 2e-3 * (1 + best.abs())
+        with torch.no_grad():
+            value = function(optima.points[index].reshape(1, 1, -1))[0]
+        value = value.exp() if acquisition == "ei" else value
+        assert torch.allclose(optima.values[index], value, atol=1e-6)
+
+
+def test_a_superset_is_worth_at_least_as_much(make_model, rule, bounds):
+    model = make_model(lengthscale=0.2, n=25)
+    values = optimize_control_sets(model, bounds, SETS, *rule).values
+    for i, j in itertools.product(range(len(SETS)), repeat=2):
+        if set(SETS[i]) < set(SETS[j]):
+            assert values[i] <= values[j] + 1e-3
+
+
+def test_uncontrolled_columns_hold_the_default(model, rule, bounds):
+    default = torch.tensor([0.11, 0.22, 0.33], dtype=torch.double)
+    optima = optimize_control_sets(model, bounds, [[1]], *rule, default=default)
+    assert optima.points[0, [0, 2]].tolist() == [0.11, 0.33]
+    nodes, weights = rule
+    mean = optimize_control_sets(model, bounds, [[1]], *rule).points[0, [0, 2]]
+    assert torch.allclose(mean, (weights @ nodes)[[0, 2]])
+
+
+def test_the_product_rule_changes_the_linear_part_only(model, marginals, rule, bounds):
+    product = ProductNodes.from_marginals(marginals)
+    exact = optimize_control_sets(
+        model, bounds, [[0]], *rule, acquisition="mean", product=product
+    )
+    sampled = optimize_control_sets(model, bounds, [[0]], *rule, acquisition="mean")
+    assert torch.allclose(exact.values, sampled.values, atol=0.02)
+    assert not torch.equal(exact.values, sampled.values)
+
+
+def test_the_same_seed_gives_the_same_answer_and_leaves_the_global_state_alone(model, rule, bounds):
+    for acquisition in ("ucb", "ts"):
+        before = torch.get_rng_state()
+        one = optimize_control_sets(model, bounds, SETS, *rule, acquisition=acquisition, seed=3)
+        two = optimize_control_sets(model, bounds, SETS, *rule, acquisition=acquisition, seed=3)
+        assert torch.equal(before, torch.get_rng_state())
+        assert torch.equal(one.points, two.points)
+        assert torch.equal(one.values, two.values)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern"])
+def test_thompson_samples_follow_the_posterior_of_the_query(make_model, kernel, rule, bounds):
+    """The best value of a set without freedom is the sampled expectation itself."""
+    model = make_model(kernel)
+    point = {1: 0.4, 0: 0.6}
+    draws = torch.stack(
+        [
+            optimize_control_sets(
+                model, bounds, [[0, 1]], *rule, acquisition="ts", fixed_features=point,
+                raw_samples=1, num_restarts=1, seed=seed,
+            ).values[0]
+            for seed in range(60 if kernel == "matern" else 400)
+        ]
+    )  # fmt: skip
+    nodes = rule[0].clone()
+    nodes[:, 0], nodes[:, 1] = 0.6, 0.4
+    posterior = model.posterior(nodes)
+    mean = rule[1] @ posterior.mean.squeeze(-1)
+    std = (rule[1] @ posterior.distribution.covariance_matrix @ rule[1]).sqrt()
+    standard_error = std / len(draws) ** 0.5
+    assert (draws.mean() - mean).abs() < 4 * standard_error
+    assert 0.7 < draws.std() / std < 1.3
+
+
+def test_expected_improvement_without_an_incumbent_takes_the_best_posterior_mean(
+    model, rule, bounds
+):
+    given = max(
+        float(
+            ExpectedUpperConfidenceBound(model, s, *rule, beta=0.0)(
+                model.train_inputs[0].unsqueeze(-2)
+            ).max()
+        )
+        for s in SETS
+    )
+    one = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ei")
+    two = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ei", best_f=given)
+    assert torch.allclose(one.values, two.values, rtol=1e-6)
+
+
+def test_input_transforms_and_raw_bounds(make_model, rule):
+    """The search in raw units is the search on the unit cube."""
+    unit = make_model()
+    lower, span = torch.tensor([10.0, -5.0, 0.0]).double(), torch.tensor([5.0, 50.0, 1e-3]).double()
+    raw_bounds = torch.stack([lower, lower + span])
+    raw = make_model()
+    X = raw.train_inputs[0]
+    from botorch.models import SingleTaskGP
+
+    raw = SingleTaskGP(
+        lower + span * X,
+        unit.train_targets.unsqueeze(-1),
+        covar_module=unit.covar_module,
+        likelihood=unit.likelihood,
+        mean_module=unit.mean_module,
+        outcome_transform=None,
+        input_transform=Normalize(3, bounds=raw_bounds),
+    ).eval()
+    model = SingleTaskGP(
+        X,
+        unit.train_targets.unsqueeze(-1),
+        covar_module=unit.covar_module,
+        likelihood=unit.likelihood,
+        mean_module=unit.mean_module,
+        outcome_transform=None,
+    ).eval()
+    nodes, weights = rule
+    bounds = torch.stack([torch.zeros(3), torch.ones(3)]).double()
+    one = optimize_control_sets(model, bounds, [[0], [0, 1, 2]], nodes, weights)
+    two = optimize_control_sets(raw, raw_bounds, [[0], [0, 1, 2]], lower + span * nodes, weights)
+    assert torch.allclose(one.values, two.values, atol=1e-4)
+    assert torch.allclose((two.points - lower) / span, one.points, atol=0.02)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern"])
+def test_discrete_columns_take_their_values(make_model, kernel, rule, bounds):
+    model = make_model(kernel)
+    values = torch.tensor([[0.0], [0.25], [1.0]], dtype=torch.double)
+    optima = optimize_control_sets(
+        model, bounds, [[0], [0, 1]], *rule, discrete=[((0,), values)],
+        num_restarts=3, raw_samples=32,
+    )  # fmt: skip
+    assert set(optima.points[:, 0].tolist()) <= {0.0, 0.25, 1.0}
+    grid = values.repeat(1, 3).unsqueeze(-2)
+    exact = ExpectedUpperConfidenceBound(model, [0], *rule)(grid).max()
+    assert torch.allclose(optima.values[0], exact, atol=1e-6)
+
+
+def test_one_hot_columns_move_together(make_model, rule, bounds):
+    model = make_model()
+    optima = optimize_control_sets(
+        model, bounds, [[0, 1, 2]], *rule, discrete=[((1, 2), torch.eye(2).double())]
+    )
+    assert sorted(optima.points[0, 1:].tolist()) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern"])
+def test_constraints_hold_and_bind(make_model, kernel, rule, bounds):
+    model = make_model(kernel)
+    index, ones = torch.tensor([0, 1]), torch.ones(2).double()
+    free = optimize_control_sets(model, bounds, [[0, 1]], *rule, num_restarts=2, raw_samples=64)
+    limit = float(free.points[0, :2].sum()) - 0.3
+    optima = optimize_control_sets(
+        model, bounds, [[0, 1], [0], [2]], *rule, num_restarts=2, raw_samples=64,
+        inequality_constraints=[(index, -ones, -limit)],
+        default=torch.tensor([0.1, 0.1, 0.5]).double(),
+    )  # fmt: skip
+    assert float(optima.points[0, :2].sum()) <= limit + 1e-6
+    assert float(optima.points[1, 0]) + 0.1 <= limit + 1e-6  # uncontrolled: at its default
+    assert optima.values[0] <= free.values[0]
+    axis = torch.linspace(0, 1, 60, dtype=torch.double)
+    grid = torch.cartesian_prod(axis, axis)
+    grid = grid[grid.sum(dim=-1) <= limit]
+    full = torch.cat([grid, grid[:, :1]], dim=-1).unsqueeze(-2)
+    assert optima.values[0] >= ExpectedUpperConfidenceBound(model, [0, 1], *rule)(full).max() - 1e-3
+
+
+def test_constraints_without_room_are_refused(model, rule, bounds):
+    impossible = [(torch.tensor([0]), torch.ones(1).double(), 2.0)]
+    with pytest.raises(InputError, match="inequality_constraints: got constraints that no raw"):
+        optimize_control_sets(model, bounds, [[0]], *rule, inequality_constraints=impossible)
+
+
+def test_fixed_features_are_kept_where_controlled(model, rule, bounds):
+    optima = optimize_control_sets(model, bounds, [[0, 1], [1]], *rule, fixed_features={0: 0.77})
+    assert optima.points[0, 0] == 0.77
+    assert optima.points[1, 0] != 0.77
+
+
+def test_pending_points_move_the_choice(model, rule, bounds):
+    first = optimize_control_sets(model, bounds, [[0, 1, 2]], *rule)
+    second = optimize_control_sets(model, bounds, [[0, 1, 2]], *rule, X_pending=first.points)
+    assert (first.points - second.points).abs().max() > 0.05
+
+
+def test_many_control_sets_in_chunks_equal_one_by_one(make_model, rule, bounds):
+    model = make_model()
+    together = optimize_control_sets(model, bounds, SETS, *rule)
+    alone = [optimize_control_sets(model, bounds, [s], *rule).values[0] for s in SETS]
+    assert torch.allclose(together.values, torch.stack(alone), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"control_sets": []}, "control_sets: got none"),
+        ({"control_sets": [[0], []]}, "control_sets: got"),
+        ({"control_sets": [[7]]}, "control_sets: got"),
+        ({"bounds": torch.zeros(3, 2)}, "bounds: got shape"),
+        ({"bounds": torch.tensor([[1.0] * 3, [0.0] * 3])}, "bounds: got shape"),
+        ({"acquisition": "pi"}, "acquisition: got 'pi'; it takes one of ucb, ei, ts, mean"),
+        ({"beta": -1.0}, "beta: got -1.0"),
+        ({"num_restarts": 0}, "num_restarts: got 0"),
+        ({"raw_samples": -3}, "raw_samples: got -3"),
+        ({"weights": torch.ones(32)}, "weights: got weights"),
+    ],
+)
+def test_bad_input(change, message, model, rule, bounds):
+    arguments = {
+        "bounds": bounds,
+        "control_sets": [[0]],
+        "nodes": rule[0],
+        "weights": rule[1],
+        **change,
+    }
+    with pytest.raises(InputError, match=message):
+        optimize_control_sets(model, **arguments)

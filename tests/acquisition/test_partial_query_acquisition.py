@@ -1,0 +1,196 @@
+import pytest
+import torch
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+from botorch.utils.sampling import manual_seed
+
+from ax_costaware.acquisition import (
+    ExpectedUpperConfidenceBound,
+    PartialQueryLogExpectedImprovement,
+)
+from ax_costaware.exceptions import InputError
+
+
+def _at_nodes(x, controlled, nodes):
+    rows = nodes.clone()
+    rows[:, controlled] = x[controlled]
+    return rows
+
+
+def _naive_ucb(model, x, controlled, nodes, weights, beta, transform=None):
+    posterior = model.posterior(
+        _at_nodes(x, controlled, nodes).unsqueeze(-2), posterior_transform=transform
+    )
+    return weights @ (posterior.mean + beta * posterior.variance.sqrt()).flatten()
+
+
+def _naive_log_ei(model, x, controlled, nodes, weights, best_f):
+    posterior = model.posterior(_at_nodes(x, controlled, nodes))
+    mean = weights @ posterior.mean.squeeze(-1)
+    std = (weights @ posterior.distribution.covariance_matrix @ weights).sqrt()
+    normal = torch.distributions.Normal(0.0, 1.0)
+    u = (mean - best_f) / std
+    return (std * (normal.log_prob(u).exp() + u * normal.cdf(u))).log()
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern"])
+@pytest.mark.parametrize("controlled", [[0], [0, 2], [0, 1, 2]])
+@pytest.mark.parametrize("sign", [None, -1.0])
+def test_expected_ucb_equals_the_sum_over_nodes(make_model, kernel, controlled, sign, rule):
+    model = make_model(kernel)
+    transform = None if sign is None else ScalarizedPosteriorTransform(torch.tensor([sign]).double())
+    acqf = ExpectedUpperConfidenceBound(
+        model, controlled, *rule, beta=1.7, posterior_transform=transform
+    )
+    X = torch.rand(4, 2, 1, 3, dtype=torch.double)
+    values = acqf(X)
+    assert values.shape == (4, 2)
+    for i in range(4):
+        exact = _naive_ucb(model, X[i, 1, 0], controlled, *rule, 1.7, transform)
+        assert torch.allclose(values[i, 1], exact, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern"])
+@pytest.mark.parametrize("controlled", [[1], [0, 1, 2]])
+def test_log_ei_equals_the_closed_form_of_the_expectation(make_model, kernel, controlled, rule):
+    model = make_model(kernel)
+    acqf = PartialQueryLogExpectedImprovement(model, 0.5, controlled, *rule)
+    X = torch.rand(4, 1, 3, dtype=torch.double)
+    exact = [_naive_log_ei(model, x[0], controlled, *rule, 0.5) for x in X]
+    assert torch.allclose(acqf(X), torch.stack(exact), atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern"])
+@pytest.mark.parametrize("acqf_class", ["ucb", "ei"])
+def test_gradients_agree_with_finite_differences(make_model, kernel, acqf_class, rule):
+    model = make_model(kernel)
+    if acqf_class == "ucb":
+        acqf = ExpectedUpperConfidenceBound(model, [0, 2], *rule)
+    else:
+        acqf = PartialQueryLogExpectedImprovement(model, 1.0, [0, 2], *rule)
+    X = torch.rand(3, 1, 3, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(acqf, X, eps=1e-6, atol=1e-5)
+    (gradient,) = torch.autograd.grad(acqf(X).sum(), X)
+    assert (gradient[..., 1] == 0).all()  # a random input has no value of its own
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_dtype_follows_the_model(dtype, rule):
+    X = torch.rand(8, 3, dtype=torch.double).to(dtype)
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin())
+    nodes, weights = (tensor.to(dtype) for tensor in rule)
+    value = ExpectedUpperConfidenceBound(model, [0], nodes, weights)(X[:2].unsqueeze(-2))
+    assert value.dtype == dtype
+    assert torch.isfinite(value).all()
+
+
+def test_beta_zero_is_the_posterior_mean_of_the_query(model, rule):
+    X = torch.rand(2, 1, 3, dtype=torch.double)
+    values = ExpectedUpperConfidenceBound(model, [0], *rule, beta=0.0)(X)
+    assert torch.allclose(values[0], _naive_ucb(model, X[0, 0], [0], *rule, 0.0), atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern"])
+def test_pending_points_lower_the_value_near_them(make_model, kernel, rule):
+    model = make_model(kernel)
+    acqf = ExpectedUpperConfidenceBound(model, [0, 1, 2], *rule)
+    X = torch.tensor([[[0.31, 0.62, 0.43]]], dtype=torch.double)
+    free = acqf(X)
+    acqf.set_X_pending(X[0])
+    pending = acqf(X)
+    mean = ExpectedUpperConfidenceBound(model, [0, 1, 2], *rule, beta=0.0)(X)
+    assert pending < free - 0.1
+    assert torch.allclose(pending, mean, atol=2 * 0.5)
+    acqf.set_X_pending(None)
+    assert torch.allclose(acqf(X), free)
+
+
+def test_pending_points_agree_with_many_fantasies(model, rule):
+    """The believed mean is the exact expectation over fantasies."""
+    pending = torch.tensor([[0.2, 0.4, 0.6], [0.7, 0.1, 0.5]], dtype=torch.double)
+    X = torch.rand(3, 1, 3, dtype=torch.double)
+    acqf = ExpectedUpperConfidenceBound(model, [0, 1], *rule, X_pending=pending)
+    acqf_generic = ExpectedUpperConfidenceBound(model, [0, 1], *rule, X_pending=pending)
+    acqf_generic._query = None
+    from botorch.sampling.normal import SobolQMCNormalSampler
+
+    sampler = SobolQMCNormalSampler(torch.Size([256]), seed=1)
+    acqf_generic._node_model = model.fantasize(pending, sampler)
+    assert torch.allclose(acqf(X), acqf_generic(X), atol=0.02)
+
+
+def test_optimize_acqf_with_fixed_features_and_sequential_batches(model, rule, bounds):
+    acqf = ExpectedUpperConfidenceBound(model, [0], *rule)
+    with manual_seed(0):
+        candidates, _ = optimize_acqf(
+            acqf,
+            bounds,
+            q=2,
+            num_restarts=2,
+            raw_samples=16,
+            fixed_features={1: 0.5, 2: 0.5},
+            sequential=True,
+        )
+    assert candidates.shape == (2, 3)
+    assert (candidates[:, 1:] == 0.5).all()
+    grid = torch.linspace(0, 1, 400, dtype=torch.double).reshape(-1, 1, 1).repeat(1, 1, 3)
+    acqf.set_X_pending(None)
+    assert acqf(candidates[:1].unsqueeze(0)) >= acqf(grid).max() - 1e-4
+
+
+@pytest.mark.parametrize(
+    ("acqf_class", "extra"),
+    [
+        (ExpectedUpperConfidenceBound, {"beta": 1.0}),
+        (PartialQueryLogExpectedImprovement, {"best_f": 0.0}),
+    ],
+)
+def test_input_constructor(acqf_class, extra, model, rule):
+    nodes, weights = rule
+    inputs = get_acqf_input_constructor(acqf_class)(
+        model=model,
+        training_data=None,
+        X_pending=None,
+        controlled=[0],
+        nodes=nodes.tolist(),
+        weights=weights.tolist(),
+        **extra,
+    )
+    X = torch.rand(2, 1, 3, dtype=torch.double)
+    direct = acqf_class(model, controlled=[0], nodes=nodes, weights=weights, **extra)
+    assert torch.equal(acqf_class(**inputs)(X), direct(X))
+
+
+@pytest.mark.parametrize("controlled", [[], [0, 0], [3], [-1], [0.5], [True]])
+def test_bad_columns(controlled, model, rule):
+    with pytest.raises(InputError, match="controlled: got"):
+        ExpectedUpperConfidenceBound(model, controlled, *rule)
+
+
+@pytest.mark.parametrize("beta", [-1.0, float("nan"), float("inf")])
+def test_bad_beta(beta, model, rule):
+    with pytest.raises(InputError, match="beta: got"):
+        ExpectedUpperConfidenceBound(model, [0], *rule, beta=beta)
+
+
+@pytest.mark.parametrize("best_f", [float("nan"), float("inf")])
+def test_bad_incumbent(best_f, model, rule):
+    with pytest.raises(InputError, match="best_f: got"):
+        PartialQueryLogExpectedImprovement(model, best_f, [0], *rule)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "weights", "message"),
+    [
+        (torch.rand(4), torch.full((4,), 0.25), "nodes: got a tensor of shape"),
+        (torch.full((4, 3), torch.nan), torch.full((4,), 0.25), "nodes: got a tensor of shape"),
+        (torch.rand(4, 3), torch.full((3,), 1 / 3), "weights: got shape"),
+        (torch.rand(4, 3), torch.full((4,), 0.5), "weights: got weights with minimum 0.5 and sum 2"),
+        (torch.rand(2, 3), torch.tensor([1.5, -0.5]), "must be non-negative"),
+    ],
+)
+def test_bad_nodes(nodes, weights, message, model):
+    with pytest.raises(InputError, match=message):
+        ExpectedUpperConfidenceBound(model, [0], nodes.double(), weights.double())

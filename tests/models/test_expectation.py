@@ -1,0 +1,152 @@
+import itertools
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize
+from gpytorch.kernels import MaternKernel
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.models import expectation_posterior
+from ax_costaware.queries import Discrete, Empirical, ProductNodes, TruncatedNormal, Uniform
+
+BOUNDS = torch.tensor([[0.0, -1.0, 10.0], [1.0, 1.0, 20.0]], dtype=torch.double)
+MARGINALS = [
+    TruncatedNormal(0.4, 0.2, 0.0, 1.0),
+    Uniform(-1.0, 1.0),
+    Discrete((11.0, 14.0, 19.0), (0.2, 0.5, 0.3)),
+]
+
+
+def _model(covar_module=None):
+    generator = torch.Generator().manual_seed(3)
+    X = BOUNDS[0] + (BOUNDS[1] - BOUNDS[0]) * torch.rand(15, 3, generator=generator).double()
+    Y = 40 + 7 * torch.sin(X).sum(dim=-1, keepdim=True)
+    options = {} if covar_module is None else {"covar_module": covar_module}
+    model = SingleTaskGP(X, Y, input_transform=Normalize(3, bounds=BOUNDS), **options)
+    model.likelihood.noise = 0.01
+    if covar_module is None:
+        model.covar_module.lengthscale = torch.tensor([[0.3, 0.5, 0.7]])
+    return model.eval()
+
+
+def _grid(rules):
+    """Brute force: the product grid with its weights."""
+    nodes = torch.cartesian_prod(*[nodes for nodes, _ in rules])
+    weights = torch.stack([w.prod() for w in torch.cartesian_prod(*[w for _, w in rules])])
+    return nodes, weights
+
+
+@pytest.mark.parametrize("sign", [None, -1.0])
+def test_closed_form_equals_brute_force_over_the_grid(sign):
+    model = _model()
+    transform = None if sign is None else ScalarizedPosteriorTransform(torch.tensor([sign]).double())
+    rules = [marginal.nodes_and_weights(12) for marginal in MARGINALS]
+    nodes, weights = _grid(rules)
+    posterior = model.posterior(nodes, posterior_transform=transform)
+    mean = weights @ posterior.mean.squeeze(-1)
+    variance = weights @ posterior.distribution.covariance_matrix @ weights
+    product = ProductNodes.from_marginals(MARGINALS, n=12)
+    closed = expectation_posterior(model, product, posterior_transform=transform)
+    brute = expectation_posterior(model, nodes, weights, posterior_transform=transform)
+    assert torch.allclose(closed[0], mean, rtol=1e-8, atol=0)
+    assert torch.allclose(closed[1], variance, rtol=1e-8, atol=1e-10)
+    assert torch.allclose(brute[0], mean, rtol=1e-8, atol=0)
+    assert torch.allclose(brute[1], variance, rtol=1e-8, atol=1e-10)
+
+
+def test_sixty_four_nodes_are_exact_to_rounding():
+    model = _model()
+    coarse = expectation_posterior(model, ProductNodes.from_marginals(MARGINALS, n=64))
+    fine = expectation_posterior(model, ProductNodes.from_marginals(MARGINALS, n=100))
+    assert torch.allclose(coarse[0], fine[0], rtol=1e-11)
+    assert torch.allclose(coarse[1], fine[1], rtol=1e-8)
+
+
+def test_a_point_mass_is_the_posterior_at_the_point():
+    model = _model()
+    x = torch.tensor([[0.3, 0.2, 14.0]], dtype=torch.double)
+    one = torch.ones(1, dtype=torch.double)
+    query = ProductNodes(((0,), (1,), (2,)), tuple(x[:, [i]] for i in range(3)), (one,) * 3)
+    mean, variance = expectation_posterior(model, query)
+    posterior = model.posterior(x)
+    assert torch.allclose(mean, posterior.mean.squeeze(), rtol=1e-9)
+    assert torch.allclose(variance, posterior.variance.squeeze(), rtol=1e-6)
+
+
+def test_a_block_of_two_columns_carries_dependence():
+    model = _model()
+    pair = torch.tensor([[0.1, -0.5], [0.9, 0.7]], dtype=torch.double)
+    pair_weights = torch.tensor([0.25, 0.75], dtype=torch.double)
+    third, third_weights = MARGINALS[2].nodes_and_weights(3)
+    query = ProductNodes(
+        ((0, 1), (2,)), (pair, third.unsqueeze(-1)), (pair_weights, third_weights)
+    )
+    rows = [
+        (torch.cat([p, t.reshape(1)]), a * b)
+        for (p, a), (t, b) in itertools.product(
+            zip(pair, pair_weights, strict=True), zip(third, third_weights, strict=True)
+        )
+    ]
+    nodes = torch.stack([row for row, _ in rows])
+    weights = torch.stack([weight for _, weight in rows])
+    closed, brute = expectation_posterior(model, query), expectation_posterior(model, nodes, weights)
+    assert torch.allclose(closed[0], brute[0], rtol=1e-9)
+    assert torch.allclose(closed[1], brute[1], rtol=1e-7)
+
+
+def test_other_kernels_are_expanded_to_nodes():
+    model = _model(MaternKernel(nu=2.5, ard_num_dims=3).double())
+    rules = [marginal.nodes_and_weights(8) for marginal in MARGINALS]
+    brute = expectation_posterior(model, *_grid(rules))
+    expanded = expectation_posterior(model, ProductNodes.from_marginals(MARGINALS, n=8))
+    assert torch.allclose(expanded[0], brute[0], rtol=1e-9)
+    assert torch.allclose(expanded[1], brute[1], rtol=1e-7)
+
+
+def test_a_grid_too_large_is_sampled():
+    model = _model(MaternKernel(nu=2.5, ard_num_dims=3).double())
+    marginals = [*MARGINALS[:2], Empirical(tuple(torch.linspace(10, 20, 60).tolist()))]
+    sampled = expectation_posterior(model, ProductNodes.from_marginals(marginals, n=40))
+    brute = expectation_posterior(model, ProductNodes.from_marginals(marginals, n=8))
+    assert float((sampled[0] - brute[0]).abs()) < 0.02 * 7
+
+
+def test_batches_of_queries():
+    model = _model()
+    nodes = torch.rand(4, 2, 5, 3, dtype=torch.double)
+    weights = torch.full((5,), 0.2, dtype=torch.double)
+    mean, variance = expectation_posterior(model, nodes, weights)
+    assert mean.shape == variance.shape == (4, 2)
+    single = expectation_posterior(model, nodes[1, 1], weights)
+    assert torch.allclose(mean[1, 1], single[0])
+    rules = [ProductNodes.from_marginals(MARGINALS, n=n) for n in (5, 9)]
+    means, variances = expectation_posterior(model, rules)
+    assert means.shape == variances.shape == (2,)
+    assert torch.equal(means[1], expectation_posterior(model, rules[1])[0])
+
+
+def test_the_mean_is_differentiable_with_respect_to_nodes():
+    model = _model()
+    nodes = torch.rand(5, 3, dtype=torch.double, requires_grad=True)
+    weights = torch.full((5,), 0.2, dtype=torch.double)
+    assert torch.autograd.gradcheck(
+        lambda n: expectation_posterior(model, n, weights)[0], nodes, atol=1e-5
+    )
+
+
+def test_bad_input():
+    model = _model()
+    product = ProductNodes.from_marginals(MARGINALS[:2], n=4)
+    nodes, weights = torch.rand(5, 3).double(), torch.full((4,), 0.25).double()
+    with pytest.raises(InputError, match=r"weights: got shape \(4,\)"):
+        expectation_posterior(model, nodes, weights)
+    with pytest.raises(InputError, match="weights: got shape None"):
+        expectation_posterior(model, nodes)
+    with pytest.raises(InputError, match="ProductNodes bring their own weights"):
+        expectation_posterior(model, product, weights)
+    with pytest.raises(InputError, match=r"nodes: got blocks for the columns \[0, 1\]"):
+        expectation_posterior(model, product)
+    with pytest.raises(InputError, match="nodes: got an empty sequence"):
+        expectation_posterior(model, [])
