@@ -1,0 +1,341 @@
+"""Adapter of the control-set method: trains on realised inputs, and decides within the budget.
+
+It differs from Ax's ``TorchAdapter`` in what it reads (inputs as they were realised, outcomes at
+full precision, the objective's metric only), in which observations count as pending, and in what it
+asks of the generator: one control set with values for it (Tay et al. 2023, Algorithm 1).
+
+Besides reading two private fields it overrides one private method of Ax,
+``_set_and_filter_training_data``: Ax has no public hook between the extraction of the data and
+the transforms, and its model space is otherwise not widened again after the first fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from ax.adapter.torch import TorchAdapter
+from ax.core.arm import Arm
+from ax.core.data_utils import ExperimentData
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.core.observation import ObservationFeatures
+from ax.core.optimization_config import OptimizationConfig
+from ax.core.search_space import SearchSpace
+from ax.core.types import TModelPredictArm, TParamValue
+from ax.exceptions.core import (
+    DataRequiredError,
+    OptimizationShouldStop,
+    UnsupportedError,
+    UserInputError,
+)
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generators.types import TConfig
+from torch import Tensor
+
+from ax_costaware.acquisition import optimize_control_sets
+from ax_costaware.adapter.experiment_checks import check_experiment, check_optimization_config
+from ax_costaware.adapter.hide_control_set import EXACT_VALUES
+from ax_costaware.adapter.model_space import ModelSpace, model_space
+from ax_costaware.adapter.realized_data import realized_data
+from ax_costaware.generators.budget import (
+    Standing,
+    decision_seed,
+    live_observations,
+    standing,
+    stop_message,
+    undelivered_control_sets,
+)
+from ax_costaware.generators.control_set_generator import (
+    ControlSetGenerator,
+    ControlSetRequest,
+    direction,
+)
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.models import expectation_posterior
+from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.records import CONTROL_SET, RECORD
+
+
+@dataclass(frozen=True)
+class ExpectedOptimum:
+    """The best that one control set can do in expectation, under the posterior mean."""
+
+    control_set: str
+    """Name of the control set."""
+
+    controlled: dict[str, TParamValue]
+    """Values of what it controls, in raw units."""
+
+    mean: float
+    """Posterior mean of the objective's expectation over the uncontrolled inputs, in raw units."""
+
+    standard_deviation: float
+    """Posterior standard deviation of that expectation."""
+
+
+class ControlSetAdapter(TorchAdapter):
+    """A ``TorchAdapter`` for experiments with control sets; see the module for what differs."""
+
+    @property
+    def settings(self) -> ControlSetSettings:
+        """The settings of the strategy."""
+        generator = self.generator
+        if not isinstance(generator, ControlSetGenerator):
+            raise UnsupportedError(
+                f"a ControlSetAdapter works with a ControlSetGenerator, not with {generator!r}."
+            )
+        return generator.settings
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment."""
+        return self._experiment
+
+    def gen(
+        self,
+        n: int,
+        search_space: SearchSpace | None = None,
+        optimization_config: OptimizationConfig | None = None,
+        pending_observations: dict[str, list[ObservationFeatures]] | None = None,
+        fixed_features: ObservationFeatures | None = None,
+        model_gen_options: TConfig | None = None,
+    ) -> GeneratorRun:
+        """Decide on the next trial.
+
+        Args:
+            n: Arms of the trial; must be one.
+            search_space: Overrides the search space of the experiment.
+            optimization_config: Overrides the objective of the experiment.
+            pending_observations: Points under evaluation, by metric; those without a trial index
+                count as decisions that are no trials yet.
+            fixed_features: Inputs, or the control set, that the caller fixes.
+            model_gen_options: Passed on to the generator.
+
+        Raises:
+            OptimizationShouldStop: If what is left of the budget pays for no control set.
+            UserInputError: If the experiment does not fit the settings, or the fixed features
+                leave no control set that the budget pays for.
+            UnsupportedError: If ``n`` is not one, or the experiment asks for what the method
+                does not do.
+        """
+        settings = self.settings
+        check_experiment(self.experiment, settings)
+        if n != 1:
+            raise UnsupportedError(
+                f"n={n}: a trial uses one control set with one set of values, so it takes one arm. "
+                "Ask for several trials instead."
+            )
+        undelivered = undelivered_control_sets(pending_observations)
+        where = standing(self.experiment, settings, undelivered, initial=False)
+        if not any(where.affordable):
+            raise OptimizationShouldStop(stop_message(where, settings, self._advice()))
+        fixed = {} if fixed_features is None else fixed_features.parameters
+        request = ControlSetRequest(
+            space=self.model_space_view(search_space),
+            where=where,
+            allowed=allowed_control_sets(fixed, settings, where),
+            minimize=self._minimize,
+        )
+        generator_run = super().gen(
+            n=n,
+            search_space=search_space,
+            optimization_config=optimization_config,
+            pending_observations=live_observations(self.experiment, pending_observations),
+            fixed_features=fixed_features,
+            model_gen_options=cast(TConfig, {**(model_gen_options or {}), RECORD: request}),
+        )
+        record = (generator_run.gen_metadata or {})[RECORD]
+        chosen = settings.control_set(record["control_set"])
+        arm = generator_run.arms[0].parameters
+        record["controlled"] = {name: arm[name] for name in chosen.parameters}
+        if fixed:
+            record["why"] += f" The caller had fixed {fixed}."
+        return generator_run
+
+    def recommend(self) -> list[ExpectedOptimum]:
+        """What each control set can do best in expectation under the fitted model, best first."""
+        settings, space = self.settings, self.model_space_view()
+        optima = optimize_control_sets(
+            self.botorch_model,
+            space.bounds,
+            space.control_sets,
+            space.nodes,
+            space.weights,
+            acquisition="mean",
+            product=space.product,
+            posterior_transform=direction(self._minimize),
+            discrete=space.discrete_columns({}),
+            inequality_constraints=space.constraints,
+            default=space.default,
+            seed=decision_seed(settings.seed, len(self.experiment.trials)),
+        )
+        order = optima.values.argsort(descending=True).tolist()
+        chosen = [settings.control_sets[i] for i in order]
+        points = [optima.points[i].detach() for i in order]
+        means, variances = self._expectation(points, chosen, space)
+        return [
+            ExpectedOptimum(
+                control_set=str(control_set.name),
+                controlled=self._raw_values(point, control_set.parameters, space),
+                mean=mean,
+                standard_deviation=variance**0.5,
+            )
+            for control_set, point, mean, variance in zip(
+                chosen, points, means, variances, strict=True
+            )
+        ]
+
+    def model_best_point(
+        self,
+        search_space: SearchSpace | None = None,
+        optimization_config: OptimizationConfig | None = None,
+        pending_observations: dict[str, list[ObservationFeatures]] | None = None,
+        fixed_features: ObservationFeatures | None = None,
+        model_gen_options: TConfig | None = None,
+    ) -> tuple[Arm, TModelPredictArm | None] | None:
+        """The arm with observations whose query has the best posterior mean, and that prediction.
+
+        A trial's realised point is not what the arm would give again, so an arm is judged by the
+        expectation over what its control set leaves to chance.
+        """
+        space, settings = self.model_space_view(search_space), self.settings
+        trials = self.experiment.trials
+        indices = self.get_training_data().arm_data.index.get_level_values("trial_index")
+        arms = [arm for index in sorted(set(indices)) for arm in trials[index].arms]
+        if not arms:
+            return None
+        points = self.transform_observation_features(
+            [ObservationFeatures(parameters=dict(arm.parameters)) for arm in arms]
+        )
+        chosen = [settings.control_set(str(arm.parameters[CONTROL_SET])) for arm in arms]
+        means, variances = self._expectation(list(points), chosen, space)
+        sign = -1.0 if self._minimize else 1.0
+        best = max(range(len(arms)), key=lambda i: sign * means[i])
+        metric = self.outcomes[0]
+        return arms[best], ({metric: means[best]}, {metric: {metric: variances[best]}})
+
+    def model_space_view(self, search_space: SearchSpace | None = None) -> ModelSpace:
+        """Control sets, nodes and bounds in the input space of the fitted model."""
+        return model_space(self, search_space or self.experiment.search_space, self.settings)
+
+    @property
+    def _minimize(self) -> bool:
+        config = self._optimization_config
+        return config is not None and config.objective.minimize
+
+    def _advice(self) -> str:
+        best = self.recommend()[0]
+        values = ", ".join(f"{name}={value!r}" for name, value in best.controlled.items())
+        return (
+            f"Deploy control set {best.control_set!r} with {values}: expected value "
+            f"{best.mean:.6g}, standard deviation {best.standard_deviation:.3g}."
+        )
+
+    def _expectation(
+        self, points: Sequence[Tensor], control_sets: Sequence[ControlSet], space: ModelSpace
+    ) -> tuple[list[float], list[float]]:
+        """Posterior mean and variance of the objective's expectation, for one query per point."""
+        queries = [
+            space.query(point, control_set.parameters)
+            for point, control_set in zip(points, control_sets, strict=True)
+        ]
+        with torch.no_grad():
+            means, variances = expectation_posterior(self.botorch_model, queries)
+        return means.tolist(), variances.tolist()
+
+    def _raw_values(
+        self, point: Tensor, parameters: Sequence[str], space: ModelSpace
+    ) -> dict[str, TParamValue]:
+        features = [
+            ObservationFeatures(
+                parameters=dict(zip(self.parameters, point.tolist(), strict=True)),
+                metadata={
+                    CONTROL_SET: self.settings.names[0],
+                    EXACT_VALUES: space.exact_values(point, parameters),
+                },
+            )
+        ]
+        for transform in reversed(list(self.transforms.values())):
+            features = transform.untransform_observation_features(features)
+        return {name: features[0].parameters[name] for name in parameters}
+
+    def _set_and_filter_training_data(
+        self, experiment_data: ExperimentData, search_space: SearchSpace
+    ) -> ExperimentData:
+        """Lay the realised inputs over the data, and widen the model space to cover them."""
+        config = self._optimization_config
+        check_optimization_config(config)
+        assert config is not None
+        realized = realized_data(
+            experiment_data,
+            trials=self._experiment.trials,
+            metrics=list(config.objective.metric_signatures),
+            parameters=list(self._search_space.parameters),
+        )
+        if realized.observation_data.empty:
+            raise DataRequiredError(
+                "no trial has an observation of the objective yet: complete a trial, or attach one "
+                "with its data, before asking for the next."
+            )
+        self._set_search_space(self._search_space)
+        self._set_model_space(arm_data=realized.arm_data)
+        return super()._set_and_filter_training_data(
+            experiment_data=realized, search_space=self._model_space
+        )
+
+
+def allowed_control_sets(
+    fixed: Mapping[str, TParamValue], settings: ControlSetSettings, where: Standing
+) -> tuple[bool, ...]:
+    """Which control sets the caller's fixed parameters leave open, in declared order.
+
+    A control set is open if it is the fixed one, if one is fixed, and controls all other fixed
+    parameters.
+
+    Raises:
+        UserInputError: If no control set is open, or the budget pays for none that is.
+    """
+    values = {name for name in fixed if name != CONTROL_SET}
+    if CONTROL_SET in fixed:
+        settings.control_set(str(fixed[CONTROL_SET]))
+    allowed = tuple(
+        fixed.get(CONTROL_SET, s.name) == s.name and values <= set(s.parameters)
+        for s in settings.control_sets
+    )
+    if not any(allowed):
+        raise UserInputError(
+            f"fixed_parameters={dict(fixed)}: no control set "
+            f"{'of that name ' if CONTROL_SET in fixed else ''}controls all of {sorted(values)}. "
+            "Fix only what one control set controls; the rest is left to chance."
+        )
+    if not any(a and b for a, b in zip(allowed, where.affordable, strict=True)):
+        raise UserInputError(
+            f"fixed_parameters={dict(fixed)} leave only control sets that cost more than the "
+            f"{where.remaining:g} left of the budget."
+        )
+    return allowed
+
+
+def fitted_adapter(experiment: Experiment, strategy: GenerationStrategy) -> ControlSetAdapter:
+    """The adapter of a control-set strategy, fitted to the data of ``experiment``.
+
+    The strategy's own adapter is brought up to date; the strategy does not change its node.
+
+    Raises:
+        UserInputError: If the strategy does not come from ``control_set_strategy``.
+        DataRequiredError: If no trial has an observation yet.
+    """
+    for node in strategy.nodes_by_name.values():
+        for spec in node.generator_specs:
+            if isinstance(spec.generator_kwargs.get("settings"), ControlSetSettings):
+                spec.fit(experiment=experiment)
+                adapter = spec.fitted_adapter
+                assert isinstance(adapter, ControlSetAdapter)
+                return adapter
+    raise UserInputError(
+        f"the generation strategy {strategy.name!r} has no control sets: expected one made by "
+        "ax_costaware.control_set_strategy."
+    )

@@ -1,0 +1,161 @@
+"""Where an experiment stands: plays and money, decisions included that are no trials yet.
+
+``GenerationStrategy.gen(num_trials=k)`` asks for several decisions before any of them becomes a
+trial. The earlier ones of such a batch show up among Ax's pending observations without a trial
+index; counting them there, and not in the generator, drops each as soon as its trial exists and
+needs no state. Costs are in the user's own unit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.transition_criterion import TrialCountPausingCriterion
+
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.ledger import ledger, remaining, spent
+from ax_costaware.policies.control_set_rules import ControlSetHistory
+from ax_costaware.records import CONTROL_SET
+
+PendingObservations = Mapping[str, list[ObservationFeatures]]
+
+_LIVE = frozenset({TrialStatus.CANDIDATE, TrialStatus.STAGED, TrialStatus.RUNNING})
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the experiment stands before the next decision."""
+
+    trial_index: int
+    """Index that the next trial will have."""
+
+    plays: tuple[int, ...]
+    """Decisions that the rule has made for each control set, in declared order."""
+
+    spent: float
+    """What was spent, reservations for unfinished trials included."""
+
+    remaining: float | None
+    """What is left of the budget; None without one."""
+
+    affordable: tuple[bool, ...]
+    """Which control sets that pays for, in declared order."""
+
+    def history(
+        self, settings: ControlSetSettings, allowed: Sequence[bool] | None = None
+    ) -> ControlSetHistory:
+        """What the rule is told; ``allowed`` rules out control sets on top of the budget."""
+        allowed = allowed or [True] * len(self.affordable)
+        return ControlSetHistory(
+            parameters=tuple(frozenset(s.parameters) for s in settings.control_sets),
+            costs=settings.costs,
+            plays=self.plays,
+            affordable=tuple(a and b for a, b in zip(self.affordable, allowed, strict=True)),
+            round=sum(self.plays) + 1,
+        )
+
+
+def standing(
+    experiment: Experiment, settings: ControlSetSettings, undelivered: Sequence[str], initial: bool
+) -> Standing:
+    """Where ``experiment`` stands.
+
+    Args:
+        experiment: The experiment.
+        settings: The settings of the strategy.
+        undelivered: Names of the control sets of decisions that are no trials yet.
+        initial: Whether these, and the next decision, belong to the initial design.
+    """
+    entries = ledger(experiment, settings)
+    free = initial and not settings.charge_initial
+    reserved = 0.0 if free else math.fsum(settings.cost(name) for name in undelivered)
+    left = remaining(entries, settings.budget)
+    left = None if left is None else left - reserved
+    chosen = [entry.control_set for entry in entries if entry.by_rule]
+    chosen += [] if initial else list(undelivered)
+    return Standing(
+        trial_index=len(experiment.trials) + len(undelivered),
+        plays=tuple(chosen.count(name) for name in settings.names),
+        spent=spent(entries) + reserved,
+        remaining=left,
+        affordable=settings.affordable(None if free else left),
+    )
+
+
+def undelivered_control_sets(pending_observations: PendingObservations | None) -> list[str]:
+    """Control sets of the pending observations that belong to no trial yet, in their order."""
+    by_metric = [
+        [str(o.parameters[CONTROL_SET]) for o in observations if o.trial_index is None]
+        for observations in (pending_observations or {}).values()
+    ]
+    return max(by_metric, key=len, default=[])
+
+
+def live_observations(
+    experiment: Experiment, pending_observations: PendingObservations | None
+) -> dict[str, list[ObservationFeatures]]:
+    """The pending observations that can still report.
+
+    Ax also counts trials that were completed without data, or abandoned, as pending for ever.
+    """
+    return {
+        metric: [
+            o
+            for o in observations
+            if o.trial_index is None or experiment.trials[int(o.trial_index)].status in _LIVE
+        ]
+        for metric, observations in (pending_observations or {}).items()
+    }
+
+
+def decision_seed(seed: int, trial_index: int) -> int:
+    """Seed of the decision on one trial: decisions of one run differ, and each one replays."""
+    return int(np.random.SeedSequence([seed, trial_index]).generate_state(1)[0])
+
+
+def stop_message(where: Standing, settings: ControlSetSettings, advice: str) -> str:
+    """Why no further trial is generated, and what to do instead."""
+    cheapest = min(settings.cost(name) for name in settings.names)
+    budget = math.inf if settings.budget is None else settings.budget
+    return (
+        f"The budget is exhausted: {where.spent:g} of {budget:g} is spent (reservations for "
+        f"unfinished trials included), and the cheapest control set costs {cheapest:g}. {advice}"
+    )
+
+
+class AffordableTrials(TrialCountPausingCriterion):
+    """Limits a batch of trials to the number that the budget is certain to pay for.
+
+    Ax drops the whole batch if one of its trials cannot be generated. The criterion itself never
+    pauses: that the budget is exhausted is said by the generator, which knows what to deploy.
+    """
+
+    def __init__(self, settings: ControlSetSettings) -> None:
+        super().__init__(threshold=0)
+        self.settings = settings
+
+    def num_till_threshold(self, experiment: Experiment, trials_from_node: set[int]) -> int:
+        """Trials that can be paid whatever control sets they use; at least one."""
+        where = standing(experiment, self.settings, undelivered=[], initial=False)
+        costs = self.settings.costs
+        payable = [c for c, ok in zip(costs, where.affordable, strict=True) if ok]
+        if not payable or where.remaining is None:
+            return 1
+        # After j trials at most j * max(payable) is gone, and the cheapest must still fit.
+        return 1 + max(0, math.floor((where.remaining - min(payable)) / max(payable) + 1e-9))
+
+    def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
+        """Always False."""
+        return False
+
+    def block_continued_generation_error(
+        self, node_name: str, experiment: Experiment, trials_from_node: set[int]
+    ) -> None:
+        """Nothing to raise: the criterion never blocks."""

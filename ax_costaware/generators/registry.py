@@ -1,0 +1,35 @@
+"""The generators of this package as Ax knows them: one enum for all methods.
+
+``Generators`` of Ax is closed, so a registry of our own says which adapter, generator and
+transforms go together. It is registered with Ax's stores by ``ax_costaware.storage``.
+"""
+
+from __future__ import annotations
+
+from ax.adapter.registry import GeneratorRegistryBase, GeneratorSetup, MBM_X_trans
+from ax.adapter.transforms.derelativize import Derelativize
+
+from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
+from ax_costaware.adapter.hide_control_set import HideControlSet
+from ax_costaware.generators.control_set_generator import ControlSetGenerator
+
+
+class CostAwareGenerators(GeneratorRegistryBase):
+    """Generators that know what a trial costs."""
+
+    CONTROL_SETS = "CostAware_ControlSets"
+
+    @property
+    def GENERATOR_KEY_TO_GENERATOR_SETUP(self) -> dict[str, GeneratorSetup]:
+        """Adapter, generator and transforms of each member."""
+        return {
+            CostAwareGenerators.CONTROL_SETS.value: GeneratorSetup(
+                adapter_class=ControlSetAdapter,
+                generator_class=ControlSetGenerator,
+                # Ax's transforms of inputs. Outcomes stay in raw units, which the rules and the
+                # recommendation are in; the surrogate standardises them inside.
+                transforms=[HideControlSet, *MBM_X_trans, Derelativize],
+                # The node has the settings; a copy on every generator run would be large.
+                not_saved_generator_kwargs=["settings"],
+            )
+        }

@@ -1,0 +1,146 @@
+"""Factories of Ax generation strategies, one per method, and what an experiment needs for them.
+
+``control_set_strategy`` is UCB-CVS of Tay et al. 2023, "Bayesian Optimization with Cost-varying
+Variable Subsets" (NeurIPS): an initial design, then a rule that chooses for every trial which
+inputs to control, with the values that maximise an acquisition function in expectation over the
+rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ax.api.configs import ChoiceParameterConfig
+from ax.exceptions.core import UserInputError
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.generators.budget import AffordableTrials
+from ax_costaware.generators.control_set_settings import ControlSetRule, ControlSetSettings
+from ax_costaware.generators.initial_node import InitialControlSetNode
+from ax_costaware.generators.registry import CostAwareGenerators
+from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
+from ax_costaware.policies.beta import TheoreticalBeta
+from ax_costaware.policies.control_set_rules import ExploreThenCommit
+from ax_costaware.queries.control_sets import ControlSet, check_control_sets
+from ax_costaware.queries.marginals import Marginal
+from ax_costaware.records import CONTROL_SET
+
+INITIAL_NODE = "InitialControlSets"
+MODEL_NODE = "ControlSets"
+
+
+def control_set_parameter(control_sets: Sequence[ControlSet]) -> ChoiceParameterConfig:
+    """The ``control_set`` parameter that an experiment with control sets needs.
+
+    Args:
+        control_sets: The control sets, as given to ``control_set_strategy``.
+
+    Returns:
+        The configuration to put among the ``parameters`` of ``Client.configure_experiment``.
+
+    Raises:
+        UserInputError: If there are no control sets, or two of them are alike.
+    """
+    try:
+        names = [str(control_set.name) for control_set in check_control_sets(tuple(control_sets))]
+    except InputError as error:
+        raise UserInputError(str(error)) from error
+    return ChoiceParameterConfig(
+        name=CONTROL_SET, values=names, parameter_type="str", is_ordered=False
+    )
+
+
+def control_set_strategy(
+    control_sets: Sequence[ControlSet],
+    marginals: Mapping[str, Marginal],
+    budget: float | None = None,
+    rule: ControlSetRule | None = None,
+    beta: float | TheoreticalBeta = 2.0,
+    acquisition: str = "ucb",
+    initial_trials: int = 5,
+    initial_control_sets: Sequence[str] | None = None,
+    charge_initial: bool = True,
+    surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
+    seed: int = 0,
+    num_nodes: int = 128,
+    num_restarts: int | None = None,
+    raw_samples: int | None = None,
+) -> GenerationStrategy:
+    """A strategy that chooses for every trial which inputs to control, and their values.
+
+    Args:
+        control_sets: The subsets of the inputs that a trial can control, each with its cost.
+        marginals: Distribution of each input where a trial does not control it, by name, in the
+            parameter's raw units. Inputs that every control set controls need none.
+        budget: What all trials may cost together, in the unit of the costs. A trial is never chosen
+            beyond it; when it pays for no control set any more, asking for a trial raises
+            ``OptimizationShouldStop``, which says what to deploy. None: no limit.
+        rule: How a control set is chosen; ``ExploreThenCommit.adaptive()`` by default.
+        beta: Weight of the standard deviation in the upper confidence bound ``mu + beta * sigma``:
+            a number, or ``TheoreticalBeta``.
+        acquisition: What is maximised in expectation: ``"ucb"``, ``"ei"`` or ``"ts"``.
+        initial_trials: Quasi-random trials before the model decides. With 0 the experiment needs a
+            trial with data, attached, before the first is asked for.
+        initial_control_sets: Names of the control sets that the initial trials cycle through; by
+            default those of the cheapest cost.
+        charge_initial: Whether the initial trials are paid from the budget.
+        surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
+            Ax's default GP with fitted hyperparameters.
+        seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
+        num_nodes: Quasi-random nodes that stand for the joint law of the uncontrolled inputs.
+        num_restarts: Restarts of the inner optimisation per control set.
+        raw_samples: Raw starting points of the inner optimisation per control set.
+
+    Returns:
+        A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
+        ``Orchestrator``.
+
+    Raises:
+        UserInputError: If an argument has a value that the method cannot use. Whether the
+            arguments fit the experiment is checked when the first trial is asked for.
+    """
+    settings = ControlSetSettings(
+        control_sets=_as_tuple("control_sets", control_sets),
+        marginals=marginals,  # type: ignore[arg-type]
+        budget=budget,
+        rule=ExploreThenCommit.adaptive() if rule is None else rule,
+        beta=beta,
+        acquisition=acquisition,
+        seed=seed,
+        initial_trials=initial_trials,
+        initial_control_sets=() if initial_control_sets is None else initial_control_sets,  # type: ignore[arg-type]
+        charge_initial=charge_initial,
+        num_nodes=num_nodes,
+        num_restarts=num_restarts,
+        raw_samples=raw_samples,
+    )
+    model_node = GenerationNode(
+        name=MODEL_NODE,
+        generator_specs=[
+            GeneratorSpec(
+                generator_enum=CostAwareGenerators.CONTROL_SETS,
+                generator_kwargs={
+                    "settings": settings,
+                    "surrogate_spec": resolved_surrogate_spec(surrogate_spec),
+                },
+            )
+        ],
+        # A query may be worth asking twice: its uncontrolled inputs fall elsewhere each time.
+        should_deduplicate=False,
+        fallback_specs={},
+        pausing_criteria=[AffordableTrials(settings)] if settings.budget is not None else None,
+    )
+    nodes: list[GenerationNode] = [model_node]
+    if settings.initial_trials:
+        nodes.insert(0, InitialControlSetNode(settings, INITIAL_NODE, MODEL_NODE))
+    return GenerationStrategy(name="ControlSets", nodes=nodes)
+
+
+def _as_tuple(name: str, values: Sequence[ControlSet]) -> tuple[ControlSet, ...]:
+    if isinstance(values, ControlSet | str) or not isinstance(values, Sequence):
+        raise UserInputError(f"{name}={values!r}: expected a list of ControlSet.")
+    return tuple(values)
