@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ax.core.types import TParamValue
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import DataRequiredError, UserInputError
 
 from ax_costaware.adapter.control_set_adapter import fitted_adapter
 from ax_costaware.session.display import display_number, display_values
@@ -62,12 +62,13 @@ def recommend(client: SessionClient) -> Recommendation:
     """
     session = open_session(client)
     settings = session.settings
-    if session.experiment.lookup_data().empty:
+    try:
+        adapter = fitted_adapter(session.experiment, session.strategy)
+    except DataRequiredError as error:
         raise UserInputError(
-            "the experiment has no data yet: complete a trial with its outcome before asking for a "
-            "recommendation."
-        )
-    adapter = fitted_adapter(session.experiment, session.strategy)
+            "the experiment has no data for its objective yet: complete a trial with its outcome "
+            "before asking for a recommendation."
+        ) from error
     ranked = [
         Recommendation(
             control_set=best.control_set,

@@ -1,0 +1,122 @@
+"""A small experiment with every kind of parameter, behind each kind of client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ax.adapter.registry import Generators
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.experiment import Experiment
+from ax.core.objective import Objective
+from ax.core.optimization_config import OptimizationConfig
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.service.ax_client import AxClient
+
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.queries.marginals import Discrete, TruncatedNormal, Uniform
+
+SETTINGS = ControlSetSettings(
+    control_sets=(
+        ControlSet(parameters=("water",), cost=1.0),
+        ControlSet(parameters=("water", "acid"), cost=2.5),
+    ),
+    marginals={
+        "water": Uniform(0.0, 1.0),
+        "acid": TruncatedNormal(mean=1.0, std=0.5, lower=0.1, upper=10.0),
+        "plants": Discrete((1, 2, 3)),
+        "soil": Discrete(("clay", "sand"), (0.25, 0.75)),
+    },
+    budget=20.0,
+    initial_trials=2,
+)
+
+ARM: dict[str, Any] = {
+    "control_set": "water",
+    "water": 0.25,
+    "acid": 1.0,
+    "plants": 2,
+    "soil": "sand",
+}
+
+REALIZED: dict[str, Any] = {"acid": 1.5, "plants": 3, "soil": "clay"}
+
+
+@pytest.fixture
+def settings() -> ControlSetSettings:
+    """Two control sets, a budget of 20, two initial trials."""
+    return SETTINGS
+
+
+@pytest.fixture
+def strategy() -> GenerationStrategy:
+    """A strategy that holds the settings; these tests do not generate from it."""
+    spec = GeneratorSpec(Generators.SOBOL, generator_kwargs={"settings": SETTINGS})
+    return GenerationStrategy(
+        name="control_sets", nodes=[GenerationNode(name="model", generator_specs=[spec])]
+    )
+
+
+@pytest.fixture
+def client(strategy: GenerationStrategy) -> Client:
+    """An Ax ``Client`` with one attached trial, which controls the water."""
+    client = Client()
+    client.configure_experiment(
+        name="plants",
+        parameters=[
+            ChoiceParameterConfig(
+                name="control_set",
+                values=["water", "water+acid"],
+                parameter_type="str",
+                is_ordered=False,
+            ),
+            RangeParameterConfig(name="water", bounds=(0.0, 1.0), parameter_type="float"),
+            RangeParameterConfig(
+                name="acid", bounds=(0.1, 10.0), parameter_type="float", scaling="log"
+            ),
+            RangeParameterConfig(name="plants", bounds=(1, 5), parameter_type="int"),
+            ChoiceParameterConfig(
+                name="soil", values=["clay", "sand"], parameter_type="str", is_ordered=False
+            ),
+        ],
+    )
+    client.configure_optimization(objective="growth")
+    client.configure_tracking_metrics(["height"])
+    client.set_generation_strategy(strategy)
+    client.attach_trial(ARM)
+    return client
+
+
+@pytest.fixture(params=["Client", "AxClient", "Experiment"])
+def any_client(
+    request: pytest.FixtureRequest, client: Client, strategy: GenerationStrategy
+) -> tuple[Any, Experiment]:
+    """The same experiment behind each kind of client, with the experiment itself."""
+    experiment = client._experiment
+    if request.param == "Client":
+        return client, experiment
+    if request.param == "Experiment":
+        return (experiment, strategy), experiment
+    ax_client = AxClient(generation_strategy=strategy, verbose_logging=False)
+    ax_client._set_experiment(experiment)
+    return ax_client, experiment
+
+
+@pytest.fixture
+def two_metric_objective() -> Callable[[Experiment], None]:
+    """Gives an experiment an objective that sums two metrics."""
+
+    def change(experiment: Experiment) -> None:
+        experiment.optimization_config = OptimizationConfig(
+            objective=Objective(
+                expression="growth + height",
+                metric_name_to_signature={"growth": "growth", "height": "height"},
+            )
+        )
+
+    return change

@@ -1,0 +1,214 @@
+"""Completing a trial: what is written, what is refused, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+from ax.api.client import Client
+from ax.core.experiment import Experiment
+from ax.core.trial import Trial
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.ledger import outcome_record
+from ax_costaware.records import RECORD
+from ax_costaware.session import OutOfBoundsWarning, complete_trial, spending
+
+from .conftest import ARM, REALIZED
+
+
+def _observed(experiment: Experiment) -> dict[str, tuple[float, float]]:
+    frame = experiment.lookup_data().df
+    return {
+        row["metric_name"]: (row["mean"], row["sem"]) for row in frame.to_dict(orient="records")
+    }
+
+
+def test_every_kind_of_client_takes_outcome_inputs_and_cost(
+    any_client: tuple[Any, Experiment],
+) -> None:
+    client, experiment = any_client
+    value = 1.234567890123456e-7
+    complete_trial(client, 0, raw_data=value, realized=REALIZED, cost=0.5)
+    trial = experiment.trials[0]
+    assert trial.status.is_completed
+    assert outcome_record(trial) == {
+        "realized": {"acid": 1.5, "plants": 3, "soil": "clay"},
+        "outcomes": {"growth": [value, None]},
+        "cost": 0.5,
+    }
+    mean, sem = _observed(experiment)["growth"]
+    assert mean == pytest.approx(value)
+    assert np.isnan(sem)
+
+
+def test_every_kind_of_client_takes_a_skipped_measurement(
+    any_client: tuple[Any, Experiment],
+) -> None:
+    client, experiment = any_client
+    complete_trial(client, 0, realized=REALIZED)
+    assert experiment.trials[0].status.is_completed
+    assert experiment.lookup_data().empty
+    assert outcome_record(experiment.trials[0])["outcomes"] == {}
+    assert spending(client).spent == 1.0
+
+
+def test_every_kind_of_client_takes_a_metric_beside_the_objective(
+    any_client: tuple[Any, Experiment],
+) -> None:
+    client, experiment = any_client
+    complete_trial(client, 0, raw_data={"height": (3.0, 0.5)}, realized=REALIZED)
+    assert experiment.trials[0].status.is_completed
+    assert _observed(experiment) == {"height": (3.0, 0.5)}
+
+
+def test_controlled_inputs_may_come_out_differently(client: Client) -> None:
+    complete_trial(client, 0, raw_data=1.0, realized={**REALIZED, "water": 0.3})
+    assert outcome_record(client._experiment.trials[0])["realized"]["water"] == 0.3
+
+
+def test_other_run_metadata_is_kept(client: Client) -> None:
+    trial = client._experiment.trials[0]
+    trial.update_run_metadata({"plot": "B7"})
+    complete_trial(client, 0, raw_data=1.0, realized=REALIZED)
+    assert trial.run_metadata["plot"] == "B7"
+
+
+def test_numpy_scalars_are_stored_as_plain_numbers(client: Client) -> None:
+    complete_trial(
+        client,
+        np.int64(0),  # type: ignore[arg-type]
+        raw_data=(np.float32(0.5), np.float64(0.125)),  # type: ignore[arg-type]
+        realized={"acid": np.float64(2.0), "plants": np.int64(3), "soil": np.str_("clay")},
+        cost=np.float64(0.0),
+    )
+    record = outcome_record(client._experiment.trials[0])
+    assert json.loads(json.dumps(record)) == record
+    assert record["outcomes"] == {"growth": [0.5, 0.125]}
+    assert [type(value) for value in record["realized"].values()] == [float, int, str]
+
+
+def test_value_outside_the_bounds_is_recorded_with_a_warning(client: Client) -> None:
+    with pytest.warns(OutOfBoundsWarning, match=r"realized\['acid'\]=12.5 .* \[0.1, 10"):
+        complete_trial(client, 0, raw_data=1.0, realized={**REALIZED, "acid": 12.5})
+    assert outcome_record(client._experiment.trials[0])["realized"]["acid"] == 12.5
+
+
+BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
+    ({"trial_index": 7}, "trial_index=7 does not exist"),
+    ({"realized": None}, r"realized lacks \['acid', 'plants', 'soil'\]"),
+    ({"realized": {"plants": 3, "soil": "clay"}}, r"realized lacks \['acid'\]"),
+    ({"realized": {**REALIZED, "wind": 1.0}}, r"realized names \['wind'\]"),
+    ({"realized": {**REALIZED, "control_set": "water"}}, r"realized names \['control_set'\]"),
+    ({"realized": [1.5]}, "realized=.* is a list: expected a mapping"),
+    ({"realized": {**REALIZED, "acid": "high"}}, r"realized\['acid'\]='high' is a str"),
+    ({"realized": {**REALIZED, "acid": True}}, r"realized\['acid'\]=True is a bool"),
+    ({"realized": {**REALIZED, "acid": float("nan")}}, r"realized\['acid'\]=nan"),
+    ({"realized": {**REALIZED, "acid": 0.0}}, r"realized\['acid'\]=0.0: .* log scale"),
+    ({"realized": {**REALIZED, "plants": 2.5}}, r"realized\['plants'\]=2.5: .* integer"),
+    ({"realized": {**REALIZED, "soil": "loam"}}, r"realized\['soil'\]='loam': expected one of"),
+    ({"raw_data": "high"}, "raw_data='high' is a str"),
+    ({"raw_data": True}, "raw_data=True is a bool"),
+    ({"raw_data": float("inf")}, "raw_data=inf"),
+    ({"raw_data": 10**400}, "raw_data=1000"),
+    ({"raw_data": (1.0, -0.1)}, "sem in raw_data=-0.1: expected a finite number >= 0"),
+    ({"raw_data": (1.0, float("nan"))}, "sem in raw_data=nan"),
+    ({"raw_data": (1.0, 0.1, 0.2)}, "raw_data=.* has 3 items"),
+    ({"raw_data": [1.0, 0.1]}, "raw_data=.* is a list"),
+    ({"raw_data": {}}, "has no metric"),
+    ({"raw_data": {"grwoth": 1.0}}, r"raw_data names \['grwoth'\].*'growth'"),
+    ({"raw_data": {"growth": float("nan")}}, r"raw_data\['growth'\]=nan"),
+    ({"cost": -1.0}, "cost=-1.0: expected a finite number >= 0"),
+    ({"cost": float("nan")}, "cost=nan"),
+    ({"cost": float("inf")}, "cost=inf"),
+    ({"cost": "1"}, "cost='1' is a str"),
+    ({"cost": True}, "cost=True is a bool"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_INPUTS)
+def test_bad_input_is_refused_and_changes_nothing(
+    client: Client, change: dict[str, Any], message: str
+) -> None:
+    trial = client._experiment.trials[0]
+    arguments = {"trial_index": 0, "raw_data": 1.0, "realized": REALIZED, "cost": 1.0, **change}
+    with pytest.raises(UserInputError, match=message):
+        complete_trial(client, **arguments)
+    assert trial.status.is_running
+    assert trial.run_metadata == {}
+    assert client._experiment.lookup_data().empty
+    complete_trial(client, 0, raw_data=1.0, realized=REALIZED)
+
+
+def test_a_trial_is_completed_once(any_client: tuple[Any, Experiment]) -> None:
+    client, experiment = any_client
+    complete_trial(client, 0, raw_data=1.0, realized=REALIZED)
+    before = deepcopy(experiment.trials[0].run_metadata)
+    with pytest.raises(UserInputError, match="trial 0 is already completed"):
+        complete_trial(client, 0, raw_data=2.0, realized=REALIZED)
+    assert experiment.trials[0].run_metadata == before
+    assert _observed(experiment)["growth"][0] == 1.0
+
+
+@pytest.mark.parametrize("status", ["ABANDONED", "FAILED"])
+def test_only_a_running_trial_is_completed(client: Client, status: str) -> None:
+    getattr(client, f"mark_trial_{status.lower()}")(0)
+    with pytest.raises(UserInputError, match=f"trial 0 is {status}: only a running trial"):
+        complete_trial(client, 0, raw_data=1.0, realized=REALIZED)
+
+
+def test_nothing_is_claimed_that_ax_did_not_take(
+    any_client: tuple[Any, Experiment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, experiment = any_client
+    trial = experiment.trials[0]
+    trial.update_run_metadata({RECORD: {"note": "before"}})
+
+    def refuse(self: Trial) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trial, "mark_completed", refuse)
+        with pytest.raises(OSError, match="disk full"):
+            complete_trial(client, 0, raw_data=1.0, realized=REALIZED)
+    assert trial.run_metadata == {RECORD: {"note": "before"}}
+    assert experiment.lookup_data().empty
+    complete_trial(client, 0, raw_data=2.0, realized=REALIZED)
+    assert outcome_record(trial)["outcomes"] == {"growth": [2.0, None]}
+    assert _observed(experiment)["growth"][0] == 2.0
+
+
+def test_outcome_stays_if_only_saving_failed(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves = iter([None, OSError("no connection")])
+
+    def save(*_: Any, **__: Any) -> None:
+        if (error := next(saves)) is not None:
+            raise error
+
+    monkeypatch.setattr(client, "_save_or_update_trial_in_db_if_possible", save)
+    with pytest.raises(OSError, match="no connection"):
+        complete_trial(client, 0, raw_data=1.0, realized=REALIZED)
+    trial = client._experiment.trials[0]
+    assert trial.status.is_completed
+    assert outcome_record(trial)["outcomes"] == {"growth": [1.0, None]}
+
+
+def test_one_number_needs_an_objective_of_one_metric(
+    client: Client, two_metric_objective: Callable[[Experiment], None]
+) -> None:
+    two_metric_objective(client._experiment)
+    with pytest.raises(UserInputError, match=r"the metrics \['growth', 'height'\]"):
+        complete_trial(client, 0, raw_data=1.0, realized=REALIZED)
+    complete_trial(client, 0, raw_data={"growth": 1.0, "height": 2.0}, realized=REALIZED)
+
+
+def test_only_uncontrolled_inputs_are_asked_for(client: Client) -> None:
+    index = client.attach_trial({**ARM, "control_set": "water+acid"})
+    with pytest.raises(UserInputError, match=r"realized lacks \['plants', 'soil'\]"):
+        complete_trial(client, index, raw_data=1.0)

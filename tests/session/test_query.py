@@ -1,0 +1,66 @@
+"""What a trial asks for, for generated and attached trials."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+from ax.api.client import Client
+from ax.core.arm import Arm
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.records import RECORD
+from ax_costaware.session import query
+
+from .conftest import ARM
+
+DECISION = {"in_play": ["water+acid"], "values": {"water+acid": 1.5}, "rule": "Rule()"}
+
+
+def _generate(client: Client) -> int:
+    """A trial as the strategy generates it."""
+    arm = Arm(parameters={**ARM, "control_set": "water+acid", "acid": 0.123456789})
+    record = {
+        "control_set": "water+acid",
+        "expected_cost": 2.75,
+        "why": "It has the largest value.",
+        "phase": "rule",
+        "decision": DECISION,
+    }
+    run = GeneratorRun(arms=[arm], gen_metadata={RECORD: record})
+    return client._experiment.new_trial(run).mark_running(no_runner_required=True).index
+
+
+def test_generated_trial(client: Client) -> None:
+    asked = query(client, _generate(client))
+    assert asked.trial_index == 1
+    assert asked.control_set == "water+acid"
+    assert asked.controlled == {"water": 0.25, "acid": 0.123456789}
+    assert asked.expected_cost == 2.75
+    assert asked.measure is True
+    assert asked.why == "It has the largest value."
+    assert asked.decision == DECISION
+    assert str(asked) == (
+        "Trial 1: set water = 0.25, acid = 0.123457 [control set water+acid, expected cost 2.75]. "
+        "It has the largest value."
+    )
+    with pytest.raises(FrozenInstanceError):
+        asked.measure = False  # type: ignore[misc]
+
+
+def test_attached_trial_says_so(any_client: tuple[Any, Experiment]) -> None:
+    asked = query(any_client[0], 0)
+    assert asked.controlled == {"water": 0.25}
+    assert asked.expected_cost == 1.0
+    assert "attached by the user" in asked.why
+    assert asked.decision == {}
+
+
+def test_arm_without_a_controlled_value_is_refused(client: Client) -> None:
+    experiment = client._experiment
+    experiment.new_trial().add_arm(Arm(parameters={"control_set": "water+acid", "water": 0.5}))
+    with pytest.raises(UserInputError, match=r"trial 1 has no value for \['acid'\]"):
+        query(client, 1)

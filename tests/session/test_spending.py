@@ -1,0 +1,69 @@
+"""What was spent, as numbers, as a frame and as text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from ax.api.client import Client
+from ax.core.experiment import Experiment
+
+from ax_costaware.session import complete_trial, spending
+
+from .conftest import ARM, REALIZED
+
+
+def test_numbers(any_client: tuple[Any, Experiment]) -> None:
+    client, experiment = any_client
+    experiment.attach_trial([{**ARM, "control_set": "water+acid"}])
+    complete_trial(client, 0, raw_data=1.0, realized=REALIZED, cost=0.25)
+    paid = spending(client)
+    assert (paid.budget, paid.spent, paid.remaining, paid.reserved) == (20.0, 2.75, 17.25, 2.5)
+    assert [entry.charged for entry in paid.entries] == [0.25, 2.5]
+
+
+def test_frame(client: Client) -> None:
+    client.attach_trial({**ARM, "control_set": "water+acid"})
+    complete_trial(client, 0, raw_data=1.0, realized=REALIZED, cost=0.25)
+    frame = spending(client).to_frame()
+    assert list(frame.columns) == [
+        "trial_index",
+        "control_set",
+        "expected_cost",
+        "reported_cost",
+        "charged",
+        "status",
+        "initial",
+    ]
+    first, second = frame.to_dict(orient="records")
+    assert first == {
+        "trial_index": 0,
+        "control_set": "water",
+        "expected_cost": 1.0,
+        "reported_cost": 0.25,
+        "charged": 0.25,
+        "status": "COMPLETED",
+        "initial": True,
+    }
+    assert math.isnan(second["reported_cost"])
+    assert second["status"] == "RUNNING"
+
+
+def test_frame_of_no_trials_has_the_columns(client: Client) -> None:
+    frame = replace(spending(client), entries=()).to_frame()
+    assert frame.empty
+    assert "charged" in frame.columns
+
+
+def test_text(client: Client) -> None:
+    client.attach_trial({**ARM, "control_set": "water+acid", "water": 0.5})
+    client.attach_trial({**ARM, "water": 0.75})
+    complete_trial(client, 0, raw_data=1.0, realized=REALIZED, cost=0.25)
+    assert str(spending(client)) == (
+        "Spent 3.75 of 20 (3.5 of it reserved for unfinished trials), 16.25 remaining.\n"
+        "  water: 2 trials, 1.25\n"
+        "  water+acid: 1 trial, 2.5"
+    )
+    unlimited = replace(spending(client), budget=None, remaining=None)
+    assert str(unlimited).startswith("Spent 3.75 (3.5 of it reserved for unfinished trials).\n")
