@@ -78,16 +78,18 @@ class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
 
     def _from_posterior(self, points: Tensor) -> Tensor:
         # A t-batch of single points: the joint covariance of the nodes is not needed.
-        posterior = self._node_model.posterior(
-            points.unsqueeze(-2), posterior_transform=self.posterior_transform
-        )
-        value = posterior.mean.squeeze(-1).squeeze(-1)
+        X = points.unsqueeze(-2)
+        if self._fantasies is not None:
+            X = X.unsqueeze(-3)
+        model = self.model if self._fantasies is None else self._fantasies
+        posterior = model.posterior(X, posterior_transform=self.posterior_transform)
+        value = posterior.mean
         if self.beta > 0:
-            std = posterior.variance.clamp_min(1e-12).sqrt().squeeze(-1).squeeze(-1)
-            value = value + self.beta * std
-        expected = value @ self.weights
-        fantasies = tuple(range(expected.ndim - 1))
-        return expected.mean(dim=fantasies) if fantasies else expected
+            value = value + self.beta * posterior.variance.clamp_min(1e-12).sqrt()
+        value = value.squeeze(-1).squeeze(-1)
+        if self._fantasies is not None:
+            value = value.mean(dim=-1)
+        return value @ self.weights
 
 
 @acqf_input_constructor(ExpectedUpperConfidenceBound)

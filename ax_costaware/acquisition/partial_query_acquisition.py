@@ -22,7 +22,7 @@ from ax_costaware.acquisition.check import check_columns, check_nodes
 from ax_costaware.acquisition.partial_query import PartialQuery
 from ax_costaware.models.cached_posterior import CachedPosterior
 
-# Fantasies of pending points for models without a cached factor (see `_set_fantasies`).
+# Fantasies of pending points for models without a cached factor (see `set_X_pending`).
 NUM_FANTASIES = 16
 
 
@@ -48,7 +48,7 @@ class PartialQueryAcquisition(AcquisitionFunction):
         self.posterior_transform = posterior_transform
         self.register_buffer("nodes", nodes)
         self.register_buffer("weights", weights)
-        self._node_model = model
+        self._fantasies: Model | None = None
         self._posterior: CachedPosterior | None = None
         self._query: PartialQuery | None = None
         self.set_X_pending(X_pending)
@@ -67,18 +67,14 @@ class PartialQueryAcquisition(AcquisitionFunction):
         self._posterior = CachedPosterior.from_model(
             self.model, self.posterior_transform, X_pending=pending
         )
-        self._node_model = self.model
+        self._fantasies = None
         if self._posterior is not None and self._posterior.separable is not None:
             self._query = PartialQuery.prepare(
-                self._posterior,
-                self._posterior.separable,
-                self.controlled,
-                self.nodes,
-                self.weights,
+                self._posterior, self._posterior.separable, self.controlled, self.nodes, self.weights
             )
         elif pending is not None:
             sampler = SobolQMCNormalSampler(torch.Size([NUM_FANTASIES]), seed=0)
-            self._node_model = self.model.fantasize(X=pending, sampler=sampler)
+            self._fantasies = self.model.fantasize(X=pending, sampler=sampler)
 
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:

@@ -67,16 +67,14 @@ class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
         return std.log() + _log_ei_helper((mean - self.best_f) / std)
 
     def _from_posterior(self, points: Tensor) -> Tensor:
-        mean, variance = expectation_posterior(
-            self._node_model, points, self.weights, self.posterior_transform
-        )
+        X = points if self._fantasies is None else points.unsqueeze(-3)
+        model = self.model if self._fantasies is None else self._fantasies
+        mean, variance = expectation_posterior(model, X, self.weights, self.posterior_transform)
         std = variance.clamp_min(1e-18).sqrt()
         value = std.log() + _log_ei_helper((mean - self.best_f) / std)
-        fantasies = tuple(range(value.ndim - 1))
-        if not fantasies:
+        if self._fantasies is None:
             return value
-        count = math.prod(value.shape[:-1])
-        return torch.logsumexp(value, dim=fantasies) - math.log(count)
+        return torch.logsumexp(value, dim=-1) - math.log(value.shape[-1])
 
 
 @acqf_input_constructor(PartialQueryLogExpectedImprovement)

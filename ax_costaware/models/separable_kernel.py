@@ -60,9 +60,15 @@ class SeparableKernel:
         form = cls(outputscale=zeros.new_ones(()), inverse_lengthscale=zeros, penalty=zeros, matern=())
         return form._times(kernel, columns)
 
-    def _times(self, kernel: Kernel, columns: Tensor) -> SeparableKernel | None:
-        """This product times ``kernel``, which reads ``columns`` of the input."""
-        if kernel.active_dims is not None:
+    def _times(
+        self, kernel: Kernel, columns: Tensor, selected: bool = False
+    ) -> SeparableKernel | None:
+        """This product times ``kernel``, which reads ``columns`` of the input.
+
+        ``selected`` says that ``columns`` are the kernel's active ones already: a ``ScaleKernel``
+        takes over the active columns of its base and does not select twice.
+        """
+        if kernel.active_dims is not None and not selected:
             columns = columns[kernel.active_dims.cpu()]
         if isinstance(kernel, ScaleKernel):
             scaled = SeparableKernel(
@@ -71,7 +77,7 @@ class SeparableKernel:
                 self.penalty,
                 self.matern,
             )
-            return scaled._times(kernel.base_kernel, columns)
+            return scaled._times(kernel.base_kernel, columns, selected=True)
         if isinstance(kernel, ProductKernel):
             form: SeparableKernel | None = self
             for factor in kernel.kernels:

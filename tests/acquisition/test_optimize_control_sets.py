@@ -4,6 +4,7 @@ import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.generation.gen import gen_candidates_scipy
+from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from botorch.utils.sampling import draw_sobol_samples
 
@@ -73,7 +74,7 @@ def test_the_product_rule_changes_the_linear_part_only(model, marginals, rule, b
         model, bounds, [[0]], *rule, acquisition="mean", product=product
     )
     sampled = optimize_control_sets(model, bounds, [[0]], *rule, acquisition="mean")
-    assert torch.allclose(exact.values, sampled.values, atol=0.02)
+    assert torch.allclose(exact.values, sampled.values, atol=0.05)
     assert not torch.equal(exact.values, sampled.values)
 
 
@@ -134,8 +135,6 @@ def test_input_transforms_and_raw_bounds(make_model, rule):
     raw_bounds = torch.stack([lower, lower + span])
     raw = make_model()
     X = raw.train_inputs[0]
-    from botorch.models import SingleTaskGP
-
     raw = SingleTaskGP(
         lower + span * X,
         unit.train_targets.unsqueeze(-1),
@@ -188,18 +187,18 @@ def test_constraints_hold_and_bind(make_model, kernel, rule, bounds):
     model = make_model(kernel)
     index, ones = torch.tensor([0, 1]), torch.ones(2).double()
     free = optimize_control_sets(model, bounds, [[0, 1]], *rule, num_restarts=2, raw_samples=64)
-    limit = float(free.points[0, :2].sum()) - 0.3
+    limit = float(free.points[0, :2].sum()) + 0.3
     optima = optimize_control_sets(
         model, bounds, [[0, 1], [0], [2]], *rule, num_restarts=2, raw_samples=64,
-        inequality_constraints=[(index, -ones, -limit)],
-        default=torch.tensor([0.1, 0.1, 0.5]).double(),
+        inequality_constraints=[(index, ones, limit)],
+        default=torch.tensor([0.9, 0.9, 0.5]).double(),
     )  # fmt: skip
-    assert float(optima.points[0, :2].sum()) <= limit + 1e-6
-    assert float(optima.points[1, 0]) + 0.1 <= limit + 1e-6  # uncontrolled: at its default
+    assert float(optima.points[0, :2].sum()) >= limit - 1e-6
+    assert float(optima.points[1, 0]) + 0.9 >= limit - 1e-6  # uncontrolled: at its default
     assert optima.values[0] <= free.values[0]
     axis = torch.linspace(0, 1, 60, dtype=torch.double)
     grid = torch.cartesian_prod(axis, axis)
-    grid = grid[grid.sum(dim=-1) <= limit]
+    grid = grid[grid.sum(dim=-1) >= limit]
     full = torch.cat([grid, grid[:, :1]], dim=-1).unsqueeze(-2)
     assert optima.values[0] >= ExpectedUpperConfidenceBound(model, [0, 1], *rule)(full).max() - 1e-3
 
