@@ -1,0 +1,23 @@
+"""Pure decision rules: numbers in, a decision and a reason out. No model, no inputs, no Ax."""
+
+from ax_costaware.policies.beta import TheoreticalBeta
+from ax_costaware.policies.control_set_rules import (
+    ControlSetDecision,
+    ControlSetHistory,
+    ControlSetRule,
+    EpsilonSchedule,
+    Evaluate,
+    ExploreThenCommit,
+    LargestValuePerCost,
+)
+
+__all__ = [
+    "ControlSetDecision",
+    "ControlSetHistory",
+    "ControlSetRule",
+    "EpsilonSchedule",
+    "Evaluate",
+    "ExploreThenCommit",
+    "LargestValuePerCost",
+    "TheoreticalBeta",
+]

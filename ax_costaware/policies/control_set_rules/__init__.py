@@ -1,0 +1,21 @@
+"""Rules that choose a control set: numbers in, a decision with its reason out."""
+
+from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSchedule
+from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
+from ax_costaware.policies.control_set_rules.rule import (
+    ControlSetDecision,
+    ControlSetHistory,
+    ControlSetRule,
+    Evaluate,
+)
+from ax_costaware.policies.control_set_rules.value_per_cost import LargestValuePerCost
+
+__all__ = [
+    "ControlSetDecision",
+    "ControlSetHistory",
+    "ControlSetRule",
+    "EpsilonSchedule",
+    "Evaluate",
+    "ExploreThenCommit",
+    "LargestValuePerCost",
+]

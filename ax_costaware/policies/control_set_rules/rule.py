@@ -1,0 +1,158 @@
+"""What a rule that chooses a control set is told, asks and answers.
+
+A rule is a frozen dataclass with one method, ``decide``: numbers in, a decision with its reason out
+(steps 3 to 6 of Algorithm 1 in Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable
+Subsets*). It sees no inputs and no model. Costs are in the user's own unit, values in raw units of
+the objective with the sign of maximisation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import integer_at_least, positive_number
+
+Evaluate: TypeAlias = Callable[[Sequence[int]], Sequence[float]]
+"""Gives, for indices of control sets, the largest expected acquisition value that each can reach."""
+
+
+@dataclass(frozen=True)
+class ControlSetHistory:
+    """Where the experiment stands: one entry for each declared control set, in declared order.
+
+    Raises:
+        InputError: For fields of different lengths, no control sets, two that control the same
+            parameters, costs that are not finite and > 0, or counts that are not integers.
+    """
+
+    parameters: tuple[frozenset[str], ...]
+    """Names of the parameters that each controls."""
+
+    costs: tuple[float, ...]
+    """Cost of one trial of each."""
+
+    plays: tuple[int, ...]
+    """How often the rule has chosen each before; initial trials are not counted."""
+
+    affordable: tuple[bool, ...]
+    """Whether each may be chosen now."""
+
+    round: int
+    """Number of this decision of the rule, from 1."""
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        set_field(self, "parameters", tuple(frozenset(names) for names in self.parameters))
+        costs = (positive_number(cost, f"costs[{i}]") for i, cost in enumerate(self.costs))
+        set_field(self, "costs", tuple(costs))
+        plays = (integer_at_least(count, 0, f"plays[{i}]") for i, count in enumerate(self.plays))
+        set_field(self, "plays", tuple(plays))
+        set_field(self, "affordable", tuple(bool(flag) for flag in self.affordable))
+        set_field(self, "round", integer_at_least(self.round, 1, "round"))
+        lengths = {
+            name: len(getattr(self, name))
+            for name in ("parameters", "costs", "plays", "affordable")
+        }
+        if len(set(lengths.values())) > 1 or not self.parameters:
+            raise InputError(
+                f"the history has the lengths {lengths}: expected one entry for each control set."
+            )
+        if len(set(self.parameters)) < len(self.parameters):
+            raise InputError(
+                f"parameters={[sorted(names) for names in self.parameters]}: expected control sets "
+                "that differ in their parameters."
+            )
+
+    def affordable_indices(self) -> list[int]:
+        """Indices of the control sets that may be chosen.
+
+        Raises:
+            InputError: If there are none.
+        """
+        indices = [i for i, affordable in enumerate(self.affordable) if affordable]
+        if not indices:
+            raise InputError(
+                f"affordable={list(self.affordable)}: expected at least one control set that may be "
+                f"chosen, out of costs {list(self.costs)}."
+            )
+        return indices
+
+    def describe(self, index: int) -> str:
+        """A control set as a sentence names it: its parameters in alphabetical order."""
+        return "+".join(sorted(self.parameters[index]))
+
+    def largest(self, indices: Iterable[int], values: dict[int, float]) -> int:
+        """The one with the largest value among ``indices``.
+
+        Of equal values the one that controls more parameters, then the one declared first.
+        """
+        return max(indices, key=lambda i: (values[i], len(self.parameters[i]), -i))
+
+
+@dataclass(frozen=True)
+class ControlSetDecision:
+    """Which control set to play, and why."""
+
+    index: int
+    """Index of the control set, in declared order."""
+
+    reason: str
+    """The reason, a sentence with the numbers that decided."""
+
+    in_play: tuple[int, ...]
+    """Indices among which the largest value was chosen."""
+
+    values: dict[int, float]
+    """The values that the rule asked for, by index."""
+
+
+@runtime_checkable
+class ControlSetRule(Protocol):
+    """A rule that chooses a control set, such as ``ExploreThenCommit``."""
+
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+        """Choose a control set.
+
+        Args:
+            history: Where the experiment stands.
+            evaluate: Gives the largest expected acquisition value of the control sets with the
+                indices it is called with. It must be monotone: a control set that is part of
+                another has no larger value.
+
+        Raises:
+            InputError: If no control set is affordable, or a value is not a finite number.
+        """
+
+
+class SeenValues:
+    """The values that a rule has asked for in one decision, each asked for once."""
+
+    def __init__(self, evaluate: Evaluate) -> None:
+        self._evaluate = evaluate
+        self.values: dict[int, float] = {}
+
+    def look(self, indices: Sequence[int]) -> list[float]:
+        """Values of ``indices``; those not known yet are asked for in one call.
+
+        Raises:
+            InputError: If ``evaluate`` gives too few or too many values, or one that is not finite.
+        """
+        unseen = [index for index in indices if index not in self.values]
+        if unseen:
+            given = [float(value) for value in self._evaluate(unseen)]
+            if len(given) != len(unseen):
+                raise InputError(
+                    f"evaluate gave {len(given)} values for the control sets {unseen}: expected "
+                    "one for each."
+                )
+            for index, value in zip(unseen, given, strict=True):
+                if not math.isfinite(value):
+                    raise InputError(
+                        f"evaluate gave {value!r} for control set {index}: expected a finite number."
+                    )
+                self.values[index] = value
+        return [self.values[index] for index in indices]
