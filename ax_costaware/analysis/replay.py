@@ -111,7 +111,7 @@ class Replay:
             space.weights,
             acquisition="mean",
             product=space.product,
-            posterior_transform=direction(model, self.minimize),
+            posterior_transform=direction(self.minimize),
             discrete=space.discrete_columns({}),
             inequality_constraints=space.constraints,
             default=space.default,
@@ -150,7 +150,7 @@ def largest_control_sets(settings: ControlSetSettings) -> list[str]:
 
 
 def even_selection(indices: Sequence[int], count: int) -> list[int]:
-    """At most ``count`` of the indices, evenly spread, with the first and the last."""
+    """At most ``count`` >= 2 of the indices, evenly spread, the first and the last included."""
     positions = np.linspace(0, len(indices) - 1, min(len(indices), count)).round().astype(int)
     return [indices[position] for position in positions]
 

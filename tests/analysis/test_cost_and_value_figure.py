@@ -1,0 +1,71 @@
+"""The figure from a hand-made frame: what is drawn where."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+from plotly import graph_objects as go
+
+from ax_costaware.analysis.cost_and_value_figure import cost_and_value_figure
+
+FRAME = pd.DataFrame(
+    {
+        "trial_index": [0, 1, 2],
+        "control_set": ["a", "a+b", "a"],
+        "initial": [True, False, False],
+        "status": ["COMPLETED", "COMPLETED", "RUNNING"],
+        "charged": [0.0, 3.0, 1.0],
+        "cumulative_cost": [0.0, 3.0, 4.0],
+        "query_value": [1.0, 2.0, math.nan],
+        "query_sd": [0.1, 0.2, math.nan],
+        "recommended_control_set": ["a+b", "a+b", "a+b"],
+        "recommendation_value": [1.5, 2.5, 2.5],
+        "recommendation_sd": [0.5, 0.25, 0.25],
+    }
+)
+
+
+def _figure(frame: pd.DataFrame = FRAME, budget: float | None = 10.0) -> go.Figure:
+    return cost_and_value_figure(
+        frame, ["b", "a", "a+b"], metric="growth", minimize=True, budget=budget
+    )
+
+
+def _traces(figure: go.Figure, name: str) -> list[go.Scatter | go.Bar]:
+    return [trace for trace in figure.data if trace.name == name]
+
+
+def test_recommendation_with_its_band() -> None:
+    figure = _figure()
+    (line,) = _traces(figure, "recommendation")
+    assert (list(line.x), list(line.y)) == ([0.0, 3.0, 4.0], [1.5, 2.5, 2.5])
+    upper, lower = _traces(figure, "± 2 standard deviations")
+    assert (list(upper.y), list(lower.y)) == ([2.5, 3.0, 3.0], [0.5, 2.0, 2.0])
+    (star,) = _traces(figure, "current recommendation")
+    assert (list(star.x), list(star.y)) == ([4.0], [2.5])
+
+
+def test_bars_span_what_was_charged() -> None:
+    figure = _figure()
+    dots, bars = _traces(figure, "a")
+    assert list(dots.marker.symbol) == ["circle-open", "circle"]
+    assert (list(bars.base), list(bars.x)) == ([0.0, 3.0], [0.0, 1.0])
+    assert (list(bars.y), bars.xaxis, dots.xaxis) == (["a", "a"], "x2", "x")
+    assert not _traces(figure, "b")
+    assert list(figure.layout.yaxis2.categoryarray) == ["a+b", "a"]
+
+
+def test_titles_and_budget() -> None:
+    figure = _figure()
+    assert figure.layout.yaxis.title.text == "Expected growth (lower is better)"
+    assert figure.layout.xaxis2.title.text.startswith("Cost spent")
+    assert {shape.x0 for shape in figure.layout.shapes} == {10.0}
+    assert not _figure(budget=None).layout.shapes
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_before_the_first_outcome(rows: int) -> None:
+    frame = FRAME.iloc[:rows].assign(recommendation_value=math.nan, query_value=math.nan)
+    assert not _traces(_figure(frame), "recommendation")

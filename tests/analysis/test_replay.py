@@ -1,0 +1,81 @@
+"""The history that is read off a fitted model, against experiments that stopped earlier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from ax.api.client import Client
+from ax.core.observation import ObservationFeatures
+from ax.core.types import TParamValue
+
+from ax_costaware.adapter.control_set_adapter import fitted_adapter
+from ax_costaware.analysis.replay import Replay, even_selection, largest_control_sets
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.queries.marginals import Uniform
+from ax_costaware.session import recommend
+
+from .conftest import add_trials, make_client
+
+
+def _replay(client: Client, minimize: bool) -> Replay:
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    return Replay(adapter=adapter, minimize=minimize)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_recommendations_are_those_of_the_time_valued_today(sign: float) -> None:
+    client = make_client(sign)
+    add_trials(client, 4, sign)
+    replay = _replay(client, minimize=sign < 0)
+    recommendations = replay.recommendations()
+    assert list(recommendations) == [0, 1, 2, 3]
+    for count in (1, 2, 4):
+        earlier = make_client(sign)
+        add_trials(earlier, count, sign)
+        best = recommend(earlier)
+        arm = {"control_set": best.control_set, "water": 50.0, "acid": 0.5, **best.parameters}
+        (today,) = replay.queries({0: (best.control_set, arm)}).values()
+        found = recommendations[count - 1]
+        assert found.control_set == today.control_set
+        assert found.mean == pytest.approx(today.mean, abs=2e-3)
+        assert found.standard_deviation == pytest.approx(today.standard_deviation, abs=2e-3)
+    now = recommend(client)
+    assert recommendations[3].mean == now.expected_value
+    assert sign * recommendations[3].mean >= sign * recommendations[0].mean - 1e-9
+
+
+def test_value_of_a_query_is_the_mean_over_what_it_leaves_to_chance(client: Client) -> None:
+    replay = _replay(client, minimize=False)
+    assert replay.trial_indices == (0, 2, 3)
+    arm = {"control_set": "water", "water": 20.0, "acid": 0.5}
+    (value,) = replay.queries({7: ("water", arm)}).values()
+    levels = 200
+    points: list[dict[str, TParamValue]] = [
+        {**arm, "acid": (i + 0.5) / levels} for i in range(levels)
+    ]
+    means, _ = replay.adapter.predict([ObservationFeatures(parameters=point) for point in points])
+    assert value.mean == pytest.approx(sum(means["growth"]) / levels, abs=1e-4)
+    assert replay.queries({}) == {}
+
+
+def test_largest_control_sets() -> None:
+    settings = ControlSetSettings(
+        control_sets=tuple(
+            ControlSet(parameters=tuple(name), cost=1.0, name=name)
+            for name in ("a", "ab", "bc", "c")
+        ),
+        marginals={name: Uniform(0.0, 1.0) for name in "abc"},
+    )
+    assert largest_control_sets(settings) == ["ab", "bc"]
+    alone = replace(settings, control_sets=settings.control_sets[:1], initial_control_sets=())
+    assert largest_control_sets(alone) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(2, [3, 9]), (3, [3, 5, 9]), (4, [3, 4, 5, 9]), (40, [3, 4, 5, 9])],
+)
+def test_even_selection(count: int, expected: list[int]) -> None:
+    assert even_selection([3, 4, 5, 9], count) == expected
