@@ -19,12 +19,12 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.budget import AffordableTrials
-from ax_costaware.generators.control_set_settings import ControlSetRule, ControlSetSettings
+from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.initial_node import InitialControlSetNode
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
 from ax_costaware.policies.beta import TheoreticalBeta
-from ax_costaware.policies.control_set_rules import ExploreThenCommit
+from ax_costaware.policies.control_set_rules import ControlSetRule, ExploreThenCommit
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.marginals import Marginal
 from ax_costaware.records import CONTROL_SET

@@ -46,6 +46,7 @@ class HideControlSet(Transform):
             config=config,
         )
         parameters = {} if search_space is None else search_space.parameters
+        self._order = list(parameters)
         self._integers = {
             name
             for name, parameter in parameters.items()
@@ -85,6 +86,11 @@ class HideControlSet(Transform):
                 features.parameters[name] = round(float(str(features.parameters[name])))
             metadata = features.metadata or {}
             if CONTROL_SET in metadata:
-                features.parameters.update(metadata[EXACT_VALUES])
-                features.parameters[CONTROL_SET] = metadata[CONTROL_SET]
+                values = {
+                    **features.parameters,
+                    **metadata[EXACT_VALUES],
+                    CONTROL_SET: metadata[CONTROL_SET],
+                }
+                # In the declared order, in which the user reads them.
+                features.parameters = {name: values[name] for name in self._order if name in values}
         return observation_features

@@ -160,11 +160,13 @@ def model_space(
         name for name in parameters if any(name not in s.parameters for s in settings.control_sets)
     ]
     nodes, weights = _joint_nodes(at_random, settings, transform)
-    blocks = [
-        _block(name, columns[name], default, settings, transform, name in at_random)
+    rules = {
+        name: _rule(name, settings.marginals[name], name in discrete, transform)
+        if name in at_random
+        else (default.unsqueeze(0), default.new_ones(1))
         for name in parameters
         if columns[name]
-    ]
+    }
     return ModelSpace(
         columns=columns,
         control_sets=tuple(
@@ -174,9 +176,9 @@ def model_space(
         nodes=nodes,
         weights=weights.to(default),
         product=ProductNodes(
-            columns=tuple(block[0] for block in blocks),
-            nodes=tuple(block[1] for block in blocks),
-            weights=tuple(block[2] for block in blocks),
+            columns=tuple(columns[name] for name in rules),
+            nodes=tuple(points[:, list(columns[name])] for name, (points, _) in rules.items()),
+            weights=tuple(weights.to(default) for _, weights in rules.values()),
         ),
         discrete=discrete,
         nominal=nominal,
@@ -259,19 +261,12 @@ def _joint_nodes(
     return transform(rows), weights
 
 
-def _block(
-    name: str,
-    columns: tuple[int, ...],
-    default: Tensor,
-    settings: ControlSetSettings,
-    transform: _Transform,
-    at_random: bool,
-) -> tuple[tuple[int, ...], Tensor, Tensor]:
-    if not at_random:
-        return columns, default[list(columns)].unsqueeze(0), default.new_ones(1)
-    marginal = settings.marginals[name]
-    atoms = atoms_of(marginal)
+def _rule(
+    name: str, marginal: Marginal, is_discrete: bool, transform: _Transform
+) -> tuple[Tensor, Tensor]:
+    """Quadrature rule of one parameter: points that differ in its columns only, and weights."""
+    atoms = atoms_of(marginal) if is_discrete else None
+    # A sample of a discrete input must be taken whole: a Gauss rule lies between its values.
     count = NUM_QUADRATURE_NODES if atoms is None else max(NUM_QUADRATURE_NODES, len(atoms))
     positions, weights = marginal.nodes_and_weights(count)
-    points = transform([{name: value} for value in marginal.decode(positions)])
-    return columns, points[:, list(columns)], weights.to(default)
+    return transform([{name: value} for value in marginal.decode(positions)]), weights

@@ -10,9 +10,8 @@ thresholds inside ``rule`` are in raw units of the objective.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
 
 from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -20,8 +19,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax_costaware.exceptions import InputError
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
-    ControlSetDecision,
     ControlSetHistory,
+    ControlSetRule,
     ExploreThenCommit,
 )
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
@@ -32,14 +31,6 @@ ACQUISITIONS = ("ucb", "ei", "ts")
 
 _ROUNDING = 1e-9
 """Relative slack of the budget: ten costs of 0.1 must fit in a budget of 1."""
-
-
-@runtime_checkable
-class ControlSetRule(Protocol):
-    """A rule that chooses a control set, such as ``ExploreThenCommit``."""
-
-    def decide(self, history: ControlSetHistory, evaluate: Any) -> ControlSetDecision:
-        """Choose among the affordable control sets of ``history``."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +89,6 @@ class ControlSetSettings:
         _check_costs(self.control_sets)
         set_field(self, "marginals", _checked_marginals(self.marginals))
         set_field(self, "budget", _checked_budget(self.budget, self.control_sets))
-        if not isinstance(self.rule, ControlSetRule):
-            raise UserInputError(
-                f"rule={self.rule!r}: expected a rule such as ExploreThenCommit.adaptive()."
-            )
         if not isinstance(self.beta, TheoreticalBeta):
             set_field(self, "beta", _checked_beta(self.beta))
         if self.acquisition not in ACQUISITIONS:
@@ -115,6 +102,7 @@ class ControlSetSettings:
                 _check_integer(name, getattr(self, name), least=1)
         if not isinstance(self.charge_initial, bool):
             raise UserInputError(f"charge_initial={self.charge_initial!r}: expected True or False.")
+        self._check_rule()
         set_field(self, "initial_control_sets", self._checked_initial_control_sets())
         self._check_initial_cost()
 
@@ -155,12 +143,27 @@ class ControlSetSettings:
         limit = remaining + _ROUNDING * self.budget
         return tuple(cost <= limit for cost in self.costs)
 
-    def _checked_initial_control_sets(self) -> tuple[str, ...]:
-        if isinstance(self.initial_control_sets, str):
+    def _check_rule(self) -> None:
+        if not isinstance(self.rule, ControlSetRule) or isinstance(self.rule, type):
             raise UserInputError(
-                f"initial_control_sets={self.initial_control_sets!r}: expected a list of names."
+                f"rule={self.rule!r}: expected a rule such as ExploreThenCommit.adaptive()."
             )
-        given = tuple(self.initial_control_sets)
+        first = ControlSetHistory(
+            parameters=tuple(frozenset(s.parameters) for s in self.control_sets),
+            costs=self.costs,
+            plays=tuple(0 for _ in self.control_sets),
+            affordable=tuple(True for _ in self.control_sets),
+            round=1,
+        )
+        try:
+            # A first decision on made-up values: a rule that does not fit these control sets, such
+            # as one with too few numbers of plays, says so now and not after the initial trials.
+            self.rule.decide(first, lambda indices: [0.0 for _ in indices])
+        except InputError as error:
+            raise UserInputError(f"rule={self.rule!r} does not fit: {error}") from error
+
+    def _checked_initial_control_sets(self) -> tuple[str, ...]:
+        given = _as_names(self.initial_control_sets)
         if not given:
             cheapest = min(self.costs)
             return tuple(
@@ -174,7 +177,7 @@ class ControlSetSettings:
                     f"initial_control_sets names {name!r}, which is not among control_sets: "
                     f"expected names out of {self.names}."
                 )
-        return given
+        return tuple(str(name) for name in given)
 
     def _check_initial_cost(self) -> None:
         if self.budget is None or not self.charge_initial:
@@ -210,6 +213,12 @@ def _stored_settings(strategy: GenerationStrategy) -> Iterator[ControlSetSetting
             settings = spec.generator_kwargs.get("settings")
             if isinstance(settings, ControlSetSettings):
                 yield settings
+
+
+def _as_names(names: object) -> tuple[object, ...]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise UserInputError(f"initial_control_sets={names!r}: expected a list of names.")
+    return tuple(names)
 
 
 def _check_costs(control_sets: tuple[ControlSet, ...]) -> None:
