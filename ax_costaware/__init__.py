@@ -1,0 +1,39 @@
+"""Cost-aware Bayesian optimisation for Ax and BoTorch.
+
+Tell Ax what each kind of trial costs and which inputs it controls; it then spends the budget well
+and says when to stop. Importing the package registers its classes with Ax's JSON and SQL stores.
+"""
+
+from ax_costaware.generators.surrogates import FixedHyperparameters
+from ax_costaware.policies.beta import TheoreticalBeta
+from ax_costaware.policies.control_set_rules import (
+    EpsilonSchedule,
+    ExploreThenCommit,
+    LargestValuePerCost,
+)
+from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.queries.marginals import Discrete, Empirical, TruncatedNormal, Uniform
+from ax_costaware.session import complete_trial, query, recommend, spending
+from ax_costaware.storage import register_all
+from ax_costaware.strategies import control_set_parameter, control_set_strategy
+
+register_all()
+
+__all__ = [
+    "ControlSet",
+    "Discrete",
+    "Empirical",
+    "EpsilonSchedule",
+    "ExploreThenCommit",
+    "FixedHyperparameters",
+    "LargestValuePerCost",
+    "TheoreticalBeta",
+    "TruncatedNormal",
+    "Uniform",
+    "complete_trial",
+    "control_set_parameter",
+    "control_set_strategy",
+    "query",
+    "recommend",
+    "spending",
+]
