@@ -175,7 +175,9 @@ def speed(case: str) -> dict[str, float]:
 
 
 def brute_force(
-    functions: list[ExpectedUpperConfidenceBound], fine: list[ExpectedUpperConfidenceBound], dim: int
+    functions: list[ExpectedUpperConfidenceBound],
+    fine: list[ExpectedUpperConfidenceBound],
+    dim: int,
 ) -> Tensor:
     """The best value of every control set by raw force, scored by ``fine``."""
     values = []
@@ -212,7 +214,10 @@ def shortfalls(arguments: tuple[str, int]) -> list[list[float]]:
     reference = brute_force(with_nodes(128), fine, problem.dim)
     with torch.no_grad():
         answer = torch.stack(
-            [score(x.reshape(1, 1, -1)).squeeze() for score, x in zip(fine, optima.points, strict=True)]
+            [
+                score(x.reshape(1, 1, -1)).squeeze()
+                for score, x in zip(fine, optima.points, strict=True)
+            ]
         )
     chosen = optima.values.argmax()
     return [answer.tolist(), reference.tolist(), [float(answer[chosen])]]

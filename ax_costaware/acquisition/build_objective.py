@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -124,7 +125,8 @@ class ObjectiveBuilder:
 
     def _queries(self, chunk: slice) -> list[PartialQuery]:
         posterior = self._posterior
-        assert posterior is not None and posterior.separable is not None  # noqa: S101
+        assert posterior is not None
+        assert posterior.separable is not None
         return [
             PartialQuery.prepare(
                 posterior, posterior.separable, controlled, self.nodes, self.weights, self.product
@@ -135,7 +137,7 @@ class ObjectiveBuilder:
     @cached_property
     def _path(self) -> FourierPath:
         """One posterior sample for all control sets."""
-        assert self._posterior is not None  # noqa: S101
+        assert self._posterior is not None
         return FourierPath.draw(self._posterior, self.seed)
 
     @cached_property
@@ -153,8 +155,9 @@ class ObjectiveBuilder:
     def _means(self, chunk: slice) -> Iterator[Tensor]:
         posterior = self._posterior
         if posterior is None or posterior.separable is None:
+            train_X = cast(tuple[Tensor, ...], self.model.train_inputs)[0]
             for function in self._expected_ucb(self.model, self.controls[chunk], beta=0.0):
-                yield function(self.model.train_inputs[0].unsqueeze(-2))
+                yield function(train_X.unsqueeze(-2))
             return
         queries = self._queries(chunk)
         means = FastObjective(posterior, posterior.separable, queries, "mean", 0.0, 0.0, ())

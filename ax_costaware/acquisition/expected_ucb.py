@@ -10,12 +10,13 @@ transform; larger is better.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
+from botorch.posteriors.gpytorch import GPyTorchPosterior
 from torch import Tensor
 
 from ax_costaware.acquisition.check import check_beta
@@ -82,8 +83,11 @@ class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
         if self._fantasies is not None:
             X = X.unsqueeze(-3)
         model = self.model if self._fantasies is None else self._fantasies
-        posterior = model.posterior(X, posterior_transform=self.posterior_transform)
-        value = posterior.mean
+        posterior = cast(
+            GPyTorchPosterior,
+            model.posterior(X, posterior_transform=self.posterior_transform),
+        )
+        value: Tensor = posterior.mean
         if self.beta > 0:
             value = value + self.beta * posterior.variance.clamp_min(1e-12).sqrt()
         value = value.squeeze(-1).squeeze(-1)

@@ -19,12 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, cast, get_args
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import _log_ei_helper
-from botorch.sampling.pathwise.features import gen_kernel_features
+from botorch.sampling.pathwise.features import KernelFeatureMap, gen_kernel_features
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
@@ -41,9 +41,8 @@ NUM_FOURIER_FEATURES = 1024
 
 def check_acquisition(name: str) -> AcquisitionName:
     """Refuse an unknown acquisition name with an ``InputError``."""
-    for known in get_args(AcquisitionName):
-        if name == known:
-            return known
+    if name in get_args(AcquisitionName):
+        return cast(AcquisitionName, name)
     raise InputError(
         f"acquisition: got {name!r}; it takes one of {', '.join(get_args(AcquisitionName))}."
     )
@@ -94,12 +93,18 @@ class FourierPath:
             # The features are sines and cosines of a linear map of the inputs; reading the map
             # off the unit vectors holds whatever length-scales and active columns are inside.
             units = torch.eye(d).to(posterior.X)
-            frequencies = features.forward(features.input_transform(units)).mT
+            frequencies = features.forward(_transform_inputs(features, units)).mT
             amplitude = float(features(units[:1]).square().sum().sqrt()) / math.sqrt(
                 NUM_FOURIER_FEATURES // 2
             )
-            weights = torch.randn(NUM_FOURIER_FEATURES, dtype=posterior.X.dtype).to(posterior.X) * amplitude
-            noise = torch.randn(len(posterior.X), dtype=posterior.X.dtype).to(posterior.X) * posterior.noise.sqrt()
+            weights = (
+                torch.randn(NUM_FOURIER_FEATURES, dtype=posterior.X.dtype).to(posterior.X)
+                * amplitude
+            )
+            noise = (
+                torch.randn(len(posterior.X), dtype=posterior.X.dtype).to(posterior.X)
+                * posterior.noise.sqrt()
+            )
             sine, cosine = weights.chunk(2)
             phase = posterior.X @ frequencies.mT
             prior = phase.sin() @ sine + phase.cos() @ cosine
@@ -130,6 +135,11 @@ class FourierPath:
         """Values of ``p`` rows with their ``p x n`` controlled kernel factors."""
         phase = t @ self.frequencies.mT
         return phase.sin() @ self.sine + phase.cos() @ self.cosine + controlled_factor @ self.update
+
+
+def _transform_inputs(features: KernelFeatureMap, X: Tensor) -> Tensor:
+    """The input transform of a feature map."""
+    return X if features.input_transform is None else features.input_transform(X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,17 +181,18 @@ class FastObjective:
         query = self.queries[index]
         scale = posterior.scale
         if self.acquisition == "ts":
-            return posterior.offset + scale * (
-                posterior.prior_mean + self.paths[index](t, factors)
-            )
+            return posterior.offset + scale * (posterior.prior_mean + self.paths[index](t, factors))
         mean = posterior.offset + scale * (posterior.prior_mean + query.mean(factors, posterior))
         if self.acquisition == "mean":
             return mean
         if self.acquisition == "ei":
             std = scale.abs() * query.variance(factors, posterior).sqrt()
             return std.log() + _log_ei_helper((mean - self.best_f) / std)
-        std = query.root_mean_variance if coarse else query.expected_std
-        return mean + self.beta * scale.abs() * std(factors, posterior)
+        if coarse:
+            spread = query.root_mean_variance(factors, posterior)
+        else:
+            spread = query.expected_std(factors, posterior)
+        return mean + self.beta * scale.abs() * spread
 
 
 @dataclass(frozen=True, eq=False)

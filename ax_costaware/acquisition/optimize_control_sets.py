@@ -6,8 +6,8 @@ the leaders of every control set are continued to convergence with all nodes. Di
 at the values of their starting point while the others move, and are then improved by trying their
 other values. Linear constraints go through BoTorch's SLSQP.
 
-Source: Tay et al. 2023, Algorithm 1, line 6; the monotonicity that makes a control set worth no more
-than a superset is left to the rules (``ax_costaware.policies``).
+Source: Tay et al. 2023, Algorithm 1, line 6; the monotonicity that makes a control set worth no
+more than a superset is left to the rules (``ax_costaware.policies``).
 """
 
 from __future__ import annotations
@@ -214,9 +214,7 @@ class _Search:
             full = len(controlled) == num_inputs
             usual = RAW_SAMPLES.get(len(controlled), RAW_SAMPLES_MANY)
             num_raw = raw_samples or (RAW_SAMPLES_FULL_CONTROL if full else usual)
-            raw.append(
-                raw_points(self.domain, controlled, num_raw, near, 0.5 * self.lengths, seed)
-            )
+            raw.append(raw_points(self.domain, controlled, num_raw, near, 0.5 * self.lengths, seed))
         index = torch.arange(len(raw))
         sets = index.repeat_interleave(torch.tensor([len(points) for points in raw]))
         with torch.no_grad():
@@ -354,5 +352,6 @@ class _OneControlSet(AcquisitionFunction):
     def forward(self, X: Tensor) -> Tensor:
         points = X.squeeze(-2)
         if isinstance(self.objective, PosteriorObjective):
-            return self.objective.functions[self.index](X)
+            value: Tensor = self.objective.functions[self.index](X)
+            return value
         return self.objective(points, torch.full((len(points),), self.index))

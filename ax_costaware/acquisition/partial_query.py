@@ -89,9 +89,7 @@ class PartialQuery:
                 one = torch.ones_like(weights[:1])
                 ones = torch.ones_like(posterior.X[:1, 0]).expand(1, len(posterior.X))
                 factor = kernel.outputscale * ones
-                return cls(
-                    mask, factor, one, factor[0], kernel.outputscale, kernel.outputscale
-                )
+                return cls(mask, factor, one, factor[0], kernel.outputscale, kernel.outputscale)
             transformed = posterior.transform(nodes)
             factors = kernel.log_factor(transformed, posterior.X, random).exp()
             if product is None:
@@ -186,7 +184,8 @@ class _QuadraticForm(torch.autograd.Function):
     def forward(ctx: Any, k: Tensor, matrix: Tensor) -> Tensor:
         product = k @ matrix
         ctx.save_for_backward(product)
-        return torch.linalg.vecdot(product, k)
+        value: Tensor = torch.linalg.vecdot(product, k)
+        return value
 
     @staticmethod
     @once_differentiable

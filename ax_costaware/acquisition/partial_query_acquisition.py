@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.models.model import Model
+from botorch.models.model import FantasizeMixin, Model
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
@@ -46,6 +47,8 @@ class PartialQueryAcquisition(AcquisitionFunction):
         check_nodes(nodes, weights)
         self.controlled = check_columns("controlled", controlled, nodes.shape[-1])
         self.posterior_transform = posterior_transform
+        self.nodes: Tensor
+        self.weights: Tensor
         self.register_buffer("nodes", nodes)
         self.register_buffer("weights", weights)
         self._fantasies: Model | None = None
@@ -70,13 +73,19 @@ class PartialQueryAcquisition(AcquisitionFunction):
         self._fantasies = None
         if self._posterior is not None and self._posterior.separable is not None:
             self._query = PartialQuery.prepare(
-                self._posterior, self._posterior.separable, self.controlled, self.nodes, self.weights
+                self._posterior,
+                self._posterior.separable,
+                self.controlled,
+                self.nodes,
+                self.weights,
             )
         elif pending is not None:
             sampler = SobolQMCNormalSampler(torch.Size([NUM_FANTASIES]), seed=0)
-            self._fantasies = self.model.fantasize(X=pending, sampler=sampler)
+            self._fantasies = cast(
+                Model, cast(FantasizeMixin, self.model).fantasize(X=pending, sampler=sampler)
+            )
 
-    @t_batch_mode_transform(expected_q=1)
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """Evaluate the acquisition function.
 
@@ -105,7 +114,7 @@ class PartialQueryAcquisition(AcquisitionFunction):
     ) -> Tensor:
         """The ``p x n`` part of the kernel that belongs to the controlled columns."""
         kernel = posterior.separable
-        assert kernel is not None  # noqa: S101 - a query is prepared from it
+        assert kernel is not None
         return kernel.log_factor(posterior.transform(points), posterior.X, query.mask).exp()
 
     @abstractmethod

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
@@ -32,7 +33,7 @@ from botorch.models.transforms.input import (
 from botorch.models.transforms.outcome import OutcomeTransform, Standardize
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
-from gpytorch.means import ConstantMean, ZeroMean
+from gpytorch.means import ConstantMean, Mean, ZeroMean
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
@@ -92,7 +93,7 @@ class CachedPosterior:
             transform: such a model is to be asked through ``model.posterior``.
         """
         if isinstance(model, ModelListGP) and len(model.models) == 1:
-            model = model.models[0]
+            return cls.from_model(cast(Model, model.models[0]), posterior_transform, X_pending)
         affine = _affine_transform(model, posterior_transform)
         if (
             affine is None
@@ -106,17 +107,18 @@ class CachedPosterior:
         model.eval()  # sets the training inputs to their transformed values
         with torch.no_grad():
             X = model.train_inputs[0]
-            mean = model.mean_module(X)[:1].squeeze(0)
+            mean = cast(Mean, model.mean_module)(X)[:1].squeeze(0)
             scale, offset = affine
+            kernel = cast(Kernel, model.covar_module)
             input_transform: InputTransform | None = getattr(model, "input_transform", None)
             separable = None
             if _acts_columnwise(input_transform):
-                separable = SeparableKernel.from_kernel(model.covar_module, X.shape[-1])
+                separable = SeparableKernel.from_kernel(kernel, X.shape[-1])
             posterior = cls(
                 X=X,
                 y=model.train_targets - mean,
                 noise=model.likelihood.noise.detach().expand(X.shape[0]),
-                kernel=model.covar_module,
+                kernel=kernel,
                 separable=separable,
                 prior_mean=mean,
                 scale=scale.to(X),
@@ -150,12 +152,14 @@ class CachedPosterior:
     def covariance(self) -> Tensor:
         """The ``n x n`` prior covariance of the noisy training targets."""
         with torch.no_grad():
-            return self.kernel(self.X).to_dense() + torch.diag_embed(self.noise)
+            covariance: Tensor = self.kernel(self.X).to_dense() + torch.diag_embed(self.noise)
+            return covariance
 
     @cached_property
     def cholesky(self) -> Tensor:
         """The lower ``n x n`` Cholesky factor of ``covariance``."""
-        return psd_safe_cholesky(self.covariance)
+        factor: Tensor = psd_safe_cholesky(self.covariance)
+        return factor
 
     @cached_property
     def alpha(self) -> Tensor:
@@ -185,16 +189,19 @@ def _affine_transform(
     scale, offset = torch.ones(()), torch.zeros(())
     outcome: OutcomeTransform | None = getattr(model, "outcome_transform", None)
     if outcome is not None:
-        if type(outcome) is not Standardize or outcome.means.numel() != 1:
+        if type(outcome) is not Standardize:
             return None
-        scale, offset = outcome.stdvs.detach().reshape(()), outcome.means.detach().reshape(())
+        stds, means = cast(Tensor, outcome.stdvs), cast(Tensor, outcome.means)
+        if means.numel() != 1:
+            return None
+        scale, offset = stds.detach().reshape(()), means.detach().reshape(())
     if posterior_transform is not None:
         if (
             type(posterior_transform) is not ScalarizedPosteriorTransform
-            or posterior_transform.weights.numel() != 1
+            or cast(Tensor, posterior_transform.weights).numel() != 1
         ):
             return None
-        weight = posterior_transform.weights.reshape(()).to(scale)
+        weight = cast(Tensor, posterior_transform.weights).reshape(()).to(scale)
         scale, offset = weight * scale, weight * offset + posterior_transform.offset
     return scale, offset
 
@@ -202,7 +209,7 @@ def _affine_transform(
 def _acts_columnwise(transform: InputTransform | None) -> bool:
     """Whether every output column of an input transform depends on its own input column only."""
     if isinstance(transform, ChainedInputTransform):
-        return all(_acts_columnwise(part) for part in transform.values())
+        return all(_acts_columnwise(cast(InputTransform, part)) for part in transform.values())
     # `type(...) in`: a subclass may mix columns.
     return transform is None or type(transform) in (Normalize, InputStandardize, Log10, Round, Warp)
 

@@ -16,10 +16,12 @@ which is exact for the product rule whatever the number of inputs (Bayesian quad
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
+from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
@@ -66,7 +68,9 @@ def expectation_posterior(
                 f"weights: got shape {shape}; nodes of shape {tuple(nodes.shape)} take a tensor"
                 f" whose last dimension is {nodes.shape[-2]}."
             )
-        posterior = model.posterior(nodes, posterior_transform=posterior_transform)
+        posterior = cast(
+            GPyTorchPosterior, model.posterior(nodes, posterior_transform=posterior_transform)
+        )
         mean = (weights * posterior.mean.squeeze(-1)).sum(dim=-1)
         covariance = posterior.distribution.covariance_matrix
         variance = ((covariance @ weights.unsqueeze(-1)).squeeze(-1) * weights).sum(dim=-1)

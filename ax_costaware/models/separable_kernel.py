@@ -57,7 +57,9 @@ class SeparableKernel:
         columns = torch.arange(num_inputs)
         parameter = next(kernel.parameters(), torch.zeros((), dtype=torch.double))
         zeros = torch.zeros(num_inputs, dtype=parameter.dtype, device=parameter.device)
-        form = cls(outputscale=zeros.new_ones(()), inverse_lengthscale=zeros, penalty=zeros, matern=())
+        form = cls(
+            outputscale=zeros.new_ones(()), inverse_lengthscale=zeros, penalty=zeros, matern=()
+        )
         return form._times(kernel, columns)
 
     def _times(
@@ -88,7 +90,9 @@ class SeparableKernel:
         # `type(...) is`: a subclass may compute something else from the same parameters.
         if type(kernel) is RBFKernel:
             squared = self.inverse_lengthscale.square()
-            squared = squared.index_add(0, columns.to(squared.device), lengthscale.reciprocal() ** 2)
+            squared = squared.index_add(
+                0, columns.to(squared.device), lengthscale.reciprocal() ** 2
+            )
             return SeparableKernel(self.outputscale, squared.sqrt(), self.penalty, self.matern)
         if type(kernel) is CategoricalKernel:
             share = (lengthscale * len(columns)).reciprocal()

@@ -70,9 +70,7 @@ def test_uncontrolled_columns_hold_the_default(model, rule, bounds):
 
 def test_the_product_rule_changes_the_linear_part_only(model, marginals, rule, bounds):
     product = ProductNodes.from_marginals(marginals)
-    exact = optimize_control_sets(
-        model, bounds, [[0]], *rule, acquisition="mean", product=product
-    )
+    exact = optimize_control_sets(model, bounds, [[0]], *rule, acquisition="mean", product=product)
     sampled = optimize_control_sets(model, bounds, [[0]], *rule, acquisition="mean")
     assert torch.allclose(exact.values, sampled.values, atol=0.05)
     assert not torch.equal(exact.values, sampled.values)

@@ -41,7 +41,9 @@ def _naive_log_ei(model, x, controlled, nodes, weights, best_f):
 @pytest.mark.parametrize("sign", [None, -1.0])
 def test_expected_ucb_equals_the_sum_over_nodes(make_model, kernel, controlled, sign, rule):
     model = make_model(kernel)
-    transform = None if sign is None else ScalarizedPosteriorTransform(torch.tensor([sign]).double())
+    transform = (
+        None if sign is None else ScalarizedPosteriorTransform(torch.tensor([sign]).double())
+    )
     acqf = ExpectedUpperConfidenceBound(
         model, controlled, *rule, beta=1.7, posterior_transform=transform
     )
@@ -188,7 +190,11 @@ def test_bad_incumbent(best_f, model, rule):
         (torch.rand(4), torch.full((4,), 0.25), "nodes: got a tensor of shape"),
         (torch.full((4, 3), torch.nan), torch.full((4,), 0.25), "nodes: got a tensor of shape"),
         (torch.rand(4, 3), torch.full((3,), 1 / 3), "weights: got shape"),
-        (torch.rand(4, 3), torch.full((4,), 0.5), "weights: got weights with minimum 0.5 and sum 2"),
+        (
+            torch.rand(4, 3),
+            torch.full((4,), 0.5),
+            "weights: got weights with minimum 0.5 and sum 2",
+        ),
         (torch.rand(2, 3), torch.tensor([1.5, -0.5]), "must be non-negative"),
     ],
 )

@@ -19,7 +19,9 @@ def _data(n=12, d=2, seed=0, dtype=torch.double):
 def _model(n=12, d=2, fixed_noise=False, **kwargs):
     X, Y = _data(n, d)
     bounds = torch.tensor([[3.0] * d, [7.0] * d], dtype=torch.double)
-    noise = {"train_Yvar": torch.linspace(0.01, 0.1, n).double().unsqueeze(-1)} if fixed_noise else {}
+    noise = (
+        {"train_Yvar": torch.linspace(0.01, 0.1, n).double().unsqueeze(-1)} if fixed_noise else {}
+    )
     options = {"input_transform": Normalize(d, bounds=bounds), **noise, **kwargs}
     return SingleTaskGP(X, Y, **options).eval()
 

@@ -41,7 +41,9 @@ def _grid(rules):
 @pytest.mark.parametrize("sign", [None, -1.0])
 def test_closed_form_equals_brute_force_over_the_grid(sign):
     model = _model()
-    transform = None if sign is None else ScalarizedPosteriorTransform(torch.tensor([sign]).double())
+    transform = (
+        None if sign is None else ScalarizedPosteriorTransform(torch.tensor([sign]).double())
+    )
     rules = [marginal.nodes_and_weights(12) for marginal in MARGINALS]
     nodes, weights = _grid(rules)
     posterior = model.posterior(nodes, posterior_transform=transform)
@@ -80,9 +82,7 @@ def test_a_block_of_two_columns_carries_dependence():
     pair = torch.tensor([[0.1, -0.5], [0.9, 0.7]], dtype=torch.double)
     pair_weights = torch.tensor([0.25, 0.75], dtype=torch.double)
     third, third_weights = MARGINALS[2].nodes_and_weights(3)
-    query = ProductNodes(
-        ((0, 1), (2,)), (pair, third.unsqueeze(-1)), (pair_weights, third_weights)
-    )
+    query = ProductNodes(((0, 1), (2,)), (pair, third.unsqueeze(-1)), (pair_weights, third_weights))
     rows = [
         (torch.cat([p, t.reshape(1)]), a * b)
         for (p, a), (t, b) in itertools.product(
@@ -91,7 +91,10 @@ def test_a_block_of_two_columns_carries_dependence():
     ]
     nodes = torch.stack([row for row, _ in rows])
     weights = torch.stack([weight for _, weight in rows])
-    closed, brute = expectation_posterior(model, query), expectation_posterior(model, nodes, weights)
+    closed, brute = (
+        expectation_posterior(model, query),
+        expectation_posterior(model, nodes, weights),
+    )
     assert torch.allclose(closed[0], brute[0], rtol=1e-9)
     assert torch.allclose(closed[1], brute[1], rtol=1e-7)
 

@@ -1,0 +1,346 @@
+"""The published experiment on control sets with known costs: regret against cost spent.
+
+Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*, section 5 and figure 2:
+five uniformly random initial observations that are not charged, fixed hyperparameters, beta = 2,
+budget 50 (plant 200). Regret of the best query *played*, by its true expected value, and regret of
+the query that would be *recommended* (largest posterior mean), which is what a user deploys.
+
+    python benchmarks/control_sets.py --problem hartmann --costs moderate --variance 0.02
+    python benchmarks/control_sets.py --problem airfoil --algorithms ETC-Ada UCB-PSQ --seeds 5
+
+Finished runs are kept in ``benchmarks/results/partial`` and are not run again, so that a run that
+was killed goes on where it stopped. Curves go to ``benchmarks/results/control_sets.json`` and the
+figure to ``benchmarks/results/control_sets_<problem>_<costs>_<variance>.html``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import torch
+from problems import COSTS, NOISE_STD, PROBLEMS, Problem, fixed_gp, gp_sample
+from torch import Tensor
+from tqdm import tqdm
+
+from ax_costaware.acquisition import optimize_control_sets
+from ax_costaware.policies import (
+    ControlSetHistory,
+    ControlSetRule,
+    EpsilonSchedule,
+    ExploreThenCommit,
+    LargestValuePerCost,
+)
+from ax_costaware.queries import ProductNodes, sobol_nodes
+
+RESULTS = Path(__file__).parent / "results"
+REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
+BUDGETS = {"plant": 200.0}
+LEVELS = (1, 2, 5, 8, 10, 12, 15, 20, 25, 30, 40, 50)
+ALGORITHMS: dict[str, tuple[ControlSetRule, str]] = {
+    "ETC-Ada": (ExploreThenCommit.adaptive(), "ucb"),
+    "ETC-50": (ExploreThenCommit(50), "ucb"),
+    "ETC-100": (ExploreThenCommit(100), "ucb"),
+    "UCB-PSQ": (EpsilonSchedule.constant(0.0), "ucb"),
+    "TS-PSQ": (EpsilonSchedule.constant(0.0), "ts"),
+    "EI-PSQ": (EpsilonSchedule.constant(0.0), "ei"),
+    "UCB-PSQ per cost": (LargestValuePerCost(), "ucb"),
+    "TS-PSQ per cost": (LargestValuePerCost(), "ts"),
+    "EI-PSQ per cost": (LargestValuePerCost(), "ei"),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One panel of the published figure."""
+
+    problem: str
+    costs: str
+    variance: float
+
+    @property
+    def budget(self) -> float:
+        return BUDGETS.get(self.problem, 50.0)
+
+    @property
+    def key(self) -> str:
+        return f"{self.problem}_{self.costs}_{self.variance:g}"
+
+
+class Truth:
+    """The true expected value of a query, and the best one."""
+
+    def __init__(self, problem: Problem, variance: float) -> None:
+        self.problem = problem
+        self.nodes, self.weights = sobol_nodes(problem.marginals(variance), 2048)
+
+    def value(self, controlled: Sequence[int], x: Tensor) -> float:
+        """``E f`` with the controlled columns at ``x``."""
+        columns = list(controlled)
+        if len(columns) == self.problem.dim:
+            return float(self.problem.function(x))
+        points = self.nodes.clone()
+        points[:, columns] = x[columns]
+        return float(self.weights @ self.problem.function(points))
+
+    def best(self) -> float:
+        """The largest expected value of any control set, by search and golden refinement."""
+        return max(self._best_of(columns) for columns in self.problem.control_sets)
+
+    def _best_of(self, controlled: Sequence[int]) -> float:
+        generator = torch.Generator().manual_seed(0)
+        full = len(controlled) == self.problem.dim
+        count = 200_000 if full else 300
+        raw = torch.rand(count, self.problem.dim, dtype=torch.double, generator=generator)
+        if full:
+            values = self.problem.function(raw)
+        else:
+            values = torch.tensor([self.value(controlled, x) for x in raw])
+        best, step = -np.inf, 0.05 if full else 0.1
+        for x, value in zip(raw[values.topk(5).indices], values.topk(5).values, strict=True):
+            best = max(best, self._refine(controlled, x.clone(), float(value), step))
+        return best
+
+    def _refine(self, controlled: Sequence[int], x: Tensor, value: float, step: float) -> float:
+        """Pattern search, since the data surfaces carry no gradients."""
+        while step > 1e-5:
+            improved = False
+            for column in controlled:
+                for sign in (1.0, -1.0):
+                    moved = x.clone()
+                    moved[column] = (moved[column] + sign * step).clamp(0.0, 1.0)
+                    reached = self.value(controlled, moved)
+                    if reached > value:
+                        x, value, improved = moved, reached, True
+            if not improved:
+                step /= 2
+        return value
+
+
+@lru_cache(maxsize=1)
+def problem_of(name: str, seed: int) -> Problem:
+    """The objective; of the GP sample each seed has its own, as in the paper."""
+    return gp_sample(seed) if name == "gpsample" else PROBLEMS[name]()
+
+
+def run(setting: Setting, algorithm: str, seed: int) -> dict[str, Any]:
+    """One run until the chosen control set costs more than what is left (Algorithm 1, line 7)."""
+    torch.set_num_threads(1)
+    started = time.process_time()
+    problem = problem_of(setting.problem, seed)
+    truth = Truth(problem, setting.variance)
+    best = cached_best(setting, problem, truth, seed)
+    rule, acquisition = ALGORITHMS[algorithm]
+    marginals = problem.marginals(setting.variance)
+    product = ProductNodes.from_marginals(marginals)
+    nodes, weights = sobol_nodes(marginals, 64)
+    costs = COSTS[setting.costs]
+    bounds = torch.stack([torch.zeros(problem.dim), torch.ones(problem.dim)]).double()
+    generator = torch.Generator().manual_seed(10_000 + seed)
+
+    def observe(x: Tensor) -> Tensor:
+        noise = torch.randn((), dtype=torch.double, generator=generator)
+        return problem.function(x) + NOISE_STD * noise
+
+    X = torch.rand(5, problem.dim, dtype=torch.double, generator=generator)
+    y = torch.stack([observe(x) for x in X])
+    plays = [0] * len(costs)
+    spent, regret = 0.0, np.inf
+    trace: list[tuple[float, int, float]] = []
+    recommended: list[tuple[float, float]] = []
+    next_recommendation = 0.0
+    for trial in range(100_000):
+        model = fixed_gp(X, y, problem.lengthscale)
+        if spent >= next_recommendation:
+            recommended.append((spent, best - _recommend(model, bounds, problem, truth, product)))
+            next_recommendation += setting.budget / 50
+        found: dict[int, Tensor] = {}
+
+        def evaluate(
+            indices: Sequence[int],
+            model: Any = model,
+            found: dict[int, Tensor] = found,
+            trial: int = trial,
+        ) -> list[float]:
+            optima = optimize_control_sets(
+                model, bounds, [problem.control_sets[i] for i in indices], nodes, weights, 2.0,
+                acquisition=acquisition, product=product, seed=1_000_000 * seed + trial,
+            )  # fmt: skip
+            found.update(zip(indices, optima.points, strict=True))
+            values: list[float] = optima.values.tolist()
+            return values
+
+        history = ControlSetHistory(
+            parameters=tuple(frozenset(map(str, s)) for s in problem.control_sets),
+            costs=costs,
+            plays=tuple(plays),
+            affordable=(True,) * len(costs),
+            round=trial + 1,
+        )
+        index = rule.decide(history, evaluate).index
+        if spent + costs[index] > setting.budget + 1e-9:
+            break
+        controlled = list(problem.control_sets[index])
+        uniform = torch.rand(problem.dim, dtype=torch.double, generator=generator)
+        x = torch.stack([m.icdf(u) for m, u in zip(marginals, uniform, strict=True)])
+        x[controlled] = found[index][controlled]
+        regret = min(regret, best - truth.value(controlled, found[index]))
+        X, y = torch.cat([X, x.unsqueeze(0)]), torch.cat([y, observe(x).reshape(1)])
+        spent += costs[index]
+        plays[index] += 1
+        trace.append((spent, index, regret))
+    return {
+        "played": trace,
+        "recommended": recommended,
+        "best": best,
+        "cpu_s": time.process_time() - started,
+    }
+
+
+def _recommend(
+    model: Any, bounds: Tensor, problem: Problem, truth: Truth, product: ProductNodes
+) -> float:
+    optima = optimize_control_sets(
+        model, bounds, problem.control_sets, truth.nodes[:64], torch.full((64,), 1 / 64).double(),
+        acquisition="mean", product=product,
+    )  # fmt: skip
+    index = int(optima.values.argmax())
+    return truth.value(problem.control_sets[index], optima.points[index])
+
+
+def cached_best(setting: Setting, problem: Problem, truth: Truth, seed: int) -> float:
+    """The best expected value; searched for once per objective and kept."""
+    which = seed if setting.problem == "gpsample" else 0
+    path = RESULTS / "partial" / f"best_{setting.problem}_{setting.variance:g}_{which}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(truth.best()))
+    best: float = json.loads(path.read_text())
+    return best
+
+
+def run_and_keep(arguments: tuple[Setting, str, int]) -> None:
+    setting, algorithm, seed = arguments
+    path = partial_path(setting, algorithm, seed)
+    result = run(setting, algorithm, seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(result))
+    unfinished.rename(path)
+
+
+def partial_path(setting: Setting, algorithm: str, seed: int) -> Path:
+    return RESULTS / "partial" / f"{setting.key}_{algorithm.replace(' ', '-')}_{seed}.json"
+
+
+def at_levels(steps: Sequence[Sequence[float]], levels: Sequence[float]) -> list[float]:
+    """The last value at or below each cost level; NaN before the first."""
+    costs = np.array([step[0] for step in steps])
+    values = np.array([step[-1] for step in steps])
+    reached = np.searchsorted(costs, np.array(levels) + 1e-9, side="right") - 1
+    return [float(values[i]) if i >= 0 else float("nan") for i in reached]
+
+
+def summarise(setting: Setting, algorithm: str, seeds: int) -> dict[str, Any]:
+    """Mean and standard error over seeds at the cost levels."""
+    runs = [json.loads(partial_path(setting, algorithm, s).read_text()) for s in range(seeds)]
+    levels = [level * setting.budget / 50 for level in LEVELS]
+    summary: dict[str, Any] = {"seeds": seeds, "cost_levels": levels}
+    for kind in ("played", "recommended"):
+        table = np.array([at_levels(result[kind], levels) for result in runs])
+        error = table.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else 0 * table[0]
+        summary[kind] = {"mean": table.mean(axis=0).tolist(), "standard_error": error.tolist()}
+    summary["cpu_s_per_decision"] = sum(result["cpu_s"] for result in runs) / sum(
+        len(result["played"]) + 1 for result in runs
+    )
+    return summary
+
+
+def compare(setting: Setting, curves: dict[str, Any]) -> None:
+    """Beside the authors' measured curve, where there is one."""
+    path = REFERENCE / "control_sets_hartmann.json"
+    if setting.key != "hartmann_moderate_0.02" or not path.exists():
+        return
+    for name, reference in json.loads(path.read_text())["curves"].items():
+        if name not in curves:
+            continue
+        print(f"{name}: cost, ours, the authors' mean and standard error")
+        rows = zip(
+            reference["cost_levels"],
+            curves[name]["played"]["mean"],
+            reference["mean"],
+            reference["standard_error"],
+            strict=True,
+        )
+        for level, ours, mean, error in rows:
+            fine = ours <= max(mean + error, 0.02)
+            print(f"  {level:5g} {ours:8.4f} {mean:8.4f} {error:7.4f} {'' if fine else 'WORSE'}")
+
+
+def draw(setting: Setting, curves: dict[str, Any]) -> Path:
+    """The paper's figure: simple regret against cost, logarithmic."""
+    figure = go.Figure()
+    colors = ["#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB"]
+    for color, (name, curve) in zip(colors * 2, curves.items(), strict=False):
+        for kind, dash in (("played", "solid"), ("recommended", "dot")):
+            figure.add_scatter(
+                x=curve["cost_levels"], y=curve[kind]["mean"], mode="lines+markers",
+                name=f"{name}, {kind}", line={"color": color, "dash": dash},
+                error_y={"array": curve[kind]["standard_error"], "thickness": 1},
+            )  # fmt: skip
+    figure.update_layout(
+        title=f"{setting.problem}, {setting.costs} costs, variance {setting.variance:g}",
+        xaxis_title="cost spent",
+        yaxis_title="regret (mean and standard error over seeds)",
+        yaxis_type="log",
+        template="plotly_white",
+    )
+    path = RESULTS / f"control_sets_{setting.key}.html"
+    figure.write_html(path, include_plotlyjs=True)
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--problem", choices=list(PROBLEMS), default="hartmann")
+    parser.add_argument("--costs", choices=list(COSTS), default="moderate")
+    parser.add_argument("--variance", type=float, default=0.02)
+    parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), metavar="NAME",
+                        default=["ETC-Ada", "ETC-50", "UCB-PSQ", "TS-PSQ"])  # fmt: skip
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=2)
+    args = parser.parse_args()
+    setting = Setting(args.problem, args.costs, args.variance)
+    tasks = [(setting, name, seed) for name in args.algorithms for seed in range(args.seeds)]
+    open_tasks = [task for task in tasks if not partial_path(*task).exists()]
+    with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
+        progress = tqdm(total=len(tasks), initial=len(tasks) - len(open_tasks), desc=setting.key)
+        for _ in pool.imap_unordered(run_and_keep, open_tasks):
+            progress.update()
+        progress.close()
+    curves = {name: summarise(setting, name, args.seeds) for name in args.algorithms}
+    path = RESULTS / "control_sets.json"
+    results = json.loads(path.read_text()) if path.exists() else {}
+    results[setting.key] = {**results.get(setting.key, {}), **curves}
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    for name, curve in curves.items():
+        print(
+            f"{name:18s} final regret played {curve['played']['mean'][-1]:.4f}, recommended "
+            f"{curve['recommended']['mean'][-1]:.4f}, "
+            f"{curve['cpu_s_per_decision']:.2f} CPU s a decision"
+        )
+    compare(setting, curves)
+    print(f"wrote {path} and {draw(setting, curves)}")
+
+
+if __name__ == "__main__":
+    main()
