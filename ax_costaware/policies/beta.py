@@ -25,8 +25,8 @@ class TheoreticalBeta:
     ``norm_bound`` and ``noise_std`` are in units in which the prior variance of the model is one.
 
     Raises:
-        InputError: Unless ``norm_bound >= 0`` and ``noise_std > 0`` are finite numbers and ``delta``
-            is strictly between 0 and 1.
+        InputError: Unless ``norm_bound >= 0`` and ``noise_std > 0`` are finite numbers and
+            ``delta`` is strictly between 0 and 1.
     """
 
     norm_bound: float

@@ -28,7 +28,7 @@ def finite_number(value: Any, name: str, expected: str = "a finite number") -> f
     Raises:
         InputError: If ``value`` is a ``bool``, not a real number, infinite or NaN.
     """
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, Real):
         try:
             number = float(value)
         except OverflowError:

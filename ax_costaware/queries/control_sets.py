@@ -1,7 +1,7 @@
 r"""Control sets: which inputs a kind of trial controls, and what such a trial costs.
 
-Control set :math:`\mathcal{I}_i` with cost :math:`c_i` in Tay et al. 2023, *Bayesian Optimization with
-Cost-varying Variable Subsets*, section 3. Costs are in the user's own unit.
+Control set :math:`\mathcal{I}_i` with cost :math:`c_i` in Tay et al. 2023, *Bayesian Optimization
+with Cost-varying Variable Subsets*, section 3. Costs are in the user's own unit.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def check_control_sets(control_sets: Iterable[ControlSet]) -> tuple[ControlSet, 
         The same, in the same order.
 
     Raises:
-        InputError: If there are none, one is no ``ControlSet``, or two have the same name or control
-            the same parameters, in whatever order.
+        InputError: If there are none, one is no ``ControlSet``, or two have the same name or
+            control the same parameters, in whatever order.
     """
     expected = "a list of one or more ControlSet with distinct names and parameters"
     checked = sequence_of(control_sets, "control_sets", expected)

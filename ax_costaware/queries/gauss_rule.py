@@ -53,7 +53,7 @@ def gauss_rule(points: Array, masses: Array, n: int) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=64)
 def gauss_legendre(n: int) -> tuple[Array, Array]:
-    """Nodes in ``[-1, 1]`` and weights, summing to one, of the uniform law; not to be written to."""
+    """Nodes in ``[-1, 1]`` and weights, summing to one, of the uniform law; both read-only."""
     nodes, weights = roots_legendre(n)
     weights = weights / weights.sum()
     nodes.flags.writeable = False

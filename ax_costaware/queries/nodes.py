@@ -33,15 +33,18 @@ def sobol_nodes(marginals: Sequence[Marginal], n: int, seed: int = 0) -> tuple[T
         seed: Seed of the scrambling. Equal seeds give equal nodes.
 
     Returns:
-        Nodes ``n x d`` and weights ``n``, each ``1 / n``, both double. The nodes of a ``Discrete`` law
-        that is not on numbers are positions in its values.
+        Nodes ``n x d`` and weights ``n``, each ``1 / n``, both double. The nodes of a ``Discrete``
+        law that is not on numbers are positions in its values.
 
     Raises:
         InputError: For no marginals, something that is none, ``n < 1`` or ``seed < 0``.
     """
     laws = _checked_marginals(marginals)
     size = integer_at_least(n, 1, "n")
-    engine = SobolEngine(len(laws), scramble=True, seed=integer_at_least(seed, 0, "seed"))
+    scramble_seed = integer_at_least(seed, 0, "seed")
+    engine = SobolEngine(  # type: ignore[no-untyped-call]
+        len(laws), scramble=True, seed=scramble_seed
+    )
     u = engine.draw(size, dtype=torch.double)
     nodes = torch.stack([law.icdf(u[:, i]) for i, law in enumerate(laws)], dim=-1)
     return nodes, torch.full((size,), 1.0 / size, dtype=torch.double)

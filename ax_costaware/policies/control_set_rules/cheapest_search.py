@@ -1,17 +1,18 @@
 r"""The cheapest control sets whose value comes within epsilon of the best, without looking at all.
 
-With every subset of ten inputs there are 1023 control sets, and each value is an optimisation. Values
-are monotone under inclusion (see ``inclusion``), and therefore
+With every subset of ten inputs there are 1023 control sets, and each value is an optimisation.
+Values are monotone under inclusion (see ``inclusion``), and therefore
 
 * the best value is found on the sets that are part of no other;
 * a set that is part of another of no larger cost never wins;
 * a set that fails takes all its parts with it;
 * once a set qualifies, no dearer one can win, and one of equal cost only by a larger value.
 
-What is left open is searched from both ends: from above by inclusion, which is short when few
-sets qualify, and from below by cost, which is short when many do. The end whose next step makes for
-the smaller number of evaluations of its own goes first, so that at most about twice as many are made
-as from the better end alone. Values and epsilon are in raw units of the objective.
+What is left open is searched from both ends: from above by inclusion, down from the cheapest
+control set that is known to qualify, which is short when few qualify; and from below by cost, which
+is short when many do. The end that has asked for less, its next step included, goes next, so that
+neither can run away where the other would have been short. Values and epsilon are in raw units of
+the objective.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def cheapest_within(
         epsilon: How far below the best value a control set may be.
 
     Returns:
-        The control set of the best value, and those that qualify in the cheapest cost group with any
-        (equal costs to rounding). The largest value of that group is among the latter, but sets that
-        cannot be larger than one of them may be missing.
+        The control set of the best value, and those that qualify in the cheapest cost group with
+        any (equal costs to rounding). The largest value of that group is among the latter, but sets
+        that cannot be larger than one of them may be missing.
 
     Raises:
         InputError: If no control set is affordable, or a value is not a finite number.
@@ -72,12 +73,14 @@ def cheapest_within(
         qualifying = [i for i, value in seen.values.items() if value + epsilon >= goal]
         rank = min(ranks[i] for i in qualifying)
         winners = sorted(i for i in qualifying if ranks[i] == rank)
-        largest = max(seen.values[i] for i in winners)
-        wins = (ranks < rank) | ((ranks == rank) & (bounds >= largest))
-        still_open = np.flatnonzero(relevant & ~looked & (bounds + epsilon >= goal) & wins)
-        if not len(still_open):
+        leader = history.largest(winners, seen.values)
+        is_open = relevant & ~looked & (bounds + epsilon >= goal)
+        is_open &= (ranks < rank) | ((ranks == rank) & (bounds >= seen.values[leader]))
+        if not is_open.any():
             return best, winners
-        above = maximal(contained, still_open)
+        still_open = np.flatnonzero(is_open)
+        cheaper_parts = np.flatnonzero(is_open & contained[:, leader] & (ranks < rank))
+        above = maximal(contained, cheaper_parts if len(cheaper_parts) else still_open)
         below = _cheapest(still_open, ranks, at_least=spent_below)
         if spent_above + len(above) <= spent_below + len(below):
             spent_above += len(above)

@@ -1,9 +1,9 @@
 """The epsilon schedule: the cheapest control set whose value comes within epsilon of the best.
 
 Steps 3 to 6 of Algorithm 1 (UCB-CVS) in Tay et al. 2023, *Bayesian Optimization with Cost-varying
-Variable Subsets*. Epsilon is in the units of the values, that is in raw units of the objective: with
-an objective in dollars, ``EpsilonSchedule.constant(5.0)`` gives up at most five dollars of expected
-upper confidence bound for a cheaper trial.
+Variable Subsets*. Epsilon is in the units of the values, that is in raw units of the objective:
+with an objective in dollars, ``EpsilonSchedule.constant(5.0)`` gives up at most five dollars of
+expected upper confidence bound for a cheaper trial.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ class EpsilonSchedule:
     the cost only decides between equal values.
 
     Raises:
-        InputError: Unless ``initial >= 0``, ``power >= 0`` and ``0 < ratio <= 1`` are finite numbers.
+        InputError: Unless ``initial >= 0``, ``power >= 0`` and ``0 < ratio <= 1`` are finite
+        numbers.
     """
 
     initial: float
     """Epsilon of the first decision, in raw units of the objective."""
 
     power: float = 0.0
-    """Exponent of the polynomial decay; its sum over ``t`` is sublinear, as Theorem 4.1 asks, for any
-    ``power > 0``."""
+    """Exponent of the polynomial decay; its sum over ``t`` is sublinear, as Theorem 4.1 asks, for
+    any ``power > 0``."""
 
     ratio: float = 1.0
     """Factor of the geometric decay from one decision to the next."""
@@ -65,9 +66,9 @@ class EpsilonSchedule:
         """Epsilon ``initial * ratio^(t - 1)`` in decision ``t``."""
         return cls(initial, ratio=ratio)
 
-    def epsilon(self, round: int) -> float:
-        """Epsilon of decision number ``round``, in raw units of the objective."""
-        return float(self.initial * round**-self.power * self.ratio ** (round - 1))
+    def epsilon(self, t: int) -> float:
+        """Epsilon of decision number ``t``, from 1, in raw units of the objective."""
+        return float(self.initial * t**-self.power * self.ratio ** (t - 1))
 
     def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
         """Choose a control set; see ``ControlSetRule.decide``.
@@ -83,7 +84,8 @@ class EpsilonSchedule:
         value, cost = seen.values[index], history.costs[index]
         reason = (
             f"Decision {history.round} with epsilon {epsilon:.6g}: the largest value is "
-            f"{seen.values[best]:.6g}, of {history.describe(best)} at cost {history.costs[best]:g}; "
+            f"{seen.values[best]:.6g}, of {history.describe(best)} at cost "
+            f"{history.costs[best]:g}; "
         )
         if index == best:
             reason += "no cheaper control set comes within epsilon of it."

@@ -45,8 +45,8 @@ class ExploreThenCommit:
     if ``scale`` sets them."""
 
     scale: float | None
-    """A group whose control sets cost ``c`` times the dearest gets ``floor(scale / c)`` plays; None if
-    ``plays`` sets them."""
+    """A group whose control sets cost ``c`` times the dearest gets ``floor(scale / c)`` plays; None
+    if ``plays`` sets them."""
 
     def __init__(
         self, plays: int | Sequence[int] | None = None, scale: float | None = None
@@ -128,8 +128,8 @@ class ExploreThenCommit:
                     history,
                     evaluate,
                     in_play,
-                    f"Exploring control sets of cost {history.costs[group[0]]:g}, which have {left} "
-                    f"of {allowance} plays left",
+                    f"Exploring control sets of cost {history.costs[group[0]]:g}, which have "
+                    f"{left} of {allowance} plays left",
                 )
         return _largest(
             history,

@@ -1,11 +1,11 @@
 r"""Which control sets can matter, from their inclusion alone.
 
 If control set :math:`I` is part of :math:`J`, then
-:math:`\max E[u_I] \le \max E[u_J]` for every function :math:`u`, because whatever ``J`` does with the
-further inputs, the best fixed values are at least as good as random ones. So the largest value of all
-is reached on a set that is part of no other, and within sets of equal cost on one that is part of no
-other of that cost (Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*,
-section 4: "any control set that is a strict subset of another will never be chosen").
+:math:`\max E[u_I] \le \max E[u_J]` for every function :math:`u`, because whatever ``J`` does with
+the further inputs, the best fixed values are at least as good as random ones. So the largest value
+of all is reached on a set that is part of no other, and within sets of equal cost on one that is
+part of no other of that cost (Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable
+Subsets*, section 4: "any control set that is a strict subset of another will never be chosen").
 """
 
 from __future__ import annotations

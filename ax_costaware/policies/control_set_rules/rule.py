@@ -17,7 +17,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import integer_at_least, positive_number
 
 Evaluate: TypeAlias = Callable[[Sequence[int]], Sequence[float]]
-"""Gives, for indices of control sets, the largest expected acquisition value that each can reach."""
+"""Gives, for indices of control sets, the largest expected acquisition value of each."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class ControlSetHistory:
         indices = [i for i, affordable in enumerate(self.affordable) if affordable]
         if not indices:
             raise InputError(
-                f"affordable={list(self.affordable)}: expected at least one control set that may be "
-                f"chosen, out of costs {list(self.costs)}."
+                f"affordable={list(self.affordable)}: expected at least one True, of "
+                f"control sets of the costs {list(self.costs)}."
             )
         return indices
 
@@ -152,7 +152,8 @@ class SeenValues:
             for index, value in zip(unseen, given, strict=True):
                 if not math.isfinite(value):
                     raise InputError(
-                        f"evaluate gave {value!r} for control set {index}: expected a finite number."
+                        f"evaluate gave {value!r} for control set {index}: expected a finite "
+                        "number."
                     )
                 self.values[index] = value
         return [self.values[index] for index in indices]

@@ -1,8 +1,8 @@
 """The largest value per unit of cost: a baseline.
 
 Appendix C of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*, compares
-with UCB-PSQ, TS-PSQ and expected improvement divided by the control set's cost. Which of the three it
-is depends on the values; costs are in the user's own unit.
+with UCB-PSQ, TS-PSQ and expected improvement divided by the control set's cost. Which of the three
+it is depends on the values; costs are in the user's own unit.
 """
 
 from __future__ import annotations

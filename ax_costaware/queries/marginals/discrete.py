@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
@@ -36,8 +37,8 @@ _EXPECTED_VALUES = "one or more distinct values, all numbers or all strings or a
 class Discrete(Marginal):
     """A law on finitely many values.
 
-    The nodes of a law on numbers are the values. Those of a law on strings or booleans are positions
-    in ``values``, and its moments and support do not exist.
+    The nodes of a law on numbers are the values. Those of a law on strings or booleans are
+    positions in ``values``, and its moments and support do not exist.
     """
 
     values: tuple[RawValue, ...]
@@ -64,6 +65,7 @@ class Discrete(Marginal):
         object.__setattr__(self, "probabilities", _checked_probabilities(probabilities, checked))
 
     @property
+    @override
     def is_numeric(self) -> bool:
         return not isinstance(self.values[0], str | bool)
 
@@ -73,41 +75,50 @@ class Discrete(Marginal):
         return self.values[self.probabilities.index(max(self.probabilities))]
 
     @property
+    @override
     def expectation(self) -> float:
         nodes, weights = self._numbers("expectation")
         return float(nodes @ weights)
 
     @property
+    @override
     def variance(self) -> float:
         nodes, weights = self._numbers("variance")
         return float((nodes - nodes @ weights).square() @ weights)
 
     @property
+    @override
     def lower(self) -> float:
         return float(self._numbers("lower")[0][0])
 
     @property
+    @override
     def upper(self) -> float:
         return float(self._numbers("upper")[0][-1])
 
     @property
+    @override
     def nominal(self) -> RawValue:
         return self.mode
 
+    @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
         integer_at_least(n, 1, "n")
         return self._atoms()
 
+    @override
     def cdf(self, nodes: Tensor) -> Tensor:
         atoms, weights = self._atoms()
         below = torch.searchsorted(atoms, nodes.detach().cpu().double(), right=True)
         return torch.cat([atoms.new_zeros(1), _cumulative(weights)])[below].to(nodes)
 
+    @override
     def icdf(self, u: Tensor) -> Tensor:
         atoms, weights = self._atoms()
         p = unit_interval(u).detach().cpu().double().contiguous()
         return atoms[torch.searchsorted(_cumulative(weights), p)].to(u)
 
+    @override
     def decode(self, nodes: Tensor) -> list[RawValue]:
         places = column(nodes)
         atoms = self._all_nodes()
@@ -137,8 +148,8 @@ class Discrete(Marginal):
     def _numbers(self, what: str) -> tuple[Tensor, Tensor]:
         if not self.is_numeric:
             raise InputError(
-                f"values={list(self.values)!r}: a law on values that are not numbers has no {what}; "
-                "its most probable value is its mode."
+                f"values={list(self.values)!r} are not numbers and have no {what}: "
+                "expected numbers; the most probable value is the mode."
             )
         return self._atoms()
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
@@ -61,31 +62,37 @@ class Empirical(Marginal):
         )
 
     @property
+    @override
     def is_numeric(self) -> bool:
         return True
 
     @property
+    @override
     def expectation(self) -> float:
         return math.fsum(self.samples) / len(self.samples)
 
     @property
+    @override
     def variance(self) -> float:
-        """That of the law: the sum of squares over the number of samples."""
         mean = self.expectation
         return math.fsum((value - mean) ** 2 for value in self.samples) / len(self.samples)
 
     @property
+    @override
     def lower(self) -> float:
         return self.samples[0]
 
     @property
+    @override
     def upper(self) -> float:
         return self.samples[-1]
 
     @property
+    @override
     def nominal(self) -> RawValue:
         return self.expectation
 
+    @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
         size = integer_at_least(n, 1, "n")
         points, counts = np.unique(np.array(self.samples), return_counts=True)
@@ -94,11 +101,13 @@ class Empirical(Marginal):
         nodes, weights = gauss_rule(points, counts / len(self.samples), size)
         return torch.tensor(nodes), torch.tensor(weights)
 
+    @override
     def cdf(self, nodes: Tensor) -> Tensor:
         samples = torch.tensor(self.samples, dtype=torch.double)
         below = torch.searchsorted(samples, nodes.detach().cpu().double(), right=True)
         return (below.double() / len(samples)).to(nodes)
 
+    @override
     def icdf(self, u: Tensor) -> Tensor:
         samples = torch.tensor(self.samples, dtype=torch.double)
         # The i-th of N samples is the quantile of probabilities in ((i - 1) / N, i / N].
@@ -106,5 +115,6 @@ class Empirical(Marginal):
         p = unit_interval(u).detach().cpu().double().contiguous()
         return samples[torch.searchsorted(steps, p)].to(u)
 
+    @override
     def decode(self, nodes: Tensor) -> list[RawValue]:
         return list(column(nodes).tolist())

@@ -35,7 +35,9 @@ class Marginal(ABC):
     @property
     @abstractmethod
     def expectation(self) -> float:
-        """The mean of the law (not called ``mean``: that of a ``TruncatedNormal`` is before the cut).
+        """The mean of the law.
+
+        It is not called ``mean`` because that of a ``TruncatedNormal`` is before the cut.
 
         Raises:
             InputError: If the values are not numbers.
@@ -44,7 +46,7 @@ class Marginal(ABC):
     @property
     @abstractmethod
     def variance(self) -> float:
-        """The variance.
+        """The variance of the law; for a sample, the sum of squares over their number.
 
         Raises:
             InputError: If the values are not numbers.

@@ -1,8 +1,8 @@
 r"""Distribution and quantile function of a section of the standard normal law.
 
-``scipy.stats.truncnorm`` works with differences of log-probabilities, which leaves no digit once the
-section is thousands of standard deviations out. Here a section on one side of the mode is measured
-from its inner end ``a >= 0``: with the scaled complementary error function
+``scipy.stats.truncnorm`` works with differences of log-probabilities, which leaves no digit once
+the section is thousands of standard deviations out. Here a section on one side of the mode is
+measured from its inner end ``a >= 0``: with the scaled complementary error function
 :math:`\mathrm{erfcx}(x) = e^{x^2} \mathrm{erfc}(x)`, the probability to be further out than
 ``a + t``, given to be further out than ``a``, is
 
@@ -27,7 +27,7 @@ _MAX_STEPS = 50
 
 
 def tail_cdf(t: Array, a: float, width: float) -> Array:
-    """Probability of ``[a, a + t]`` given ``[a, a + width]``, for ``0 <= t <= width``, ``a >= 0``."""
+    """Probability of ``[a, a + t]`` given ``[a, a + width]``, for ``0 <= t <= width``."""
     cdf: Array = np.expm1(_log_survival(t, a)) / np.expm1(_log_survival(np.array(width), a))
     return np.clip(cdf, 0.0, 1.0)
 
@@ -36,8 +36,8 @@ def tail_icdf(u: Array, a: float, width: float) -> Array:
     """The ``t`` where ``tail_cdf`` is ``u``.
 
     Newton's iteration on the log-survival function. That function is concave, and the start (the
-    factor of erfcx, which is below one, left out) lies beyond the root, so the steps decrease towards
-    it.
+    factor of erfcx, which is below one, left out) lies beyond the root, so the steps decrease
+    towards it.
     """
     target = np.log1p(u * np.expm1(_log_survival(np.array(width), a)))
     bounded = np.maximum(target, np.finfo(np.float64).min / 4)

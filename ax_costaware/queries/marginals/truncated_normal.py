@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from scipy.optimize import brentq
 from torch import Tensor
+from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
@@ -47,7 +48,7 @@ _FINE_NODES = 200
 ``[-1, 1]``, the density at its narrowest, to rounding."""
 
 _MAX_STD = 1e6
-"""A solved ``std`` beyond this many widths (and distances of ``mean``) is a uniform law to rounding."""
+"""The solved ``std`` is at most this many widths and distances: the law is uniform beyond that."""
 
 
 # Slots make the fields attributes of the class, so that they implement the abstract bounds.
@@ -55,8 +56,8 @@ _MAX_STD = 1e6
 class TruncatedNormal(Marginal):
     """The law of ``N(mean, std^2)`` given that it falls in ``[lower, upper]``.
 
-    ``mean`` may lie outside the interval. ``expectation`` and ``variance`` are those of the law after
-    the cut.
+    ``mean`` may lie outside the interval. ``expectation`` and ``variance`` are those of the law
+    after the cut.
 
     Raises:
         InputError: Unless all are finite numbers with ``std > 0`` and ``lower < upper``.
@@ -122,23 +123,28 @@ class TruncatedNormal(Marginal):
         return cls(location, math.exp(solution), low, high)
 
     @property
+    @override
     def is_numeric(self) -> bool:
         return True
 
     @property
+    @override
     def expectation(self) -> float:
         offsets, masses = self._discretisation(_FINE_NODES)
         return self._mode + float(masses @ offsets)
 
     @property
+    @override
     def variance(self) -> float:
         offsets, masses = self._discretisation(_FINE_NODES)
         return float(masses @ (offsets - masses @ offsets) ** 2)
 
     @property
+    @override
     def nominal(self) -> RawValue:
         return self.expectation
 
+    @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
         size = integer_at_least(n, 1, "n")
         offsets, masses = self._discretisation(2 * size + _FINE_NODES)
@@ -147,6 +153,7 @@ class TruncatedNormal(Marginal):
             weights
         )
 
+    @override
     def cdf(self, nodes: Tensor) -> Tensor:
         x = np.clip(nodes.detach().cpu().double().numpy(), self.lower, self.upper)
         if self.mean < self.lower:
@@ -157,6 +164,7 @@ class TruncatedNormal(Marginal):
             p = central_cdf((x - self.mean) / self.std, *self._standard_bounds)
         return torch.as_tensor(p).to(nodes)
 
+    @override
     def icdf(self, u: Tensor) -> Tensor:
         p = unit_interval(u).detach().cpu().double().numpy()
         if self.mean < self.lower:
@@ -167,6 +175,7 @@ class TruncatedNormal(Marginal):
             x = self.mean + self.std * central_icdf(p, *self._standard_bounds)
         return torch.as_tensor(np.clip(x, self.lower, self.upper)).to(u)
 
+    @override
     def decode(self, nodes: Tensor) -> list[RawValue]:
         return list(column(nodes).tolist())
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from ax_costaware.queries.argument_checks import column, integer_at_least, interval, unit_interval
 from ax_costaware.queries.gauss_rule import gauss_legendre
@@ -33,31 +34,39 @@ class Uniform(Marginal):
         object.__setattr__(self, "upper", upper)
 
     @property
+    @override
     def is_numeric(self) -> bool:
         return True
 
     @property
+    @override
     def expectation(self) -> float:
         return self.lower / 2 + self.upper / 2
 
     @property
+    @override
     def variance(self) -> float:
         return (self.upper - self.lower) ** 2 / 12
 
     @property
+    @override
     def nominal(self) -> RawValue:
         return self.expectation
 
+    @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
         nodes, weights = gauss_legendre(integer_at_least(n, 1, "n"))
         half = self.upper / 2 - self.lower / 2
         return torch.tensor(self.expectation + half * nodes), torch.tensor(weights)
 
+    @override
     def cdf(self, nodes: Tensor) -> Tensor:
         return ((nodes - self.lower) / (self.upper - self.lower)).clamp(0.0, 1.0)
 
+    @override
     def icdf(self, u: Tensor) -> Tensor:
         return (self.lower + (self.upper - self.lower) * unit_interval(u)).clamp_max(self.upper)
 
+    @override
     def decode(self, nodes: Tensor) -> list[RawValue]:
         return list(column(nodes).tolist())
