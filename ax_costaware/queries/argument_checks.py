@@ -16,6 +16,8 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 
+_LARGEST_WIDTH = 1e100
+
 
 def finite_number(value: Any, name: str, expected: str = "a finite number") -> float:
     """``value`` as a ``float``.
@@ -70,14 +72,16 @@ def interval(lower: Any, upper: Any) -> tuple[float, float]:
     """Bounds as finite ``float``s.
 
     Raises:
-        InputError: Unless both are finite, their difference is, and ``lower < upper``.
+        InputError: Unless both are finite, ``lower < upper``, and the square of their difference,
+            which variances need, neither overflows nor underflows.
     """
     low, high = finite_number(lower, "lower"), finite_number(upper, "upper")
     if not low < high:
         raise InputError(f"lower={lower!r}, upper={upper!r}: expected lower < upper.")
-    if not math.isfinite(high - low):
+    if not 1 / _LARGEST_WIDTH <= high - low <= _LARGEST_WIDTH:
         raise InputError(
-            f"lower={lower!r}, upper={upper!r}: expected a difference that is a finite number."
+            f"lower={lower!r}, upper={upper!r}: expected a difference between "
+            f"{1 / _LARGEST_WIDTH:g} and {_LARGEST_WIDTH:g}."
         )
     return low, high
 

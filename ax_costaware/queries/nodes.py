@@ -42,9 +42,7 @@ def sobol_nodes(marginals: Sequence[Marginal], n: int, seed: int = 0) -> tuple[T
     laws = _checked_marginals(marginals)
     size = integer_at_least(n, 1, "n")
     scramble_seed = integer_at_least(seed, 0, "seed")
-    engine = SobolEngine(  # type: ignore[no-untyped-call]
-        len(laws), scramble=True, seed=scramble_seed
-    )
+    engine = SobolEngine(len(laws), scramble=True, seed=scramble_seed)
     u = engine.draw(size, dtype=torch.double)
     nodes = torch.stack([law.icdf(u[:, i]) for i, law in enumerate(laws)], dim=-1)
     return nodes, torch.full((size,), 1.0 / size, dtype=torch.double)

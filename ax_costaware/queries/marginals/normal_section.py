@@ -22,14 +22,18 @@ Array = npt.NDArray[np.float64]
 
 _SQRT_2 = np.sqrt(2.0)
 
-# Newton's iteration below needs 4 to 7 steps over the whole range; this is a bound, not a choice.
+_FURTHEST = 40.0
+"""No double is a probability beyond: ``R(40)`` is at most ``e^-800``."""
+
 _MAX_STEPS = 50
+"""Newton's iteration below needs 4 to 7 steps over the whole range; this is a bound, no choice."""
 
 
 def tail_cdf(t: Array, a: float, width: float) -> Array:
     """Probability of ``[a, a + t]`` given ``[a, a + width]``, for ``0 <= t <= width``."""
-    cdf: Array = np.expm1(_log_survival(t, a)) / np.expm1(_log_survival(np.array(width), a))
-    return np.clip(cdf, 0.0, 1.0)
+    mass = np.expm1(_log_survival(np.array(min(width, _FURTHEST)), a))
+    cdf: Array = np.expm1(_log_survival(np.minimum(t, _FURTHEST), a)) / mass
+    return np.minimum(cdf, 1.0)
 
 
 def tail_icdf(u: Array, a: float, width: float) -> Array:
@@ -39,16 +43,16 @@ def tail_icdf(u: Array, a: float, width: float) -> Array:
     factor of erfcx, which is below one, left out) lies beyond the root, so the steps decrease
     towards it.
     """
-    target = np.log1p(u * np.expm1(_log_survival(np.array(width), a)))
-    bounded = np.maximum(target, np.finfo(np.float64).min / 4)
-    t = -2 * bounded / (np.sqrt(a * a - 2 * bounded) + a + np.finfo(np.float64).tiny)
+    mass = np.expm1(_log_survival(np.array(min(width, _FURTHEST)), a))
+    target = np.log1p(np.where(u < 1, u, 0.0) * mass)
+    t = -2 * target / (np.sqrt(a * a - 2 * target) + max(a, np.finfo(np.float64).tiny))
     for _ in range(_MAX_STEPS):
         hazard = np.sqrt(2 / np.pi) / erfcx((a + t) / _SQRT_2)
-        step = (_log_survival(t, a) - bounded) / hazard
+        step = (_log_survival(t, a) - target) / hazard
         t = np.maximum(t + step, 0.0)
         if np.all(np.abs(step) <= 4 * np.finfo(np.float64).eps * t):
             break
-    return np.minimum(t, width)
+    return np.where(u < 1, np.minimum(t, width), width)
 
 
 def central_cdf(z: Array, a: float, b: float) -> Array:

@@ -47,8 +47,11 @@ _FINE_NODES = 200
 """Nodes of the discretisation beyond twice those of the rule: they integrate ``exp(-40 s^2)`` on
 ``[-1, 1]``, the density at its narrowest, to rounding."""
 
-_MAX_STD = 1e6
-"""The solved ``std`` is at most this many widths and distances: the law is uniform beyond that."""
+_LEAST_STD, _LARGEST_STD = 1e-9, 1e6
+"""Range of ``std`` in widths of the interval. The law is a point below, and uniform above."""
+
+_FURTHEST_MEAN = 1e9
+"""Largest distance of ``mean`` from the interval, in ``std``. The law is a point beyond."""
 
 
 # Slots make the fields attributes of the class, so that they implement the abstract bounds.
@@ -60,7 +63,8 @@ class TruncatedNormal(Marginal):
     after the cut.
 
     Raises:
-        InputError: Unless all are finite numbers with ``std > 0`` and ``lower < upper``.
+        InputError: Unless all are finite numbers with ``std > 0`` and ``lower < upper``; and for a
+            law that is a point or uniform to rounding.
     """
 
     mean: float
@@ -81,6 +85,7 @@ class TruncatedNormal(Marginal):
         object.__setattr__(self, "std", positive_number(self.std, "std"))
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
+        self._check_scale()
 
     @classmethod
     def from_variance(
@@ -107,12 +112,17 @@ class TruncatedNormal(Marginal):
         limit = Uniform(low, high).variance
 
         def excess(log_std: float) -> float:
-            return cls(location, math.exp(log_std), low, high).variance / target - 1.0
+            law = _discretise(location, math.exp(log_std), low, high, _FINE_NODES)
+            return _variance(*law) / target - 1.0
 
         # The variance increases with std, and is at most std^2 (Brascamp and Lieb 1976).
-        least = math.log(target) / 2 - 1.0
-        reach = high - low + max(low - location, location - high, 0.0)
-        most = math.log(_MAX_STD) + math.log(reach)
+        least = math.log(max(math.sqrt(target), _LEAST_STD * (high - low))) - 1.0
+        most = math.log(_LARGEST_STD * (high - low))
+        if excess(least) >= 0:
+            raise InputError(
+                f"variance={variance!r} is that of a single value to rounding: expected more, or "
+                "Discrete with one value."
+            )
         if target >= limit or excess(most) <= 0:
             raise InputError(
                 f"variance={variance!r}: expected less than {limit!r}, the variance of the uniform "
@@ -136,8 +146,7 @@ class TruncatedNormal(Marginal):
     @property
     @override
     def variance(self) -> float:
-        offsets, masses = self._discretisation(_FINE_NODES)
-        return float(masses @ (offsets - masses @ offsets) ** 2)
+        return _variance(*self._discretisation(_FINE_NODES))
 
     @property
     @override
@@ -149,9 +158,8 @@ class TruncatedNormal(Marginal):
         size = integer_at_least(n, 1, "n")
         offsets, masses = self._discretisation(2 * size + _FINE_NODES)
         nodes, weights = gauss_rule(offsets, masses, size)
-        return torch.tensor(np.clip(self._mode + nodes, self.lower, self.upper)), torch.tensor(
-            weights
-        )
+        nodes = np.clip(self._mode + nodes, self.lower, self.upper)
+        return torch.tensor(nodes), torch.tensor(weights)
 
     @override
     def cdf(self, nodes: Tensor) -> Tensor:
@@ -193,14 +201,40 @@ class TruncatedNormal(Marginal):
         return abs(self._mode - self.mean) / self.std, (self.upper - self.lower) / self.std
 
     def _discretisation(self, size: int) -> tuple[Array, Array]:
-        """Points as offsets from the mode, and masses that sum to one."""
-        shift = self._mode - self.mean
-        # The furthest offset with t^2 + 2 |shift| t <= 2 _LOG_RANGE std^2, without cancellation.
-        reach = 2 * _LOG_RANGE * self.std**2
-        reach = reach / (abs(shift) + math.sqrt(shift**2 + reach))
-        low = max(self.lower - self._mode, -reach)
-        high = min(self.upper - self._mode, reach)
-        nodes, weights = gauss_legendre(size)
-        offsets = low + (high - low) * (nodes + 1) / 2
-        masses = weights * np.exp(-offsets * (offsets + 2 * shift) / (2 * self.std**2))
-        return offsets, masses / masses.sum()
+        return _discretise(self.mean, self.std, self.lower, self.upper, size)
+
+    def _check_scale(self) -> None:
+        width = self.upper - self.lower
+        given = f"mean={self.mean!r}, std={self.std!r} on [{self.lower!r}, {self.upper!r}]"
+        if self.std > _LARGEST_STD * width:
+            raise InputError(
+                f"{given} is uniform to rounding: expected std at most {_LARGEST_STD * width:g} "
+                "(use Uniform)."
+            )
+        distance = abs(self._mode - self.mean)
+        least = max(_LEAST_STD * width, distance / _FURTHEST_MEAN)
+        if self.std < least:
+            raise InputError(
+                f"{given} is a single value to rounding: expected std at least {least:g} (use "
+                "Discrete with one value)."
+            )
+
+
+def _discretise(
+    mean: float, std: float, lower: float, upper: float, size: int
+) -> tuple[Array, Array]:
+    """Points as offsets from the mode of the truncated law, and masses that sum to one."""
+    mode = min(max(mean, lower), upper)
+    shift = mode - mean
+    # The furthest offset with t^2 + 2 |shift| t <= 2 _LOG_RANGE std^2, without cancellation.
+    reach = 2 * _LOG_RANGE * std**2
+    reach = reach / (abs(shift) + math.sqrt(shift**2 + reach))
+    low, high = max(lower - mode, -reach), min(upper - mode, reach)
+    nodes, weights = gauss_legendre(size)
+    offsets = low + (high - low) * (nodes + 1) / 2
+    masses = weights * np.exp(-offsets * (offsets + 2 * shift) / (2 * std**2))
+    return offsets, masses / masses.sum()
+
+
+def _variance(offsets: Array, masses: Array) -> float:
+    return float(masses @ (offsets - masses @ offsets) ** 2)
