@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from ax.core.observation import ObservationFeatures
 from ax.core.types import TParamValue
-from botorch.models.gpytorch import GPyTorchModel
+from botorch.models import SingleTaskGP
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.models import ExactGP
 from torch import Tensor
@@ -75,19 +75,19 @@ class Replay:
     def recommendations(self) -> dict[int, ExpectedValue]:
         """By trial index, the recommendation after that trial, valued with all data.
 
-        The last is the current recommendation. A surrogate that is not one exact GP cannot be
-        taken back to fewer observations; for such, the last is all there is.
+        The last is the current recommendation. For a surrogate that is no ``SingleTaskGP`` the
+        last is all there is: taking observations back is specific to the model.
         """
         *earlier, last = even_selection(self.trial_indices, MAX_REPLAYED)
         current = self.adapter.recommend()[0]
         now = ExpectedValue(current.control_set, current.mean, current.standard_deviation)
         model = self.adapter.botorch_model
-        if not isinstance(model, ExactGP) or not isinstance(model, GPyTorchModel):
+        if not isinstance(model, SingleTaskGP):
             return {last: now}
         space = self.adapter.model_space_view()
         rows = np.asarray(self._rows())
         queries = [
-            self._recommend(_restricted(model, torch.from_numpy(rows <= index)), index, space)
+            self._recommend(without_later(model, torch.from_numpy(rows <= index)), index, space)
             for index in earlier
         ]
         return {**dict(zip(earlier, self._values(queries, space), strict=True)), last: now}
@@ -98,7 +98,7 @@ class Replay:
         return [int(i) for i in index.get_level_values("trial_index")]
 
     def _recommend(
-        self, model: GPyTorchModel, trial_index: int, space: ModelSpace
+        self, model: SingleTaskGP, trial_index: int, space: ModelSpace
     ) -> tuple[str, Tensor]:
         """Control set and point of the model's space with the best expected posterior mean."""
         settings = self.adapter.settings
@@ -126,10 +126,11 @@ class Replay:
         if not queries:
             return []
         settings = self.adapter.settings
-        means, variances = expectation_posterior(
-            self.adapter.botorch_model,
-            [space.query(point, settings.control_set(name).parameters) for name, point in queries],
-        )
+        rules = [
+            space.query(point, settings.control_set(name).parameters) for name, point in queries
+        ]
+        with torch.no_grad():
+            means, variances = expectation_posterior(self.adapter.botorch_model, rules)
         return [
             ExpectedValue(name, float(mean), float(variance) ** 0.5)
             for (name, _), mean, variance in zip(queries, means, variances, strict=True)
@@ -155,11 +156,19 @@ def even_selection(indices: Sequence[int], count: int) -> list[int]:
     return [indices[position] for position in positions]
 
 
-def _restricted(model: GPyTorchModel, keep: Tensor) -> GPyTorchModel:
-    """A copy of an exact GP that has seen only the rows where ``keep``."""
+def without_later(model: SingleTaskGP, keep: Tensor) -> SingleTaskGP:
+    """A copy of an exact GP that has seen only some observations.
+
+    Hyperparameters, and the transforms of inputs and outcomes, stay those of ``model``.
+
+    Args:
+        model: The GP, in evaluation mode.
+        keep: ``n`` booleans: the rows of the training data to keep.
+    """
     restricted = deepcopy(model)
-    restricted.train()  # shows the inputs as they were before the model's own input transform
-    restricted.set_train_data(
+    restricted.train()  # training mode holds the inputs before the model's own transform
+    ExactGP.set_train_data(
+        restricted,
         inputs=tuple(x[..., keep, :] for x in restricted.train_inputs),
         targets=restricted.train_targets[..., keep],
         strict=False,

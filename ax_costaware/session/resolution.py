@@ -105,29 +105,16 @@ def open_session(client: SessionClient) -> Session:
         UserInputError: If ``client`` is none of the kinds above, or has no experiment or no
             strategy yet.
     """
+    if isinstance(client, tuple):
+        return _session_of_pair(client)
     if isinstance(client, Client):
         experiment = client._maybe_experiment
         strategy = client._maybe_generation_strategy
     elif isinstance(client, AxClient):
         experiment = client._experiment
         strategy = client._generation_strategy
-    elif (
-        isinstance(client, tuple)
-        and len(client) == 2
-        and isinstance(client[0], Experiment)
-        and isinstance(client[1], GenerationStrategy)
-    ):
-        return Session(experiment=client[0], strategy=client[1])
     else:
-        got = (
-            f"a tuple of {[type(part).__name__ for part in client]}"
-            if isinstance(client, tuple)
-            else f"a {type(client).__name__}"
-        )
-        raise UserInputError(
-            f"client is {got}: expected an ax Client, an AxClient, or a tuple "
-            "(Experiment, GenerationStrategy)."
-        )
+        raise _refused(f"a {type(client).__name__}")
     if experiment is None:
         raise UserInputError("client has no experiment yet: configure one first.")
     if strategy is None:
@@ -136,3 +123,17 @@ def open_session(client: SessionClient) -> Session:
             "client.set_generation_strategy(control_set_strategy(...))."
         )
     return Session(experiment=experiment, strategy=strategy, client=client)
+
+
+def _session_of_pair(pair: tuple[Any, ...]) -> Session:
+    match pair:
+        case (Experiment() as experiment, GenerationStrategy() as strategy):
+            return Session(experiment=experiment, strategy=strategy)
+    raise _refused(f"a tuple of {[type(part).__name__ for part in pair]}")
+
+
+def _refused(got: str) -> UserInputError:
+    return UserInputError(
+        f"client is {got}: expected an ax Client, an AxClient, or a tuple "
+        "(Experiment, GenerationStrategy)."
+    )

@@ -48,8 +48,11 @@ class Spending:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per trial: ``trial_index``, ``control_set``, ``expected_cost``,
-        ``reported_cost`` (NaN where none was reported), ``charged``, ``status``, ``initial``."""
+        """The entries as a table with a row per trial.
+
+        The columns are ``trial_index``, ``control_set``, ``expected_cost``, ``reported_cost`` (NaN
+        where none was reported), ``charged``, ``status`` and ``initial``.
+        """
         frame = pd.DataFrame(
             [asdict(entry) for entry in self.entries],
             columns=[field.name for field in fields(LedgerEntry)],

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 from ax.api.client import Client
 from ax.core.observation import ObservationFeatures
 from ax.core.types import TParamValue
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize, Standardize
 
 from ax_costaware.adapter.control_set_adapter import fitted_adapter
-from ax_costaware.analysis.replay import Replay, even_selection, largest_control_sets
+from ax_costaware.analysis.replay import Replay, even_selection, largest_control_sets, without_later
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
@@ -35,7 +38,12 @@ def test_recommendations_are_those_of_the_time_valued_today(sign: float) -> None
         earlier = make_client(sign)
         add_trials(earlier, count, sign)
         best = recommend(earlier)
-        arm = {"control_set": best.control_set, "water": 50.0, "acid": 0.5, **best.parameters}
+        arm: dict[str, TParamValue] = {
+            "control_set": best.control_set,
+            "water": 50.0,
+            "acid": 0.5,
+            **best.parameters,
+        }
         (today,) = replay.queries({0: (best.control_set, arm)}).values()
         found = recommendations[count - 1]
         assert found.control_set == today.control_set
@@ -49,7 +57,7 @@ def test_recommendations_are_those_of_the_time_valued_today(sign: float) -> None
 def test_value_of_a_query_is_the_mean_over_what_it_leaves_to_chance(client: Client) -> None:
     replay = _replay(client, minimize=False)
     assert replay.trial_indices == (0, 2, 3)
-    arm = {"control_set": "water", "water": 20.0, "acid": 0.5}
+    arm: dict[str, TParamValue] = {"control_set": "water", "water": 20.0, "acid": 0.5}
     (value,) = replay.queries({7: ("water", arm)}).values()
     levels = 200
     points: list[dict[str, TParamValue]] = [
@@ -58,6 +66,38 @@ def test_value_of_a_query_is_the_mean_over_what_it_leaves_to_chance(client: Clie
     means, _ = replay.adapter.predict([ObservationFeatures(parameters=point) for point in points])
     assert value.mean == pytest.approx(sum(means["growth"]) / levels, abs=1e-4)
     assert replay.queries({}) == {}
+
+
+@pytest.mark.parametrize("known_noise", [True, False])
+def test_restricted_model_is_the_gp_on_the_kept_rows(known_noise: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    inputs = 10 * torch.rand(7, 2, generator=generator, dtype=torch.double)
+    outcomes = inputs.sin().sum(dim=-1, keepdim=True)
+    noise = torch.linspace(0.01, 0.2, 7, dtype=torch.double).unsqueeze(-1)
+    model = SingleTaskGP(
+        inputs,
+        outcomes,
+        train_Yvar=noise if known_noise else None,
+        input_transform=Normalize(2, bounds=torch.tensor([[0.0, 0.0], [10.0, 10.0]])),
+        outcome_transform=Standardize(1),
+    ).eval()
+    keep = torch.tensor([True, True, False, True, False, False, True])
+    scale = outcomes.std()
+    with torch.no_grad():
+        posterior = without_later(model, keep).posterior(inputs[:3] + 0.3)
+        kept, new = inputs[keep] / 10, (inputs[:3] + 0.3) / 10
+        kernel, constant = model.covar_module, model.mean_module.constant
+        variance = noise[keep].flatten() / scale**2 if known_noise else model.likelihood.noise
+        gram = kernel(kept).to_dense() + torch.eye(4, dtype=torch.double) * variance
+        cross = kernel(new, kept).to_dense()
+        residual = (outcomes[keep] - outcomes.mean()) / scale - constant
+        mean = constant + cross @ torch.linalg.solve(gram, residual)
+        spread = kernel(new).to_dense() - cross @ torch.linalg.solve(gram, cross.T)
+        everything = without_later(model, torch.ones(7, dtype=torch.bool)).posterior(new)
+        assert torch.allclose(everything.mean, model.posterior(new).mean)
+    assert torch.allclose(posterior.mean, outcomes.mean() + scale * mean)
+    assert torch.allclose(posterior.variance, scale**2 * spread.diagonal().unsqueeze(-1))
+    assert len(model.train_targets) == 7
 
 
 def test_largest_control_sets() -> None:

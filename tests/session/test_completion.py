@@ -79,11 +79,12 @@ def test_other_run_metadata_is_kept(client: Client) -> None:
 
 
 def test_numpy_scalars_are_stored_as_plain_numbers(client: Client) -> None:
+    int_of_numpy: Any = np.int64(3)
     complete_trial(
         client,
         np.int64(0),  # type: ignore[arg-type]
         raw_data=(np.float32(0.5), np.float64(0.125)),  # type: ignore[arg-type]
-        realized={"acid": np.float64(2.0), "plants": np.int64(3), "soil": np.str_("clay")},
+        realized={"acid": np.float64(2.0), "plants": int_of_numpy, "soil": np.str_("clay")},
         cost=np.float64(0.0),
     )
     record = outcome_record(client._experiment.trials[0])

@@ -93,10 +93,10 @@ def test_text() -> None:
     alternative = Recommendation("b", {"b": "red", "n": 2}, 1.0, 0.25, 1.0)
     best = Recommendation("a", {"a": 1 / 3}, -2.0, 0.5, 1.5, (alternative,))
     assert str(best) == (
-        "a = 0.333333 [control set a, expected cost 1.5]: expected value -2, standard deviation "
-        "0.5\n"
-        "  or b = red, n = 2 [control set b, expected cost 1]: expected value 1, standard deviation "
-        "0.25"
+        "a = 0.333333 [control set a, expected cost 1.5]: "
+        "expected value -2, standard deviation 0.5\n"
+        "  or b = red, n = 2 [control set b, expected cost 1]: "
+        "expected value 1, standard deviation 0.25"
     )
 
 

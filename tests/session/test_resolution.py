@@ -64,7 +64,7 @@ def test_unknown_trial_is_refused(client: Client, index: int) -> None:
 
 @pytest.mark.parametrize("index", [True, 0.0, "0", None])
 def test_trial_index_must_be_an_integer(client: Client, index: Any) -> None:
-    with pytest.raises(UserInputError, match="trial_index=.* expected an integer"):
+    with pytest.raises(UserInputError, match=r"trial_index=.* expected an integer"):
         open_session(client).trial(index)
 
 
