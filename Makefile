@@ -1,0 +1,55 @@
+# Every target sets up what it needs in .venv; a set-up is done once and again when
+# pyproject.toml or constraints.txt change. `make PYTHON=python3.12 test` picks the interpreter.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+SMALL_THREADS := OMP_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format types tutorials clean
+
+help:
+	@echo "make demo       choose control sets on the stack-loss data (under four minutes)"
+	@echo "make test       lint, format check, types, tests"
+	@echo "make test-all   the same with the slow tests"
+	@echo "make format     apply the format and the safe lint fixes"
+	@echo "make tutorials  run the tutorials and keep their outputs"
+	@echo "make clean      remove .venv and what tools left behind"
+
+demo: $(VENV)/.installed-demo
+	$(SMALL_THREADS) $(RUN) -m demo
+
+test: lint types
+	$(SMALL_THREADS) $(RUN) -m pytest -m "not slow"
+
+test-all: lint types
+	$(SMALL_THREADS) $(RUN) -m pytest
+
+# Docstrings may be missing in tests, whose names say what they test, but not in the package.
+lint: $(VENV)/.installed-dev
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff check --select D1 --ignore D105,D107 ax_costaware
+	$(RUN) -m ruff format --check .
+
+format: $(VENV)/.installed-dev
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+types: $(VENV)/.installed-dev
+	$(RUN) -m mypy
+
+tutorials: $(VENV)/.installed-dev
+	$(VENV)/bin/jupyter-execute --inplace tutorials/*.ipynb
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# Torch goes first: on its own, its version alone decides which build is taken.
+$(VENV)/.installed-%: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than Python 3.11; say for example: make PYTHON=python3.12 $*"; exit 1; }
+	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --constraint constraints.txt torch
+	$(RUN) -m pip install --quiet --constraint constraints.txt --editable '.[$*]'
+	touch $@
