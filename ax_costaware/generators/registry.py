@@ -20,7 +20,9 @@ class CostAwareGenerators(GeneratorRegistryBase):
     CONTROL_SETS = "CostAware_ControlSets"
 
     @property
-    def GENERATOR_KEY_TO_GENERATOR_SETUP(self) -> dict[str, GeneratorSetup]:
+    def GENERATOR_KEY_TO_GENERATOR_SETUP(
+        self,
+    ) -> dict[str, GeneratorSetup]:
         """Adapter, generator and transforms of each member."""
         return {
             CostAwareGenerators.CONTROL_SETS.value: GeneratorSetup(
