@@ -47,6 +47,12 @@ ARM: dict[str, Any] = {
 REALIZED: dict[str, Any] = {"acid": 1.5, "plants": 3, "soil": "clay"}
 
 
+def make_ax_client(**arguments: Any) -> AxClient:
+    """An ``AxClient``, which Ax has deprecated in favour of ``Client``."""
+    with pytest.warns(DeprecationWarning, match="AxClient"):
+        return AxClient(verbose_logging=False, **arguments)
+
+
 @pytest.fixture
 def settings() -> ControlSetSettings:
     """Two control sets, a budget of 20, two initial trials."""
@@ -102,7 +108,7 @@ def any_client(
         return client, experiment
     if request.param == "Experiment":
         return (experiment, strategy), experiment
-    ax_client = AxClient(generation_strategy=strategy, verbose_logging=False)
+    ax_client = make_ax_client(generation_strategy=strategy)
     ax_client._set_experiment(experiment)
     return ax_client, experiment
 

@@ -93,6 +93,8 @@ def test_numpy_scalars_are_stored_as_plain_numbers(client: Client) -> None:
     assert [type(value) for value in record["realized"].values()] == [float, int, str]
 
 
+# From inside Ax; ``pytest.warns`` raises it anew as if it were ours.
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
 def test_value_outside_the_bounds_is_recorded_with_a_warning(client: Client) -> None:
     with pytest.warns(OutOfBoundsWarning, match=r"realized\['acid'\]=12.5 .* \[0.1, 10"):
         complete_trial(client, 0, raw_data=1.0, realized={**REALIZED, "acid": 12.5})

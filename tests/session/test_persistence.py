@@ -25,6 +25,8 @@ from ax_costaware.queries.marginals import Uniform
 from ax_costaware.session import complete_trial, spending
 from ax_costaware.strategies import control_set_strategy
 
+from .conftest import make_ax_client
+
 ARM: dict[str, Any] = {"control_set": "water", "water": 0.5, "acid": 0.25}
 
 
@@ -37,9 +39,7 @@ def _strategy() -> GenerationStrategy:
 
 
 def _ax_client(url: str) -> AxClient:
-    client = AxClient(
-        generation_strategy=_strategy(), db_settings=DBSettings(url=url), verbose_logging=False
-    )
+    client = make_ax_client(generation_strategy=_strategy(), db_settings=DBSettings(url=url))
     client.create_experiment(
         name="plants",
         parameters=[

@@ -12,9 +12,10 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.service.ax_client import AxClient
 
 from ax_costaware.session.resolution import open_session
+
+from .conftest import make_ax_client
 
 
 def test_every_kind_of_client_opens_the_same_session(
@@ -33,13 +34,17 @@ def test_every_kind_of_client_opens_the_same_session(
         (None, "client is a NoneType: expected an ax Client"),
         ("client", "client is a str"),
         ((1, 2), r"client is a tuple of \['int', 'int'\]"),
-        (Client(), "client has no experiment yet"),
-        (AxClient(verbose_logging=False), "client has no experiment yet"),
     ],
 )
 def test_other_clients_are_refused(client: Any, message: str) -> None:
     with pytest.raises(UserInputError, match=message):
         open_session(client)
+
+
+def test_client_without_experiment_is_refused() -> None:
+    for client in (Client(), make_ax_client()):
+        with pytest.raises(UserInputError, match="client has no experiment yet"):
+            open_session(client)
 
 
 def test_client_without_strategy_is_refused(client: Client) -> None:
