@@ -17,6 +17,8 @@ from ax_costaware.adapter.control_set_adapter import fitted_adapter
 from ax_costaware.session.display import display_number, display_values
 from ax_costaware.session.resolution import SessionClient, open_session
 
+_ALTERNATIVES_SHOWN = 10
+
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -43,7 +45,10 @@ class Recommendation:
     """The best that every other control set can do, best first."""
 
     def __str__(self) -> str:
-        lines = [_describe(self), *(f"  or {_describe(other)}" for other in self.alternatives)]
+        shown = self.alternatives[:_ALTERNATIVES_SHOWN]
+        lines = [_describe(self), *(f"  or {_describe(other)}" for other in shown)]
+        if more := len(self.alternatives) - len(shown):
+            lines.append(f"  and {more} more")
         return "\n".join(lines)
 
 

@@ -100,6 +100,13 @@ def test_text() -> None:
     )
 
 
+def test_text_of_many_alternatives() -> None:
+    alternatives = tuple(Recommendation("b", {"b": i}, 1.0, 0.25, 1.0) for i in range(12))
+    lines = str(Recommendation("a", {"a": 1}, 2.0, 0.5, 1.5, alternatives)).splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "  and 2 more"
+
+
 def test_no_data_yet() -> None:
     client = _client()
     with pytest.raises(UserInputError, match="no data for its objective yet"):
