@@ -24,6 +24,9 @@ from ax_costaware.ledger import ledger, remaining, spent
 from ax_costaware.policies.control_set_rules import ControlSetHistory
 from ax_costaware.records import CONTROL_SET
 
+_NO_LIMIT = 2**31
+"""More trials than anybody asks for at once."""
+
 PendingObservations = Mapping[str, list[ObservationFeatures]]
 
 _LIVE = frozenset({TrialStatus.CANDIDATE, TrialStatus.STAGED, TrialStatus.RUNNING})
@@ -135,18 +138,30 @@ class AffordableTrials(TrialCountPausingCriterion):
 
     Ax drops the whole batch if one of its trials cannot be generated. The criterion itself never
     pauses: that the budget is exhausted is said by the generator, which knows what to deploy.
+
+    Args:
+        settings: The settings of the strategy.
+        initial: Whether the trials belong to the initial design.
     """
 
-    def __init__(self, settings: ControlSetSettings) -> None:
+    def __init__(self, settings: ControlSetSettings, initial: bool = False) -> None:
         super().__init__(threshold=0)
         self.settings = settings
+        self.initial = initial
 
     def num_till_threshold(self, experiment: Experiment, trials_from_node: set[int]) -> int:
         """Trials that can be paid whatever control sets they use; at least one."""
-        where = standing(experiment, self.settings, undelivered=[], initial=False)
-        costs = self.settings.costs
-        payable = [c for c, ok in zip(costs, where.affordable, strict=True) if ok]
-        if not payable or where.remaining is None:
+        settings = self.settings
+        where = standing(experiment, settings, undelivered=[], initial=self.initial)
+        if where.remaining is None or (self.initial and not settings.charge_initial):
+            return _NO_LIMIT
+        names = set(settings.initial_control_sets) if self.initial else set(settings.names)
+        payable = [
+            settings.cost(name)
+            for name, affordable in zip(settings.names, where.affordable, strict=True)
+            if affordable and name in names
+        ]
+        if not payable:
             return 1
         # After j trials at most j * max(payable) is gone, and the cheapest must still fit.
         return 1 + max(0, math.floor((where.remaining - min(payable)) / max(payable) + 1e-9))

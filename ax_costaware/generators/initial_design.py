@@ -91,7 +91,7 @@ class InitialDesign:
                 CONTROL_SET: str(control_set.name),
             }
             if self._is_feasible(arm, control_set):
-                return arm
+                return {name: arm[name] for name in self.search_space.parameters}
             point = spare.draw(1, dtype=torch.double)[0]
         raise UserInputError(
             f"no point among {MAX_DRAWS} met the parameter constraints "

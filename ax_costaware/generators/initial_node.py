@@ -70,7 +70,7 @@ class InitialControlSetNode(ExternalGenerationNode):
         # Ax's external node takes no pausing criteria, but the base class acts on them.
         self._pausing_criteria = [
             MaxTrialsAwaitingData(threshold=count),
-            AffordableTrials(settings),
+            AffordableTrials(settings, initial=True),
         ]
         self.settings = settings
         self.next_node = next_node
@@ -90,6 +90,18 @@ class InitialControlSetNode(ExternalGenerationNode):
         }
         given = {name: registry for name, registry in registries.items() if registry is not None}
         return {name: object_from_json(value, **given) for name, value in args.items()}
+
+    def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
+        """How many trials can be generated now.
+
+        Ax asks the current node before it moves to the next one, so that the first batch after the
+        initial design would be cut to one trial: once this node is done the next one answers.
+        """
+        done, following = self.should_transition_to_next_node(raise_data_required_error=False)
+        if done:
+            node = self.generation_strategy.nodes_by_name[following]
+            return node.new_trial_limit(raise_generation_errors=raise_generation_errors)
+        return super().new_trial_limit(raise_generation_errors=raise_generation_errors)
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Check the experiment and remember it; the design needs no data."""

@@ -14,6 +14,8 @@ import torch
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.utils.datasets import SupervisedDataset
+from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean
@@ -57,9 +59,11 @@ class FixedHyperparameterGP(SingleTaskGP):
         constant.constant.data.fill_(mean)
         likelihood = None
         if train_Yvar is None:
-            likelihood = GaussianLikelihood().to(train_X)
-            likelihood.raw_noise_constraint.lower_bound.fill_(min(1e-12, noise_variance / 2))
-            likelihood.noise = noise_variance
+            # Half the value as the lower bound: the default one would refuse less than 1e-4.
+            constraint = GreaterThan(
+                noise_variance / 2, transform=None, initial_value=noise_variance
+            )
+            likelihood = GaussianLikelihood(noise_constraint=constraint).to(train_X)
         super().__init__(
             train_X=train_X,
             train_Y=train_Y,
@@ -71,6 +75,13 @@ class FixedHyperparameterGP(SingleTaskGP):
             outcome_transform=outcome_transform,
         )
         self.requires_grad_(False)
+
+    @classmethod
+    def construct_inputs(
+        cls, training_data: SupervisedDataset, **hyperparameters: float | list[float]
+    ) -> dict[str, Any]:
+        """Constructor arguments from a data set and the hyperparameters, for Ax's surrogate."""
+        return {**super().construct_inputs(training_data=training_data), **hyperparameters}
 
     def custom_fit(self, mll: MarginalLogLikelihood, **_: Any) -> MarginalLogLikelihood:
         """What ``fit_gpytorch_mll`` calls instead of an optimiser: there is nothing to fit."""

@@ -41,6 +41,12 @@ def objective(x: dict[str, Any]) -> float:
     return -((x1 - 0.3) ** 2) - (x2 - 0.7) ** 2 - 0.3 * (x3 - 0.5) ** 2
 
 
+def arm_of(client: Client, trial_index: int) -> dict[str, Any]:
+    """Parameters of a trial's only arm."""
+    (arm,) = client._experiment.trials[trial_index].arms
+    return dict(arm.parameters)
+
+
 def record(client: Client, trial_index: int) -> dict[str, Any]:
     """What the generator recorded about its decision on a trial."""
     return decision_record(client._experiment.trials[trial_index])
