@@ -24,15 +24,15 @@ from ax_costaware.acquisition.objectives import (
     FourierPath,
     PosteriorObjective,
 )
-from ax_costaware.acquisition.partial_query import PartialQuery
+from ax_costaware.acquisition.partial_query import PartialQuery, RandomBlocks
 from ax_costaware.acquisition.partial_query_acquisition import PartialQueryAcquisition
 from ax_costaware.acquisition.partial_query_ei import PartialQueryLogExpectedImprovement
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.queries.nodes import ProductNodes
 
-# Doubles held for prepared control sets at once (64 MiB), so that memory does not grow with their
+# Doubles held for prepared control sets at once (32 MiB), so that memory does not grow with their
 # number: each needs an n x n matrix and its nodes' kernel values.
-MAX_PREPARED_ELEMENTS = 2**23
+MAX_PREPARED_ELEMENTS = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +129,18 @@ class ObjectiveBuilder:
         assert posterior.separable is not None
         return [
             PartialQuery.prepare(
-                posterior, posterior.separable, controlled, self.nodes, self.weights, self.product
+                posterior, posterior.separable, controlled, self.nodes, self.weights, self._blocks
             )
             for controlled in self.controls[chunk]
         ]
+
+    @cached_property
+    def _blocks(self) -> RandomBlocks | None:
+        """The one-dimensional sums of independent inputs, if rules for them were given."""
+        posterior = self._posterior
+        if self.product is None or posterior is None or posterior.separable is None:
+            return None
+        return RandomBlocks.prepare(posterior, posterior.separable, self.product, self.nodes[0])
 
     @cached_property
     def _path(self) -> FourierPath:

@@ -70,11 +70,11 @@ class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
         self, points: Tensor, posterior: CachedPosterior, query: PartialQuery
     ) -> Tensor:
         factor = self._controlled_factor(points, posterior, query)
-        mean = posterior.prior_mean + query.mean(factor, posterior)
+        mean = posterior.prior_mean + query.mean(factor)
         value = posterior.offset + posterior.scale * mean
         if self.beta == 0:
             return value
-        std = query.expected_std(factor, posterior)
+        std = query.expected_std(factor)
         return value + self.beta * posterior.scale.abs() * std
 
     def _from_posterior(self, points: Tensor) -> Tensor:

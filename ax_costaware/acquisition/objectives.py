@@ -182,17 +182,14 @@ class FastObjective:
         scale = posterior.scale
         if self.acquisition == "ts":
             return posterior.offset + scale * (posterior.prior_mean + self.paths[index](t, factors))
-        mean = posterior.offset + scale * (posterior.prior_mean + query.mean(factors, posterior))
+        mean = posterior.offset + scale * (posterior.prior_mean + query.mean(factors))
         if self.acquisition == "mean":
             return mean
         if self.acquisition == "ei":
-            std = scale.abs() * query.variance(factors, posterior).sqrt()
+            std = scale.abs() * query.variance(factors).sqrt()
             return std.log() + _log_ei_helper((mean - self.best_f) / std)
-        if coarse:
-            spread = query.root_mean_variance(factors, posterior)
-        else:
-            spread = query.expected_std(factors, posterior)
-        return mean + self.beta * scale.abs() * spread
+        spread = query.root_mean_variance if coarse else query.expected_std
+        return mean + self.beta * scale.abs() * spread(factors)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.generation.gen import gen_candidates_scipy
 from botorch.models.model import Model
 from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from ax_costaware.acquisition.build_objective import ObjectiveBuilder
@@ -57,6 +58,9 @@ START_DISTANCE = 0.5
 SEARCH_ITERATIONS = 15
 POLISH_ITERATIONS = 100
 NUM_POLISHED = 2
+
+# Rows that are evaluated at once outside the local search.
+EVALUATED_ROWS = 1024
 
 # Rounds of trying other discrete values; each that helps is followed by another local search.
 DISCRETE_ROUNDS = 3
@@ -232,7 +236,7 @@ class _Search:
 
     def _evaluate(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
         """Values in chunks of rows, so that memory does not grow with the raw points."""
-        step = 4096
+        step = EVALUATED_ROWS
         parts = [
             self.objective(X[i : i + step], sets[i : i + step], coarse)
             for i in range(0, len(X), step)
@@ -268,7 +272,8 @@ class _Search:
 
         start = X.detach().double().cpu().numpy()
         limits = self.domain.bounds.double().cpu().numpy().T.tolist()
-        with torch.enable_grad():
+        # SciPy's own linear algebra is on vectors of a few entries: threads only get in its way.
+        with torch.enable_grad(), threadpool_limits(limits={"openblas": 1}):
             best, _, _ = fmin_l_bfgs_b_batched(
                 negative,
                 x0=start,

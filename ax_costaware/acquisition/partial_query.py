@@ -44,6 +44,7 @@ class PartialQuery:
     r"""One control set, prepared against one posterior.
 
     Attributes:
+        posterior: The posterior.
         mask: ``d``-tensor, one for a controlled column and zero for a random one.
         nodes: ``m x n``: the random part of the kernel between each node and the training inputs,
             times the output scale.
@@ -53,6 +54,7 @@ class PartialQuery:
         outputscale: The prior variance of :math:`f`.
     """
 
+    posterior: CachedPosterior
     mask: Tensor
     nodes: Tensor
     weights: Tensor
@@ -68,7 +70,7 @@ class PartialQuery:
         controlled: list[int],
         nodes: Tensor,
         weights: Tensor,
-        product: ProductNodes | None = None,
+        blocks: RandomBlocks | None = None,
     ) -> PartialQuery:
         """Evaluate the random part of the kernel once.
 
@@ -78,7 +80,7 @@ class PartialQuery:
             controlled: The controlled columns.
             nodes: ``m x d`` joint nodes of the inputs; controlled columns are ignored.
             weights: ``m`` weights.
-            product: One-dimensional rules of independent inputs. Where given, they make the
+            blocks: The one-dimensional sums of independent inputs. Where given, they make the
                 linear parts exact to rounding.
         """
         mask = torch.zeros(posterior.num_inputs).to(posterior.X)
@@ -89,18 +91,19 @@ class PartialQuery:
                 one = torch.ones_like(weights[:1])
                 ones = torch.ones_like(posterior.X[:1, 0]).expand(1, len(posterior.X))
                 factor = kernel.outputscale * ones
-                return cls(mask, factor, one, factor[0], kernel.outputscale, kernel.outputscale)
+                scale = kernel.outputscale
+                return cls(posterior, mask, factor, one, factor[0], scale, scale)
             transformed = posterior.transform(nodes)
             factors = kernel.log_factor(transformed, posterior.X, random).exp()
-            if product is None:
+            linear = None if blocks is None else blocks.combine(controlled, posterior.num_inputs)
+            if linear is not None:
+                mean_factor, variance = linear
+            else:
                 mean_factor = weights @ factors
                 among = kernel.log_factor(transformed, transformed, random).exp()
                 variance = weights @ among @ weights
-            else:
-                mean_factor, variance = _product_rule(
-                    posterior, kernel, random, product, reference=nodes[0]
-                )
         return cls(
+            posterior=posterior,
             mask=mask,
             nodes=kernel.outputscale * factors,
             weights=weights,
@@ -109,72 +112,99 @@ class PartialQuery:
             outputscale=kernel.outputscale,
         )
 
-    def mean(self, controlled_factor: Tensor, posterior: CachedPosterior) -> Tensor:
+    def mean(self, controlled_factor: Tensor) -> Tensor:
         """Latent ``E f`` minus the prior mean for a ``p x n`` controlled kernel factor."""
-        return controlled_factor @ (self.mean_factor * posterior.alpha)
+        return controlled_factor @ (self.mean_factor * self.posterior.alpha)
 
-    def variance(self, controlled_factor: Tensor, posterior: CachedPosterior) -> Tensor:
+    def variance(self, controlled_factor: Tensor) -> Tensor:
         """Latent posterior variance of ``E f`` for a ``p x n`` controlled kernel factor."""
         explained: Tensor = _QuadraticForm.apply(
-            controlled_factor * self.mean_factor, posterior.inverse
+            controlled_factor * self.mean_factor, self.posterior.inverse
         )
         variance = self.prior_variance - explained
         return variance.clamp_min(MIN_RELATIVE_VARIANCE * float(self.prior_variance))
 
     @cached_property
-    def _second_moment(self) -> Tensor:
-        """``n x n``: the expectation of the products of the random part of the kernel."""
-        return (self.nodes.mT * self.weights) @ self.nodes
+    def _explained(self) -> Tensor:
+        """``n x n``: the inverse times the expected products of the random part of the kernel."""
+        return self.posterior.inverse * ((self.nodes.mT * self.weights) @ self.nodes)
 
-    def root_mean_variance(self, controlled_factor: Tensor, posterior: CachedPosterior) -> Tensor:
+    def root_mean_variance(self, controlled_factor: Tensor) -> Tensor:
         r"""Latent :math:`\sqrt{E\,\sigma^2} \ge E\,\sigma` for a ``p x n`` controlled factor.
 
         Unlike :math:`E\,\sigma` it needs one quadratic form however many nodes there are, and
         its maxima lie close to those of :math:`E\,\sigma`: good enough to find where to search.
         """
         prior = float(self.outputscale)
-        explained: Tensor = _QuadraticForm.apply(
-            controlled_factor, posterior.inverse * self._second_moment
-        )
+        explained: Tensor = _QuadraticForm.apply(controlled_factor, self._explained)
         return (prior - explained).clamp_min(MIN_RELATIVE_VARIANCE * prior).sqrt()
 
-    def expected_std(self, controlled_factor: Tensor, posterior: CachedPosterior) -> Tensor:
+    def expected_std(self, controlled_factor: Tensor) -> Tensor:
         """Latent ``E sigma`` for a ``p x n`` controlled kernel factor."""
         std: Tensor = _ExpectedStd.apply(
-            controlled_factor, self.nodes, self.weights, posterior.inverse, self.outputscale
+            controlled_factor, self.nodes, self.weights, self.posterior.inverse, self.outputscale
         )
         return std
 
 
-def _product_rule(
-    posterior: CachedPosterior,
-    kernel: SeparableKernel,
-    random: Tensor,
-    product: ProductNodes,
-    reference: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """``E k_R(., X)`` (n) and ``E E k_R`` (scalar) from one-dimensional rules.
+@dataclass(frozen=True, eq=False)
+class RandomBlocks:
+    r"""The one-dimensional sums of independent inputs, computed once for all control sets.
 
-    ``reference`` fills the columns that do not count, so that the input transform sees values
-    from its domain.
+    Attributes:
+        columns: The columns of each block.
+        mean_factors: Per block :math:`\sum_j w_j k_b(z_j, X)`, an ``n``-tensor.
+        variances: Per block :math:`\sum_{jj'} w_j w_{j'} k_b(z_j, z_{j'})`, a scalar tensor.
     """
-    mean_factor = torch.ones_like(posterior.X[:, 0])
-    variance = torch.ones_like(mean_factor[0])
-    for columns, nodes, weights in zip(
-        product.columns, product.nodes, product.weights, strict=True
-    ):
-        index = list(columns)
-        if not bool(random[index].any()):
-            continue
-        mask = torch.zeros_like(random)
-        mask[index] = random[index]
-        points = reference.expand(len(nodes), -1).clone()
-        points[:, index] = nodes.to(points)
-        points = posterior.transform(points)
-        weights = weights.to(points)
-        mean_factor = mean_factor * (weights @ kernel.log_factor(points, posterior.X, mask).exp())
-        variance = variance * (weights @ kernel.log_factor(points, points, mask).exp() @ weights)
-    return mean_factor, variance
+
+    columns: tuple[tuple[int, ...], ...]
+    mean_factors: tuple[Tensor, ...]
+    variances: tuple[Tensor, ...]
+
+    @classmethod
+    def prepare(
+        cls,
+        posterior: CachedPosterior,
+        kernel: SeparableKernel,
+        product: ProductNodes,
+        reference: Tensor,
+    ) -> RandomBlocks:
+        """Evaluate the sums.
+
+        Args:
+            posterior: The posterior.
+            kernel: Its kernel's product form.
+            product: One-dimensional rules of independent inputs.
+            reference: ``d`` valid values for the columns outside a block, so that the input
+                transform sees its own domain.
+        """
+        mean_factors, variances = [], []
+        with torch.no_grad():
+            for columns, nodes, block_weights in zip(
+                product.columns, product.nodes, product.weights, strict=True
+            ):
+                index = list(columns)
+                mask = torch.zeros_like(reference)
+                mask[index] = 1.0
+                points = reference.expand(len(nodes), -1).clone()
+                points[:, index] = nodes.to(points)
+                points = posterior.transform(points)
+                weights = block_weights.to(points)
+                to_data = kernel.log_factor(points, posterior.X, mask).exp()
+                among = kernel.log_factor(points, points, mask).exp()
+                mean_factors.append(weights @ to_data)
+                variances.append(weights @ among @ weights)
+        return cls(product.columns, tuple(mean_factors), tuple(variances))
+
+    def combine(self, controlled: list[int], num_inputs: int) -> tuple[Tensor, Tensor] | None:
+        """The products over the random columns, or ``None`` if these are no union of blocks."""
+        random = set(range(num_inputs)) - set(controlled)
+        chosen = [i for i, columns in enumerate(self.columns) if random.issuperset(columns)]
+        if sum(len(self.columns[i]) for i in chosen) != len(random):
+            return None
+        mean_factor = torch.stack([self.mean_factors[i] for i in chosen]).prod(dim=0)
+        variance = torch.stack([self.variances[i] for i in chosen]).prod()
+        return mean_factor, variance
 
 
 class _QuadraticForm(torch.autograd.Function):

@@ -61,9 +61,9 @@ class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
         self, points: Tensor, posterior: CachedPosterior, query: PartialQuery
     ) -> Tensor:
         factor = self._controlled_factor(points, posterior, query)
-        latent = posterior.prior_mean + query.mean(factor, posterior)
+        latent = posterior.prior_mean + query.mean(factor)
         mean = posterior.offset + posterior.scale * latent
-        std = posterior.scale.abs() * query.variance(factor, posterior).sqrt()
+        std = posterior.scale.abs() * query.variance(factor).sqrt()
         return std.log() + _log_ei_helper((mean - self.best_f) / std)
 
     def _from_posterior(self, points: Tensor) -> Tensor:

@@ -191,7 +191,7 @@ def _affine_transform(
     if outcome is not None:
         if type(outcome) is not Standardize:
             return None
-        stds, means = cast(Tensor, outcome.stdvs), cast(Tensor, outcome.means)
+        stds, means = outcome.stdvs, outcome.means
         if means.numel() != 1:
             return None
         scale, offset = stds.detach().reshape(()), means.detach().reshape(())

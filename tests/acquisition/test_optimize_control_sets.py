@@ -97,7 +97,7 @@ def test_thompson_samples_follow_the_posterior_of_the_query(make_model, kernel, 
                 model, bounds, [[0, 1]], *rule, acquisition="ts", fixed_features=point,
                 raw_samples=1, num_restarts=1, seed=seed,
             ).values[0]
-            for seed in range(60 if kernel == "matern" else 400)
+            for seed in range(40 if kernel == "matern" else 150)
         ]
     )  # fmt: skip
     nodes = rule[0].clone()

@@ -79,6 +79,7 @@ def test_gradients_agree_with_finite_differences(make_model, kernel, acqf_class,
     assert (gradient[..., 1] == 0).all()  # a random input has no value of its own
 
 
+@pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_dtype_follows_the_model(dtype, rule):
     X = torch.rand(8, 3, dtype=torch.double).to(dtype)
