@@ -71,18 +71,18 @@ def check_control_sets(control_sets: Iterable[ControlSet]) -> tuple[ControlSet, 
     for control_set in checked:
         if not isinstance(control_set, ControlSet):
             raise InputError(f"control_sets has the entry {control_set!r}: expected {expected}.")
-        same = by_parameters.setdefault(frozenset(control_set.parameters), control_set)
-        if same is not control_set:
+        parameters = frozenset(control_set.parameters)
+        if parameters in by_parameters:
             raise InputError(
-                f"control_sets has {same!r} and {control_set!r}, which control the same "
-                f"parameters: expected {expected}."
+                f"control_sets has {by_parameters[parameters]!r} and {control_set!r}, which "
+                f"control the same parameters: expected {expected}."
             )
-        same = by_name.setdefault(control_set.name, control_set)
-        if same is not control_set:
+        if control_set.name in by_name:
             raise InputError(
-                f"control_sets has two control sets named {control_set.name!r}, {same!r} and "
-                f"{control_set!r}: expected {expected}."
+                f"control_sets has two control sets named {control_set.name!r}, "
+                f"{by_name[control_set.name]!r} and {control_set!r}: expected {expected}."
             )
+        by_parameters[parameters] = by_name[control_set.name] = control_set
     return checked
 
 

@@ -1,0 +1,113 @@
+"""Control sets and what is refused as one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries import ControlSet, check_control_sets
+
+
+def test_name_defaults_to_the_parameters() -> None:
+    assert ControlSet(["water", "light"], 2.0).name == "water+light"
+    assert ControlSet(["water"], 2.0, name="cheap").name == "cheap"
+    assert ControlSet(["water"]).cost is None
+
+
+def test_equality_and_repr() -> None:
+    a = ControlSet(["x", "y"], 2)
+    assert a == ControlSet(("x", "y"), 2.0, name="x+y")
+    assert hash(a) == hash(ControlSet(("x", "y"), np.float64(2.0)))
+    assert a != ControlSet(["x", "y"], 3)
+    assert a != ControlSet(["y", "x"], 2)
+    assert repr(a) == "ControlSet(parameters=('x', 'y'), cost=2.0, name='x+y')"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        a.cost = 1.0  # type: ignore[misc]
+
+
+@given(
+    parameters=st.lists(st.text(min_size=1), min_size=1, max_size=4, unique=True),
+    cost=st.none() | st.floats(1e-6, 1e6),
+    name=st.none() | st.text(min_size=1),
+)
+def test_survives_json_and_pickle(
+    parameters: list[str], cost: float | None, name: str | None
+) -> None:
+    control_set = ControlSet(parameters, cost, name)
+    fields = json.loads(json.dumps(dataclasses.asdict(control_set)))
+    assert ControlSet(**fields) == control_set
+    assert pickle.loads(pickle.dumps(control_set)) == control_set
+    assert dataclasses.replace(control_set, cost=1.0).cost == 1.0
+
+
+EXPECTED = "expected a list of one or more distinct parameter names"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ([], rf"parameters=\[\]: {EXPECTED}"),
+        ("xy", f"parameters='xy': {EXPECTED}"),
+        (None, f"parameters=None: {EXPECTED}"),
+        (["x", "y", "x"], f"parameters has 'x' more than once: {EXPECTED}"),
+        (["x", 1], f"parameters has the entry 1: {EXPECTED}"),
+        ([""], f"parameters has the entry '': {EXPECTED}"),
+        ([["x"], ["x"]], rf"parameters has the entry \['x'\]: {EXPECTED}"),
+    ],
+)
+def test_refuses_parameters(parameters: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ControlSet(parameters, 1.0)
+
+
+@pytest.mark.parametrize(
+    "cost", [0, -1.0, float("nan"), float("inf"), True, "1", [1.0], 10**400], ids=str
+)
+def test_refuses_costs(cost: Any) -> None:
+    with pytest.raises(InputError, match=r"cost=.*: expected a finite number > 0\."):
+        ControlSet(["x"], cost)
+
+
+@pytest.mark.parametrize("name", ["", 3, ["a"]])
+def test_refuses_names(name: Any) -> None:
+    with pytest.raises(InputError, match=r"name=.*: expected a non-empty string, or None\."):
+        ControlSet(["x"], 1.0, name=name)
+
+
+def test_checked_control_sets_are_the_same_in_order() -> None:
+    sets = [ControlSet(["y"], 1), ControlSet(["x"], 2), ControlSet(["x", "y"], 2)]
+    assert check_control_sets(sets) == tuple(sets)
+    assert check_control_sets(iter(sets)) == tuple(sets)
+
+
+@pytest.mark.parametrize(
+    ("control_sets", "message"),
+    [
+        ([], r"control_sets=\[\]: expected a list of one or more ControlSet"),
+        (ControlSet(["x"], 1), r"control_sets=ControlSet.*: expected a list"),
+        ([ControlSet(["x"], 1), "y"], "control_sets has the entry 'y': expected a list"),
+        (
+            [ControlSet(["x"], 1, "a"), ControlSet(["y"], 2, "a")],
+            "control_sets has two control sets named 'a'",
+        ),
+        (
+            [ControlSet(["x", "y"], 1), ControlSet(["y", "x"], 2)],
+            r"control_sets has .*'x\+y'.* and .*'y\+x'.*, which control the same parameters",
+        ),
+        (
+            [ControlSet(["x"], 1)] * 2,
+            "which control the same parameters",
+        ),
+    ],
+)
+def test_refuses_control_sets(control_sets: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_control_sets(control_sets)
