@@ -81,7 +81,7 @@ def test_numpy_values_become_python_values() -> None:
     assert law == Discrete((1, 2))
     assert [type(value) for value in law.values] == [int, int]
     assert Discrete([np.str_("a"), np.str_("b")]) == Discrete(["a", "b"])
-    assert Discrete([np.int64(1), np.float64(0.5)]).values == (1.0, 0.5)
+    assert Discrete([np.int64(1), np.float64(0.5)]).values == (1.0, 0.5)  # type: ignore[list-item]
     assert Discrete([np.True_, np.False_]).values == (True, False)  # type: ignore[list-item]
 
 

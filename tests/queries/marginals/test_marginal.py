@@ -156,7 +156,7 @@ def test_refuses_what_is_no_probability(law: Marginal, u: float) -> None:
 @each_law
 def test_refuses_probabilities_that_are_no_floating_point_tensor(law: Marginal) -> None:
     for u in (torch.tensor([0, 1]), 0.5):
-        with pytest.raises(InputError, match="u=.*: expected a floating-point tensor"):
+        with pytest.raises(InputError, match=r"u=.*: expected a floating-point tensor"):
             law.icdf(u)  # type: ignore[arg-type]
 
 

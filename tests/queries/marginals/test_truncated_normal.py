@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-import mpmath as mp
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -33,6 +33,9 @@ PARAMETERS = (
 )
 each_parameters = pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
 
+mp: Any = mpmath
+forty_digits = partial(mp.workdps, 40)
+
 Parameters = tuple[float, float, float, float]
 
 
@@ -46,7 +49,9 @@ class Reference:
         distance = abs(self.mode - mean)
         reach = 200 * std**2 / (distance + mp.sqrt(distance**2 + 200 * std**2))
         self.lower, self.upper = max(lower, self.mode - reach), min(upper, self.mode + reach)
-        self.density = lambda x: mp.exp((distance**2 - (x - mean) ** 2) / (2 * std**2))
+        self.density: Callable[[Any], Any] = lambda x: mp.exp(
+            (distance**2 - (x - mean) ** 2) / (2 * std**2)
+        )
         self.mass = self.integral(lambda x: 1)
         self.expectation = self.mode + self.integral(lambda x: x - self.mode) / self.mass
         self.variance = self.integral(lambda x: (x - self.expectation) ** 2) / self.mass
@@ -61,14 +66,14 @@ class Reference:
 
 @cache
 def reference(parameters: Parameters) -> Reference:
-    with mp.workdps(40):
+    with forty_digits():
         return Reference(parameters)
 
 
 @each_parameters
 def test_moments(parameters: Parameters) -> None:
     law, exact = TruncatedNormal(*parameters), reference(parameters)
-    with mp.workdps(40):
+    with forty_digits():
         error = float((mp.mpf(law.expectation) - exact.expectation) / mp.sqrt(exact.variance))
         rounding = 1e-15 * float(abs(exact.expectation) / mp.sqrt(exact.variance))
         assert abs(error) < 1e-12 + rounding
@@ -91,7 +96,7 @@ def test_distribution_function_and_quantiles(parameters: Parameters) -> None:
     law, exact = TruncatedNormal(*parameters), reference(parameters)
     u = torch.tensor([0.0, 1e-12, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9, 1.0], dtype=torch.double)
     x = law.icdf(u)
-    with mp.workdps(40):
+    with forty_digits():
         expected = [exact.cdf(value) for value in x.tolist()]
     assert law.cdf(x).tolist() == pytest.approx(expected, abs=1e-10)
     assert law.cdf(x).tolist() == pytest.approx(u.tolist(), abs=1e-10)
