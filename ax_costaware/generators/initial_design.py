@@ -9,6 +9,7 @@ random points under the cheapest control set; Sobol points spread better.)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -118,7 +119,7 @@ def value_at(parameter: RangeParameter | ChoiceParameter, u: float) -> TParamVal
     lower, upper = float(parameter.lower), float(parameter.upper)
     is_integer = parameter.parameter_type is ParameterType.INT
     if is_integer and not parameter.log_scale:
-        return min(int(lower + u * (upper - lower + 1)), int(upper))
+        return min(math.floor(lower + u * (upper - lower + 1)), int(upper))
     if parameter.log_scale:
         value = lower * (upper / lower) ** u
     elif parameter.logit_scale:

@@ -1,0 +1,95 @@
+"""What the package uses of Ax without its public promise.
+
+A failure here means that this version of Ax changed something that the named module relies on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from ax.adapter.base import Adapter
+from ax.adapter.torch import TorchAdapter
+from ax.api.client import Client
+from ax.core.observation import ObservationFeatures
+from ax.core.utils import extend_pending_observations
+from ax.generation_strategy.external_generation_node import ExternalGenerationNode
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
+
+from tests.ax.toy import make_client, run_trials
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "module"),
+    [
+        (
+            Adapter._set_and_filter_training_data,
+            ["experiment_data", "search_space"],
+            "adapter/control_set_adapter.py",
+        ),
+        (Adapter._set_search_space, ["search_space"], "adapter/control_set_adapter.py"),
+        (Adapter._set_model_space, ["arm_data"], "adapter/control_set_adapter.py"),
+        (
+            ExternalGenerationNode._gen,
+            ["experiment", "data", "n", "pending_observations", "generator_gen_kwargs"],
+            "generators/initial_node.py",
+        ),
+    ],
+)
+def test_private_methods(method: Any, parameters: list[str], module: str) -> None:
+    """They exist, with the arguments that are used."""
+    found = list(inspect.signature(method).parameters)[1:]
+    assert found == parameters, f"Ax changed {method.__qualname__}, see ax_costaware/{module}"
+
+
+def test_private_attributes() -> None:
+    """They are there on a fitted adapter and on nodes and clients."""
+    client = make_client(initial_trials=2)
+    run_trials(client, 3)
+    adapter = client._generation_strategy.adapter
+    for name in ("_experiment", "_search_space", "_model_space", "_optimization_config"):
+        assert hasattr(adapter, name), f"Ax dropped Adapter.{name}: see control_set_adapter.py"
+    node = client._generation_strategy.nodes_by_name["InitialControlSets"]
+    assert list(node.pausing_criteria) == node._pausing_criteria, "see initial_node.py"
+
+
+def test_the_first_hook_of_the_data_is_called_on_every_fit() -> None:
+    """``_set_and_filter_training_data`` runs in both ways in which Ax fits an adapter."""
+    for method in (Adapter.__init__, Adapter._process_and_transform_data):
+        source = inspect.getsource(method)
+        assert "_set_and_filter_training_data" in source, method.__qualname__
+        # Our hook widens the model space, so it has to be read after the hook.
+        assert source.rindex("self._model_space") > source.index("_set_and_filter_training_data")
+
+
+def test_decisions_of_a_batch_are_pending_without_a_trial_index() -> None:
+    """``generators/budget.py`` counts them by that."""
+    client = make_client()
+    run = client._generation_strategy.gen(client._experiment, n=1)[0][0]
+    pending: dict[str, list[ObservationFeatures]] = {}
+    for _ in range(2):
+        extend_pending_observations(client._experiment, pending, run)
+    assert [o.trial_index for o in pending["y"]] == [None, None], "repeats have to be kept, too"
+
+
+def test_signatures_of_overridden_public_methods() -> None:
+    """A parameter that Ax adds would not reach the base class."""
+    from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
+    from ax_costaware.generators.control_set_generator import ControlSetGenerator
+    from ax_costaware.generators.initial_node import InitialControlSetNode
+
+    for ours, theirs, name in (
+        (ControlSetAdapter, TorchAdapter, "gen"),
+        (ControlSetAdapter, TorchAdapter, "model_best_point"),
+        (ControlSetGenerator, BoTorchGenerator, "fit"),
+        (ControlSetGenerator, BoTorchGenerator, "gen"),
+        (ControlSetGenerator, BoTorchGenerator, "best_point"),
+        (InitialControlSetNode, GenerationNode, "new_trial_limit"),
+    ):
+        found, expected = (
+            list(inspect.signature(getattr(cls, name)).parameters) for cls in (ours, theirs)
+        )
+        assert found == expected, f"Ax changed {theirs.__name__}.{name}"
+    assert hasattr(Client, "_maybe_experiment"), "see session/resolution.py"

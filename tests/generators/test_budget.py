@@ -1,0 +1,91 @@
+"""The standing of an experiment, and how many trials a budget is certain to pay for."""
+
+from __future__ import annotations
+
+import pytest
+from ax.core.observation import ObservationFeatures
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ax_costaware import ControlSet, complete_trial
+from ax_costaware.generators.budget import (
+    AffordableTrials,
+    decision_seed,
+    standing,
+    undelivered_control_sets,
+)
+from ax_costaware.generators.control_set_settings import ControlSetSettings, settings_of
+from tests.ax.toy import make_client, realize, run_trials
+
+
+@given(
+    st.lists(st.integers(1, 20), min_size=1, max_size=4, unique=True),
+    st.integers(1, 120),
+    st.randoms(use_true_random=False),
+)
+def test_a_batch_of_the_certain_size_is_always_paid(
+    costs: list[int], budget: int, random: object
+) -> None:
+    """Whatever control sets are chosen; and one trial is always allowed, to say that none is."""
+    sets = tuple(ControlSet([f"x{i}"], cost) for i, cost in enumerate(costs))
+    if budget < min(costs):
+        return
+    settings = ControlSetSettings(sets, {}, budget=budget, initial_trials=0)
+    experiment = make_client()._experiment
+    count = AffordableTrials(settings).num_till_threshold(experiment, set())
+    assert count >= 1
+    left = float(budget)
+    for _ in range(count):
+        payable = [c for c, ok in zip(settings.costs, settings.affordable(left), strict=True) if ok]
+        assert payable
+        left -= random.choice([max(payable), min(payable), *payable])  # type: ignore[attr-defined]
+
+
+def test_standing_counts_decisions_that_are_no_trials_yet() -> None:
+    """Plays, money and the next index; initial decisions are no plays, and may be free."""
+    client = make_client(budget=2.0, initial_trials=2)
+    settings = settings_of(client._generation_strategy)
+    run_trials(client, 4)
+    where = standing(client._experiment, settings, ["x1+x2"], initial=False)
+    assert where.trial_index == 5
+    assert where.plays == (2, 1, 0)
+    assert where.spent == pytest.approx(0.7)
+    assert where.remaining == pytest.approx(1.3)
+    assert where.affordable == (True, True, True)
+    assert where.history(settings).round == 4
+    assert where.history(settings, [True, False, True]).affordable == (True, False, True)
+    where = standing(client._experiment, settings, ["x1+x2"], initial=True)
+    assert where.plays == (2, 0, 0)
+
+
+def test_a_reported_cost_replaces_the_expected_one() -> None:
+    """What is left may then be too little for a control set that was affordable."""
+    client = make_client(budget=2.0, initial_trials=2)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    complete_trial(client, index, {"y": 0.0}, realized=realize(index, dict(arm)), cost=1.8)
+    where = standing(
+        client._experiment, settings_of(client._generation_strategy), [], initial=False
+    )
+    assert where.remaining == pytest.approx(0.2)
+    assert where.affordable == (True, False, False)
+
+
+def test_undelivered_decisions_are_pending_without_a_trial() -> None:
+    """Each counts once, however many metrics there are."""
+    pending = {
+        metric: [
+            ObservationFeatures({"control_set": "a"}, trial_index=3),
+            ObservationFeatures({"control_set": "b"}),
+            ObservationFeatures({"control_set": "b"}),
+        ]
+        for metric in ("y", "cost")
+    }
+    assert undelivered_control_sets(pending) == ["b", "b"]
+    assert undelivered_control_sets(None) == []
+
+
+def test_seeds_differ_between_trials_and_runs() -> None:
+    """And are the same every time."""
+    seeds = {decision_seed(seed, index) for seed in range(20) for index in range(20)}
+    assert len(seeds) == 400
+    assert decision_seed(1, 2) == decision_seed(1, 2)

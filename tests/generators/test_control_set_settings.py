@@ -1,0 +1,123 @@
+"""What is refused before anything is spent, by the arguments alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ax.adapter.registry import Generators
+from ax.exceptions.core import UserInputError
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+
+from ax_costaware import (
+    ControlSet,
+    ExploreThenCommit,
+    FixedHyperparameters,
+    control_set_parameter,
+    control_set_strategy,
+)
+from ax_costaware.generators.control_set_settings import ControlSetSettings, settings_of
+from ax_costaware.generators.surrogates import resolved_surrogate_spec
+from tests.ax.toy import CONTROL_SETS, MARGINALS
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"control_sets": []}, r"control_sets=\(\): expected"),
+        ({"control_sets": CONTROL_SETS[0]}, "expected a list of ControlSet"),
+        ({"control_sets": [CONTROL_SETS[0]] * 2}, "control_sets"),
+        ({"control_sets": [ControlSet(["x1"])]}, "'x1' has cost=None"),
+        ({"marginals": {"x1": 0.5}}, r"marginals\['x1'\]=0.5: expected a marginal"),
+        ({"marginals": [MARGINALS["x1"]]}, "expected a dictionary"),
+        ({"budget": 0.05}, "budget=0.05 is below the cost of the cheapest control set, 0.1"),
+        ({"budget": float("nan")}, "budget=nan: expected a finite number"),
+        ({"budget": float("inf")}, "budget=inf: expected a finite number"),
+        ({"budget": True}, "budget=True: expected"),
+        ({"budget": 0.3}, "initial_trials=5 .* cost 0.5, more than budget=0.3"),
+        ({"rule": "etc"}, "rule='etc': expected a rule"),
+        ({"rule": ExploreThenCommit((1, 2, 3))}, "does not fit"),
+        ({"beta": -1.0}, "beta=-1.0: expected"),
+        ({"acquisition": "pi"}, r"acquisition='pi': expected one of \['ucb', 'ei', 'ts'\]"),
+        ({"seed": -1}, "seed=-1: expected an integer >= 0"),
+        ({"seed": 1.5}, "seed=1.5: expected an integer"),
+        ({"initial_trials": -1}, "initial_trials=-1"),
+        ({"initial_control_sets": "x1"}, "initial_control_sets='x1': expected a list"),
+        ({"initial_control_sets": ["x9"]}, "names 'x9', which is not among control_sets"),
+        ({"charge_initial": "no"}, "charge_initial='no': expected True or False"),
+        ({"num_nodes": 0}, "num_nodes=0"),
+        ({"num_restarts": 0}, "num_restarts=0"),
+        ({"surrogate_spec": "gp"}, "surrogate_spec='gp': expected"),
+    ],
+)
+def test_bad_arguments(change: dict[str, Any], message: str) -> None:
+    """Each message names the argument, what it got and what it takes."""
+    arguments: dict[str, Any] = {"control_sets": CONTROL_SETS, "marginals": MARGINALS, **change}
+    with pytest.raises(UserInputError, match=message):
+        control_set_strategy(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"lengthscale": 0.0}, "lengthscale=0.0"),
+        ({"lengthscale": (0.1, -1.0)}, "lengthscale=-1.0"),
+        ({"lengthscale": ()}, "lengthscale"),
+        ({"lengthscale": 0.1, "outputscale": float("inf")}, "outputscale=inf"),
+        ({"lengthscale": 0.1, "noise_variance": 0.0}, "noise_variance=0.0"),
+        ({"lengthscale": 0.1, "mean": float("nan")}, "mean=nan"),
+    ],
+)
+def test_bad_hyperparameters(change: dict[str, Any], name: str) -> None:
+    """Fixed hyperparameters are checked where they are written."""
+    with pytest.raises(UserInputError, match=name):
+        FixedHyperparameters(**change)
+
+
+def test_initial_trials_that_are_free_need_no_budget() -> None:
+    """With charge_initial=False they may cost more than the budget."""
+    control_set_strategy(CONTROL_SETS, MARGINALS, budget=0.3, charge_initial=False)
+
+
+def test_default_initial_control_sets_are_the_cheapest() -> None:
+    """All of the cheapest group, in declared order."""
+    sets = (ControlSet(["a"], 0.3), ControlSet(["b"], 0.1 + 0.2), ControlSet(["c"], 1.0))
+    assert ControlSetSettings(sets, {}).initial_control_sets == ("a", "b")
+
+
+def test_affordable_allows_for_rounding() -> None:
+    """What is left after nine payments of 0.1 from 1 pays for a tenth."""
+    settings = ControlSetSettings(CONTROL_SETS, dict(MARGINALS), budget=1.0)
+    left = 1.0 - sum([0.1] * 9)
+    assert settings.affordable(left) == (True, False, False)
+    assert settings.affordable(0.0999) == (False, False, False)
+    assert settings.affordable(None) == (True, True, True)
+
+
+def test_settings_of_another_strategy() -> None:
+    """They are refused by name."""
+    node = GenerationNode(name="sobol", generator_specs=[GeneratorSpec(Generators.SOBOL)])
+    other = GenerationStrategy(name="other", nodes=[node])
+    with pytest.raises(UserInputError, match="'other' has no control sets"):
+        settings_of(other)
+
+
+def test_control_set_parameter() -> None:
+    """It names the control sets, and refuses what the strategy would refuse."""
+    parameter = control_set_parameter(CONTROL_SETS)
+    assert (parameter.name, parameter.values) == ("control_set", ["x1", "x1+x2", "x1+x2+x3"])
+    with pytest.raises(UserInputError, match="control_sets"):
+        control_set_parameter([])
+
+
+def test_user_surrogate_is_standardized_unless_it_says_otherwise() -> None:
+    """As Ax would have done with its outcomes."""
+    from ax.generators.torch.botorch_modular.utils import ModelConfig
+    from botorch.models.transforms.outcome import Standardize
+
+    given = SurrogateSpec(model_configs=[ModelConfig(), ModelConfig(outcome_transform_classes=[])])
+    found = resolved_surrogate_spec(given).model_configs
+    assert [c.outcome_transform_classes for c in found] == [[Standardize], []]

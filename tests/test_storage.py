@@ -1,0 +1,147 @@
+"""Every class that a stored experiment holds survives the way to JSON and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ax.exceptions.core import UserInputError
+from ax.exceptions.storage import JSONEncodeError
+from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.encoder import object_to_json
+from ax.storage.json_store.encoders import botorch_modular_to_dict
+from ax.storage.json_store.registry import (
+    CORE_CLASS_DECODER_REGISTRY,
+    CORE_CLASS_ENCODER_REGISTRY,
+    CORE_DECODER_REGISTRY,
+    CORE_ENCODER_REGISTRY,
+)
+
+from ax_costaware import (
+    ControlSet,
+    Discrete,
+    Empirical,
+    EpsilonSchedule,
+    ExploreThenCommit,
+    FixedHyperparameters,
+    LargestValuePerCost,
+    TheoreticalBeta,
+    TruncatedNormal,
+    Uniform,
+    control_set_strategy,
+)
+from ax_costaware.adapter.hide_control_set import HideControlSet
+from ax_costaware.generators.budget import AffordableTrials
+from ax_costaware.generators.control_set_settings import ControlSetSettings, settings_of
+from ax_costaware.generators.initial_node import InitialControlSetNode
+from ax_costaware.generators.registry import CostAwareGenerators
+from ax_costaware.models.fixed_gp import FixedHyperparameterGP
+from ax_costaware.policies.control_set_rules import ControlSetDecision, ControlSetHistory, Evaluate
+from ax_costaware.storage import VALUE_OBJECTS
+from tests.ax.toy import CONTROL_SETS, MARGINALS, make_client
+
+SETTINGS = ControlSetSettings(
+    control_sets=CONTROL_SETS,
+    marginals={**MARGINALS, "x2": Discrete((True, False), (0.25, 0.75))},
+    budget=7,
+    rule=EpsilonSchedule.polynomial(1.0, 0.5),
+    beta=TheoreticalBeta(norm_bound=1.0, noise_std=0.1),
+    initial_control_sets=("x1", "x1+x2"),
+)
+VALUES = [
+    ControlSet(["a", "b"], cost=0.1, name="both"),
+    ControlSet(["a"]),
+    Uniform(0, 1),
+    TruncatedNormal(0.5, 0.2, 0, 1),
+    TruncatedNormal.from_variance(0.5, 0.02, 0.0, 1.0),
+    Discrete(("red", "green"), (0.1, 0.9)),
+    Discrete((1, 2, 3)),
+    Empirical((0.1, 0.30000000000000004, 2.0)),
+    ExploreThenCommit(3),
+    ExploreThenCommit((3, 1)),
+    ExploreThenCommit.adaptive(2.5),
+    EpsilonSchedule.constant(0.1),
+    EpsilonSchedule.polynomial(1.0, 0.5),
+    EpsilonSchedule.geometric(1.0, 0.9),
+    LargestValuePerCost(),
+    TheoreticalBeta(norm_bound=1.0, noise_std=0.1),
+    FixedHyperparameters((0.1, 0.2), 2.0, 1e-6, -1.0),
+    SETTINGS,
+]
+
+
+def round_trip(value: Any) -> Any:
+    """Through Ax's encoder, a JSON text, and Ax's decoder, with the registries its stores use."""
+    text = json.dumps(
+        object_to_json(value, CORE_ENCODER_REGISTRY, CORE_CLASS_ENCODER_REGISTRY), allow_nan=False
+    )
+    return object_from_json(json.loads(text), CORE_DECODER_REGISTRY, CORE_CLASS_DECODER_REGISTRY)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_value_objects(value: object) -> None:
+    """Equal, of the same type, and printed alike afterwards."""
+    found = round_trip(value)
+    assert type(found) is type(value)
+    assert found == value
+    assert repr(found) == repr(value)
+
+
+def test_every_value_object_is_tested() -> None:
+    """A class that is registered has an example above."""
+    assert {type(value) for value in VALUES} == set(VALUE_OBJECTS)
+
+
+def test_node_criterion_and_enum() -> None:
+    """The classes that make up the generation strategy."""
+    node = round_trip(InitialControlSetNode(SETTINGS, "first", "second"))
+    assert isinstance(node, InitialControlSetNode)
+    assert (node.settings, node.name, node.next_node) == (SETTINGS, "first", "second")
+    assert {c.transition_to for c in node.transition_criteria} == {"second"}
+    assert len(node.pausing_criteria) == 2
+    criterion = round_trip(AffordableTrials(SETTINGS, initial=True))
+    assert (criterion.settings, criterion.initial) == (SETTINGS, True)
+    assert round_trip(CostAwareGenerators.CONTROL_SETS) is CostAwareGenerators.CONTROL_SETS
+
+
+def test_classes_that_are_stored_by_name() -> None:
+    """The transform and the model."""
+    assert round_trip(HideControlSet) is HideControlSet
+    assert round_trip(FixedHyperparameterGP) is FixedHyperparameterGP
+    spec = FixedHyperparameters((0.1, 0.2)).surrogate_spec()
+    assert round_trip(spec) == spec
+    assert botorch_modular_to_dict(FixedHyperparameterGP)["index"] is not None
+
+
+def test_strategy() -> None:
+    """A whole strategy keeps its settings."""
+    strategy = control_set_strategy(CONTROL_SETS, MARGINALS, budget=3.0)
+    assert settings_of(round_trip(strategy)) == settings_of(strategy)
+
+
+@dataclass(frozen=True)
+class Dearest:
+    """A user's own rule, which nobody registered."""
+
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+        """Always the dearest control set."""
+        index = max(history.affordable_indices(), key=lambda i: history.costs[i])
+        return ControlSetDecision(index, "It is the dearest.", (index,), {})
+
+
+def test_own_rule_works_and_storing_it_says_why_not(tmp_path: Path) -> None:
+    """Saving names the argument, its class, and the way out."""
+    client = make_client(rule=Dearest())
+    with pytest.raises(JSONEncodeError, match=r"rule=Dearest\(\) .*register_value_object"):
+        client.save_to_json_file(str(tmp_path / "toy.json"))
+
+
+def test_registering_something_else_is_refused() -> None:
+    """Only dataclasses are values."""
+    from ax_costaware.storage import register_value_object
+
+    with pytest.raises(UserInputError, match="expected a dataclass"):
+        register_value_object(int)
