@@ -16,6 +16,7 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.utils.common.logger import get_logger
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.budget import AffordableTrials
@@ -28,6 +29,8 @@ from ax_costaware.policies.control_set_rules import ControlSetRule, ExploreThenC
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.marginals import Marginal
 from ax_costaware.records import CONTROL_SET
+
+logger = get_logger(__name__)
 
 INITIAL_NODE = "InitialControlSets"
 MODEL_NODE = "ControlSets"
@@ -118,6 +121,7 @@ def control_set_strategy(
         num_restarts=num_restarts,
         raw_samples=raw_samples,
     )
+    _warn_if_nothing_is_left_to_commit(settings)
     model_node = GenerationNode(
         name=MODEL_NODE,
         generator_specs=[
@@ -138,6 +142,20 @@ def control_set_strategy(
     if settings.initial_trials:
         nodes.insert(0, InitialControlSetNode(settings, INITIAL_NODE, MODEL_NODE))
     return GenerationStrategy(name="ControlSets", nodes=nodes)
+
+
+def _warn_if_nothing_is_left_to_commit(settings: ControlSetSettings) -> None:
+    """Exploring as often as the paper does presumes a budget of many times the dearest cost."""
+    rule, budget = settings.rule, settings.budget
+    if budget is None or not isinstance(rule, ExploreThenCommit):
+        return
+    exploration = rule.exploration_cost(settings.costs) + settings.initial_cost
+    if exploration + max(settings.costs) > budget:
+        logger.warning(
+            f"rule={rule!r} explores for {exploration:g} (initial trials included) of "
+            f"budget={budget:g}, which leaves no trial of the dearest control set: pass a rule "
+            "that explores less, such as ExploreThenCommit.adaptive(scale=1.0)."
+        )
 
 
 def _as_tuple(name: str, values: Sequence[ControlSet]) -> tuple[ControlSet, ...]:

@@ -62,6 +62,7 @@ class Standing:
             plays=self.plays,
             affordable=tuple(a and b for a, b in zip(self.affordable, allowed, strict=True)),
             round=sum(self.plays) + 1,
+            names=tuple(settings.names),
         )
 
 

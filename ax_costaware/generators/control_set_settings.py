@@ -179,11 +179,18 @@ class ControlSetSettings:
                 )
         return tuple(str(name) for name in given)
 
-    def _check_initial_cost(self) -> None:
-        if self.budget is None or not self.charge_initial:
-            return
+    @property
+    def initial_cost(self) -> float:
+        """What the initial trials are charged together."""
+        if not self.charge_initial:
+            return 0.0
         cycle = self.initial_control_sets
-        total = math.fsum(self.cost(cycle[i % len(cycle)]) for i in range(self.initial_trials))
+        return math.fsum(self.cost(cycle[i % len(cycle)]) for i in range(self.initial_trials))
+
+    def _check_initial_cost(self) -> None:
+        if self.budget is None:
+            return
+        cycle, total = self.initial_control_sets, self.initial_cost
         if total > self.budget * (1 + _ROUNDING):
             raise UserInputError(
                 f"initial_trials={self.initial_trials} with initial_control_sets={list(cycle)} "

@@ -111,6 +111,12 @@ class ExploreThenCommit:
         assert self.plays is not None
         return (self.plays,) * len(groups)
 
+    def exploration_cost(self, costs: Sequence[float]) -> float:
+        """What all plays before the commitment cost together, in the unit of ``costs``."""
+        groups = cost_groups(costs)[:-1]
+        plays = self.plays_per_group(costs)
+        return math.fsum(n * costs[group[0]] for n, group in zip(plays, groups, strict=True))
+
     def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
         """Choose a control set; see ``ControlSetRule.decide``.
 

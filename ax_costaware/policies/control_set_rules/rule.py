@@ -44,6 +44,9 @@ class ControlSetHistory:
     round: int
     """Number of this decision of the rule, from 1."""
 
+    names: tuple[str, ...] | None = None
+    """What each is called in reasons; its parameters joined by ``+`` if omitted."""
+
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         set_field(self, "parameters", tuple(frozenset(names) for names in self.parameters))
@@ -55,7 +58,8 @@ class ControlSetHistory:
         set_field(self, "round", integer_at_least(self.round, 1, "round"))
         lengths = {
             name: len(getattr(self, name))
-            for name in ("parameters", "costs", "plays", "affordable")
+            for name in ("parameters", "costs", "plays", "affordable", "names")
+            if getattr(self, name) is not None
         }
         if len(set(lengths.values())) > 1 or not self.parameters:
             raise InputError(
@@ -82,7 +86,9 @@ class ControlSetHistory:
         return indices
 
     def describe(self, index: int) -> str:
-        """A control set as a sentence names it: its parameters in alphabetical order."""
+        """A control set as a sentence names it: by its name, else its sorted parameters."""
+        if self.names is not None:
+            return self.names[index]
         return "+".join(sorted(self.parameters[index]))
 
     def largest(self, indices: Iterable[int], values: dict[int, float]) -> int:

@@ -29,6 +29,18 @@ def test_adaptive_plays_of_the_paper(costs: list[float], expected: tuple[int, in
     assert ExploreThenCommit.adaptive().plays_per_group(costs) == expected
 
 
+@pytest.mark.parametrize(
+    ("rule", "cost"),
+    [
+        (ExploreThenCommit.adaptive(), 8.0),
+        (ExploreThenCommit(10), 3.0),
+        (ExploreThenCommit(0), 0.0),
+    ],
+)
+def test_exploration_cost_of_the_paper(rule: ExploreThenCommit, cost: float) -> None:
+    assert rule.exploration_cost(MODERATE) == pytest.approx(cost)
+
+
 @pytest.mark.parametrize("unit", [1.0, 3.0, 0.7, 1e-3, 86400.0])
 def test_adaptive_plays_do_not_depend_on_rounding_or_unit(unit: float) -> None:
     rule = ExploreThenCommit.adaptive()

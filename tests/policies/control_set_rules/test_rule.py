@@ -111,6 +111,7 @@ def test_history_coerces_what_json_makes_of_it() -> None:
         ({"costs": (1.0, math.nan)}, r"costs\[1\]=nan: expected a finite number > 0\."),
         ({"plays": (0, -1)}, r"plays\[1\]=-1: expected an integer >= 0\."),
         ({"plays": (0, 1.5)}, r"plays\[1\]=1\.5: expected an integer >= 0\."),
+        ({"names": ("one",)}, r"'names': 1"),
         ({"round": 0}, r"round=0: expected an integer >= 1\."),
         (
             {"parameters": ({"a", "b"}, {"b", "a"})},
@@ -121,6 +122,13 @@ def test_history_coerces_what_json_makes_of_it() -> None:
 def test_history_refuses(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         history(["a", "b"], [1, 2], **changes)
+
+
+def test_reasons_call_control_sets_by_their_names() -> None:
+    named = history(["a", "b"], [1, 2], names=("water", "light"))
+    decision = ExploreThenCommit(0).decide(named, lambda indices: [float(i) for i in indices])
+    assert "light has the largest value" in decision.reason
+    assert named.describe(0) == "water"
 
 
 def test_history_refuses_to_be_empty() -> None:

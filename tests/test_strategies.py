@@ -1,0 +1,38 @@
+"""What the factory says before anything is spent."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ax_costaware import ControlSet, ExploreThenCommit, Uniform, control_set_strategy
+from ax_costaware.policies import EpsilonSchedule
+
+CONTROL_SETS = [ControlSet(["a"], 1.0), ControlSet(["a", "b"], 5.0)]
+MARGINALS = {"b": Uniform(0.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("options", "warns"),
+    [
+        ({"budget": 29.0}, True),  # 5 initial trials, 20 plays, and no trial at 5
+        ({"budget": 30.0}, False),
+        ({"budget": 25.0, "charge_initial": False}, False),
+        ({"budget": None}, False),
+        (
+            {"budget": 10.0, "rule": ExploreThenCommit.adaptive(scale=0.2), "initial_trials": 4},
+            False,
+        ),
+        ({"budget": 10.0, "rule": EpsilonSchedule.constant(0.1)}, False),
+    ],
+)
+def test_says_when_exploring_takes_the_whole_budget(
+    options: dict[str, object], warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="ax_costaware.strategies"):
+        control_set_strategy(CONTROL_SETS, MARGINALS, **options)  # type: ignore[arg-type]
+    said = [r.getMessage() for r in caplog.records if r.name == "ax_costaware.strategies"]
+    assert len(said) == warns
+    if warns:
+        assert "explores for 25 (initial trials included) of budget=29" in said[0]
