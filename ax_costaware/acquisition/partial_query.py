@@ -118,7 +118,7 @@ class PartialQuery:
 
     def variance(self, controlled_factor: Tensor) -> Tensor:
         """Latent posterior variance of ``E f`` for a ``p x n`` controlled kernel factor."""
-        explained: Tensor = _QuadraticForm.apply(
+        explained: Tensor = _QuadraticForm.apply(  # type: ignore[no-untyped-call]
             controlled_factor * self.mean_factor, self.posterior.inverse
         )
         variance = self.prior_variance - explained
@@ -136,12 +136,14 @@ class PartialQuery:
         its maxima lie close to those of :math:`E\,\sigma`: good enough to find where to search.
         """
         prior = float(self.outputscale)
-        explained: Tensor = _QuadraticForm.apply(controlled_factor, self._explained)
+        explained: Tensor = _QuadraticForm.apply(  # type: ignore[no-untyped-call]
+            controlled_factor, self._explained
+        )
         return (prior - explained).clamp_min(MIN_RELATIVE_VARIANCE * prior).sqrt()
 
     def expected_std(self, controlled_factor: Tensor) -> Tensor:
         """Latent ``E sigma`` for a ``p x n`` controlled kernel factor."""
-        std: Tensor = _ExpectedStd.apply(
+        std: Tensor = _ExpectedStd.apply(  # type: ignore[no-untyped-call]
             controlled_factor, self.nodes, self.weights, self.posterior.inverse, self.outputscale
         )
         return std
