@@ -24,9 +24,10 @@ from ax_costaware.acquisition.objectives import (
     FourierPath,
     PosteriorObjective,
 )
-from ax_costaware.acquisition.partial_query import PartialQuery, RandomBlocks
+from ax_costaware.acquisition.partial_query import PartialQuery
 from ax_costaware.acquisition.partial_query_acquisition import PartialQueryAcquisition
 from ax_costaware.acquisition.partial_query_ei import PartialQueryLogExpectedImprovement
+from ax_costaware.models.block_sums import BlockSums
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.queries.nodes import ProductNodes
 
@@ -135,12 +136,12 @@ class ObjectiveBuilder:
         ]
 
     @cached_property
-    def _blocks(self) -> RandomBlocks | None:
+    def _blocks(self) -> BlockSums | None:
         """The one-dimensional sums of independent inputs, if rules for them were given."""
         posterior = self._posterior
         if self.product is None or posterior is None or posterior.separable is None:
             return None
-        return RandomBlocks.prepare(posterior, posterior.separable, self.product, self.nodes[0])
+        return BlockSums.prepare(posterior, posterior.separable, self.product, self.nodes[0])
 
     @cached_property
     def _path(self) -> FourierPath:

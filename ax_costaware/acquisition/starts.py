@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples, manual_seed
+from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
@@ -94,14 +95,14 @@ def raw_points(
     found: list[Tensor] = []
     for attempt in range(MAX_REJECTION_ROUNDS):
         factor = 2**attempt
-        with manual_seed(seed + attempt):
-            spaced = draw_sobol_samples(
-                domain.bounds, n=factor * (num_points - num_near), q=1, seed=seed + attempt
-            ).squeeze(1)
-            pick = torch.arange(factor * num_near) % max(len(near), 1)
-            around = near[pick] + spread * torch.randn(len(pick), len(spread)).to(near)
-            points = torch.cat([spaced, around.clamp(domain.bounds[0], domain.bounds[1])])
-            points = _complete(domain, controlled, points)
+        generator = torch.Generator().manual_seed(seed + attempt)
+        lower, upper = domain.bounds
+        unit = _unit_design(factor * (num_points - num_near), len(spread), seed + attempt)
+        spaced = lower + (upper - lower) * unit.to(lower)
+        pick = torch.arange(factor * num_near) % max(len(near), 1)
+        steps = torch.randn(len(pick), len(spread), generator=generator).to(near)
+        around = (near[pick] + spread * steps).clamp(lower, upper)
+        points = _complete(domain, controlled, torch.cat([spaced, around]), generator)
         found.append(points[domain.feasible(points, controlled)])
         if sum(map(len, found)) >= num_points:
             break
@@ -115,13 +116,22 @@ def raw_points(
     return feasible[:num_points]
 
 
-def _complete(domain: SearchDomain, controlled: Sequence[int], points: Tensor) -> Tensor:
+@lru_cache(maxsize=8)
+def _unit_design(n: int, d: int, seed: int) -> Tensor:
+    """``n x d`` Sobol points on the unit cube; many control sets share one design."""
+    unit = torch.stack([torch.zeros(d), torch.ones(d)]).double()
+    return draw_sobol_samples(unit, n=n, q=1, seed=seed).squeeze(1)
+
+
+def _complete(
+    domain: SearchDomain, controlled: Sequence[int], points: Tensor, generator: torch.Generator
+) -> Tensor:
     """Put default, fixed and discrete values into raw points."""
     rows = domain.default.expand_as(points).clone()
     columns = domain.continuous_of(controlled)
     rows[:, columns] = points[:, columns]
     for block, values in domain.discrete_of(controlled):
-        pick = torch.randint(len(values), (len(rows),))
+        pick = torch.randint(len(values), (len(rows),), generator=generator)
         rows[:, list(block)] = values.to(rows)[pick]
     for column, value in domain.fixed.items():
         if column in controlled:

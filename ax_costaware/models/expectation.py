@@ -26,6 +26,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.models.block_sums import BlockSums
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.separable_kernel import SeparableKernel
 from ax_costaware.queries.nodes import ProductNodes
@@ -93,22 +94,9 @@ def expectation_posterior(
 def _closed_form(
     posterior: CachedPosterior, kernel: SeparableKernel, rule: ProductNodes
 ) -> tuple[Tensor, Tensor]:
-    # Every block is placed on a valid point, so that the input transform sees its own domain.
-    reference = posterior.X.new_zeros(posterior.num_inputs)
-    for columns, nodes in zip(rule.columns, rule.nodes, strict=True):
-        reference[list(columns)] = nodes[0].to(reference)
-    v = kernel.outputscale.expand(len(posterior.X))
-    prior = kernel.outputscale
-    for columns, nodes, weights in zip(rule.columns, rule.nodes, rule.weights, strict=True):
-        index = list(columns)
-        mask = torch.zeros_like(reference)
-        mask[index] = 1.0
-        points = reference.expand(len(nodes), -1).clone()
-        points[:, index] = nodes.to(points)
-        points = posterior.transform(points)
-        weights = weights.to(points)
-        v = v * (weights @ kernel.log_factor(points, posterior.X, mask).exp())
-        prior = prior * (weights @ kernel.log_factor(points, points, mask).exp() @ weights)
+    sums = BlockSums.prepare(posterior, kernel, rule)
+    v = kernel.outputscale * torch.stack(sums.mean_factors).prod(dim=0)
+    prior = kernel.outputscale * torch.stack(sums.variances).prod()
     mean = posterior.offset + posterior.scale * (posterior.prior_mean + v @ posterior.alpha)
     half = torch.linalg.solve_triangular(posterior.cholesky, v.unsqueeze(-1), upper=False)
     variance = (prior - half.square().sum()).clamp_min(0.0)
