@@ -113,6 +113,7 @@ PRICE = dict(zip("abcdefghij", RANDOM.uniform(0.5, 2.0, size=10), strict=True))
 VALUE_OF: dict[str, Callable[[frozenset[str]], float]] = {
     "additive": lambda names: sum(IMPORTANCE[n] for n in names),
     "saturating": lambda names: math.sqrt(sum(IMPORTANCE[n] for n in names)),
+    "inputs nearly alike": lambda names: sum(IMPORTANCE[n] ** 0.3 for n in names),
     "three inputs matter": lambda names: len(names & set("bdh")) + 1e-3 * len(names),
     "all or nothing": lambda names: float({"a", "g", "j"} <= names),
 }
