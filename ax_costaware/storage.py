@@ -12,11 +12,15 @@ from typing import Any
 
 from ax.exceptions.core import UserInputError
 from ax.exceptions.storage import JSONEncodeError
-from ax.storage.botorch_modular_registry import register_model
+from ax.storage.botorch_modular_registry import register_acquisition_function, register_model
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.storage.transform_registry import register_transform
 from ax.utils.common.serialization import serialize_init_args
 
+from ax_costaware.acquisition import (
+    ExpectedUpperConfidenceBound,
+    PartialQueryLogExpectedImprovement,
+)
 from ax_costaware.adapter.hide_control_set import HideControlSet
 from ax_costaware.generators.budget import AffordableTrials
 from ax_costaware.generators.control_set_settings import ControlSetSettings
@@ -80,6 +84,11 @@ def register_all() -> None:
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
     register_transform(HideControlSet)
     register_model(FixedHyperparameterGP)
+    for acquisition_function in (
+        ExpectedUpperConfidenceBound,
+        PartialQueryLogExpectedImprovement,
+    ):
+        register_acquisition_function(acquisition_function)
 
 
 def _encode(value: Any) -> dict[str, Any]:

@@ -33,6 +33,10 @@ from ax_costaware import (
     Uniform,
     control_set_strategy,
 )
+from ax_costaware.acquisition import (
+    ExpectedUpperConfidenceBound,
+    PartialQueryLogExpectedImprovement,
+)
 from ax_costaware.adapter.hide_control_set import HideControlSet
 from ax_costaware.generators.budget import AffordableTrials
 from ax_costaware.generators.control_set_settings import ControlSetSettings, settings_of
@@ -108,7 +112,9 @@ def test_node_criterion_and_enum() -> None:
 
 
 def test_classes_that_are_stored_by_name() -> None:
-    """The transform and the model."""
+    """The transform, the model and the acquisition functions."""
+    for acquisition in (ExpectedUpperConfidenceBound, PartialQueryLogExpectedImprovement):
+        assert round_trip(acquisition) is acquisition
     assert round_trip(HideControlSet) is HideControlSet
     assert round_trip(FixedHyperparameterGP) is FixedHyperparameterGP
     spec = FixedHyperparameters((0.1, 0.2)).surrogate_spec()
