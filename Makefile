@@ -18,7 +18,7 @@ help:
 	@echo "make clean      remove .venv and what tools left behind"
 
 demo: $(VENV)/.installed-demo
-	$(SMALL_THREADS) $(RUN) -m demo
+	$(RUN) -m demo
 
 test: lint types
 	$(SMALL_THREADS) $(RUN) -m pytest -m "not slow"
