@@ -18,12 +18,15 @@ from demo.outcome import LABELS, Run
 
 COLORS = {"control_sets": "#0072B2", "full_control": "#009E73", "plain_ax": "#D55E00"}
 COST = "cost spent"
+VALUE_TITLE = "True expected margin of what would be deployed"
 BEST = "best possible"
 
 
 def write_html(runs: Sequence[Run], path: Path) -> None:
     """Write the interactive figure, which needs no network to be looked at."""
-    figure = make_subplots(cols=2, subplot_titles=(_value_title(runs), _choice_title(runs)))
+    figure = make_subplots(
+        cols=2, horizontal_spacing=0.18, subplot_titles=(VALUE_TITLE, _choice_title(runs))
+    )
     for method, color in COLORS.items():
         for run in _of(method, runs):
             figure.add_scatter(
@@ -69,7 +72,9 @@ def write_html(runs: Sequence[Run], path: Path) -> None:
         col=2,
     )
     figure.update_layout(
-        template="plotly_white", legend={"orientation": "h", "y": -0.15}, margin={"t": 60}
+        template="plotly_white",
+        legend={"orientation": "h", "y": -0.15, "title": _legend_title(runs)},
+        margin={"t": 60},
     )
     go.Figure(figure).write_html(path, include_plotlyjs=True)
 
@@ -85,8 +90,8 @@ def write_png(runs: Sequence[Run], path: Path) -> None:
         spent, values = mean_values(_of(method, runs))
         left.step(spent, values, where="post", color=color, lw=2.5, label=LABELS[method])
     left.axhline(runs[0].best_possible, color="black", ls=":", label=BEST)
-    left.set(title=_value_title(runs), xlabel=COST)
-    left.legend(loc="lower right")
+    left.set(title=VALUE_TITLE, xlabel=COST)
+    left.legend(loc="lower right", title=_legend_title(runs))
     shown = _shown(runs)
     names = shown.control_sets
     right.scatter(
@@ -126,9 +131,8 @@ def _shown(runs: Sequence[Run]) -> Run:
     return _of("control_sets", runs)[0]
 
 
-def _value_title(runs: Sequence[Run]) -> str:
-    seeds = len({run.seed for run in runs})
-    return f"True expected margin of what would be deployed (thick: mean of {seeds} seeds)"
+def _legend_title(runs: Sequence[Run]) -> str:
+    return f"thick: mean of {len({run.seed for run in runs})} seeds"
 
 
 def _choice_title(runs: Sequence[Run]) -> str:
