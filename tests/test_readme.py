@@ -15,6 +15,8 @@ def test_python_examples_run(
 ) -> None:
     """All examples, one after the other, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
+    # Ax has one database per process.
+    monkeypatch.setattr("ax.storage.sqa_store.db.SESSION_FACTORY", None)
     random.seed(0)
     blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text("utf-8"), re.M | re.S)
     assert len(blocks) >= 4

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runs(folder: Path) -> list[Run]:
+def runs(folder: Path) -> Iterator[list[Run]]:
     """A run of each method that spends next to nothing; the first keeps its experiment."""
     kept = {"control_sets": folder}
-    return [
-        run(method, 0, budget, on_cost=lambda cost: None, folder=kept.get(method))
-        for method, budget in BUDGETS.items()
-    ]
+    with pytest.MonkeyPatch.context() as patch:
+        # Ax has one database per process.
+        patch.setattr("ax.storage.sqa_store.db.SESSION_FACTORY", None)
+        yield [
+            run(method, 0, budget, on_cost=lambda cost: None, folder=kept.get(method))
+            for method, budget in BUDGETS.items()
+        ]
 
 
 def test_budget_is_spent_and_something_deployed(runs: list[Run]) -> None:
