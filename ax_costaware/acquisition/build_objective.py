@@ -112,7 +112,7 @@ class ObjectiveBuilder:
         queries = self._queries(chunk)
         paths: list[FourierPath] = []
         if self.acquisition == "ts":
-            transformed = posterior.transform(self.nodes)
+            transformed = posterior.transform(self.nodes.to(posterior.X))
             paths = [self._path.expected(query, transformed) for query in queries]
         return FastObjective(
             posterior=posterior,
@@ -141,7 +141,9 @@ class ObjectiveBuilder:
         posterior = self._posterior
         if self.product is None or posterior is None or posterior.separable is None:
             return None
-        return BlockSums.prepare(posterior, posterior.separable, self.product, self.nodes[0])
+        return BlockSums.prepare(
+            posterior, posterior.separable, self.product, self.nodes[0].to(posterior.X)
+        )
 
     @cached_property
     def _path(self) -> FourierPath:

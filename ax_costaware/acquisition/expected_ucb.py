@@ -93,7 +93,7 @@ class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
         value = value.squeeze(-1).squeeze(-1)
         if self._fantasies is not None:
             value = value.mean(dim=-1)
-        return value @ self.weights
+        return value @ self.weights.to(value)
 
 
 @acqf_input_constructor(ExpectedUpperConfidenceBound)

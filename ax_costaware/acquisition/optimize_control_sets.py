@@ -219,7 +219,7 @@ class _Search:
             usual = RAW_SAMPLES.get(len(controlled), RAW_SAMPLES_MANY)
             num_raw = raw_samples or (RAW_SAMPLES_FULL_CONTROL if full else usual)
             raw.append(raw_points(self.domain, controlled, num_raw, near, 0.5 * self.lengths, seed))
-        index = torch.arange(len(raw))
+        index = torch.arange(len(raw))  # on the CPU, where indices serve tensors of any device
         sets = index.repeat_interleave(torch.tensor([len(points) for points in raw]))
         with torch.no_grad():
             scores = self._evaluate(torch.cat(raw), sets, coarse=True)
@@ -263,7 +263,7 @@ class _Search:
         def negative(
             x: npt.NDArray[np.float64], batch_indices: Sequence[int], **_: Any
         ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-            rows = torch.as_tensor(batch_indices, device=X.device)
+            rows = torch.as_tensor(batch_indices)
             points = torch.as_tensor(x).to(X).requires_grad_(True)
             values = self.objective(points, sets[rows], coarse)
             (gradient,) = torch.autograd.grad(values.sum(), points)
@@ -294,11 +294,10 @@ class _Search:
             moving = self.free[index] > 0
             if not bool(moving.any()):
                 continue
-            fixed = {c: X[rows, c].unsqueeze(-1) for c in torch.nonzero(~moving).flatten().tolist()}
+            held = torch.nonzero(~moving).flatten().tolist()
             for row in rows.tolist():
-                climbed[row] = self._climb_row(
-                    X[row], index, {c: float(X[row, c]) for c in fixed}, iterations
-                )
+                fixed = {column: float(X[row, column]) for column in held}
+                climbed[row] = self._climb_row(X[row], index, fixed, iterations)
             feasible = self.domain.feasible(climbed[rows], controlled)
             climbed[rows] = torch.where(feasible.unsqueeze(-1), climbed[rows], X[rows])
         return climbed
@@ -320,7 +319,7 @@ class _Search:
         picked = []
         for index in range(len(self.controls)):
             rows = torch.nonzero(sets == index).flatten()
-            order = values[rows].argsort(descending=True, stable=True)
+            order = values[rows].argsort(descending=True, stable=True).cpu()
             picked.append(rows[order[:num]])
         return torch.cat(picked)
 

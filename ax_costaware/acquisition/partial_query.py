@@ -83,6 +83,7 @@ class PartialQuery:
             blocks: The one-dimensional sums of independent inputs. Where given, they make the
                 linear parts exact to rounding.
         """
+        nodes, weights = nodes.to(posterior.X), weights.to(posterior.X)
         mask = torch.zeros(posterior.num_inputs).to(posterior.X)
         mask[controlled] = 1.0
         random = 1.0 - mask

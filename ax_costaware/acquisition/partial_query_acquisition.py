@@ -105,7 +105,7 @@ class PartialQueryAcquisition(AcquisitionFunction):
 
     def _at_nodes(self, points: Tensor) -> Tensor:
         """``p x d`` points as ``p x m x d``, the random columns at the nodes."""
-        expanded = self.nodes.expand(len(points), -1, -1).clone()
+        expanded = self.nodes.to(points).expand(len(points), -1, -1).clone()
         expanded[..., self.controlled] = points[:, None, self.controlled]
         return expanded
 

@@ -69,7 +69,9 @@ class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
     def _from_posterior(self, points: Tensor) -> Tensor:
         X = points if self._fantasies is None else points.unsqueeze(-3)
         model = self.model if self._fantasies is None else self._fantasies
-        mean, variance = expectation_posterior(model, X, self.weights, self.posterior_transform)
+        mean, variance = expectation_posterior(
+            model, X, self.weights.to(X), self.posterior_transform
+        )
         std = variance.clamp_min(1e-18).sqrt()
         value = std.log() + _log_ei_helper((mean - self.best_f) / std)
         if self._fantasies is None:

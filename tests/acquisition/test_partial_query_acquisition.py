@@ -6,6 +6,7 @@ from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.utils.sampling import manual_seed
+from gpytorch.kernels import MaternKernel
 
 from ax_costaware.acquisition import (
     ExpectedUpperConfidenceBound,
@@ -81,13 +82,17 @@ def test_gradients_agree_with_finite_differences(make_model, kernel, acqf_class,
 
 @pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_dtype_follows_the_model(dtype, rule):
+@pytest.mark.parametrize("kernel", ["rbf", "matern"])
+def test_dtype_follows_the_model(dtype, kernel, rule):
     X = torch.rand(8, 3, dtype=torch.double).to(dtype)
-    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin())
-    nodes, weights = (tensor.to(dtype) for tensor in rule)
-    value = ExpectedUpperConfidenceBound(model, [0], nodes, weights)(X[:2].unsqueeze(-2))
-    assert value.dtype == dtype
-    assert torch.isfinite(value).all()
+    kernel = {"rbf": None, "matern": MaternKernel(nu=2.5, ard_num_dims=3).to(dtype)}[kernel]
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin(), covar_module=kernel)
+    for value in (
+        ExpectedUpperConfidenceBound(model, [0], *rule)(X[:2].unsqueeze(-2)),
+        PartialQueryLogExpectedImprovement(model, 0.0, [0], *rule)(X[:2].unsqueeze(-2)),
+    ):
+        assert value.dtype == dtype
+        assert torch.isfinite(value).all()
 
 
 def test_beta_zero_is_the_posterior_mean_of_the_query(model, rule):
