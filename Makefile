@@ -41,7 +41,7 @@ types: $(VENV)/.installed-dev
 	$(RUN) -m mypy
 
 tutorials: $(VENV)/.installed-dev
-	$(VENV)/bin/jupyter-execute --inplace tutorials/*.ipynb
+	$(SMALL_THREADS) $(VENV)/bin/jupyter-execute --inplace tutorials/*.ipynb
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
