@@ -43,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_html(runs, options.output / "figure.html")
     write_png(runs, options.output / "figure.png")
     print(f"Written to {options.output.resolve()}:")
-    print("  figure.html, figure.png            what would be deployed against the cost")
-    print("  experiment.db, experiment.json     the first seed's experiment, to load with Ax")
+    print("  figure.html, figure.png          what would be deployed against the cost")
+    print("  experiment.db, experiment.json   the first seed's experiment, to load with Ax")
     print(f"{time.monotonic() - started:.0f} seconds.")
 
 
