@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from botorch.models import SingleTaskGP
-from botorch.test_functions import Hartmann
+from botorch.test_functions.synthetic import Hartmann
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
@@ -68,7 +68,8 @@ def gp_sample(seed: int = 0) -> Problem:
     weights = torch.randn(4096, **double) * math.sqrt(2 / 4096)  # type: ignore[call-overload]
 
     def function(X: Tensor) -> Tensor:
-        return torch.cos(X @ frequencies.mT + phases) @ weights
+        values: Tensor = torch.cos(X @ frequencies.mT + phases) @ weights
+        return values
 
     return Problem("gpsample", function, 3, 0.1, SUBSETS_OF_THREE)
 
@@ -84,8 +85,8 @@ def _weighted_kernel(
 ) -> Callable[[Tensor], Tensor]:
     parameters = json.loads((DATA / f"{name}_gp.json").read_text())
     table = np.genfromtxt(DATA / f"{name}_gp.csv", delimiter=",", names=True)
-    columns = table.dtype.names[:5]
-    inputs = torch.tensor(np.stack([table[column] for column in columns], axis=-1))
+    names = table.dtype.names or ()
+    inputs = torch.tensor(np.stack([table[name] for name in names[:5]], axis=-1))
     weights = torch.tensor(table["gp_weight"])
     kernel = kernel.double()
     kernel.lengthscale = torch.tensor(parameters["lengthscales"], dtype=torch.double)
@@ -96,7 +97,7 @@ def _weighted_kernel(
         raw = limits[:, 0] + X * (limits[:, 1] - limits[:, 0])
         flat = raw.reshape(-1, 5)
         parts = [kernel(part, inputs).to_dense() @ weights for part in flat.split(4096)]
-        values = parameters["mean"] + parameters["outputscale"] * torch.cat(parts)
+        values: Tensor = parameters["mean"] + parameters["outputscale"] * torch.cat(parts)
         return values.reshape(X.shape[:-1])
 
     return function

@@ -165,6 +165,7 @@ class FastObjective:
     paths: Sequence[FourierPath]
 
     def __call__(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+        """Evaluate; see ``ControlSetObjective``."""
         t = self.posterior.transform(X)
         queries = self.queries
         # One call for the controlled factors of all rows; only what is per control set loops.
@@ -203,6 +204,7 @@ class PosteriorObjective:
     functions: Sequence[AcquisitionFunction]
 
     def __call__(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+        """Evaluate; see ``ControlSetObjective``. Nothing is approximated for screening."""
         values = torch.zeros_like(X[:, 0])
         for index, rows in rows_by_set(sets):
             value = self.functions[index](X[rows].unsqueeze(-2))
