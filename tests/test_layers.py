@@ -1,0 +1,45 @@
+"""Imports point down: the layers below Ax never import it, nor the layers above them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "ax_costaware"
+# The layers that work without Ax.
+LAYERS = ["exceptions.py", "queries", "models", "acquisition", "policies"]
+
+
+def _imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add(node.module or "")
+    return found
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_imports_of_a_layer(layer: str) -> None:
+    place = PACKAGE / layer
+    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    assert files
+    below = {name.removesuffix(".py") for name in LAYERS}
+    for path in files:
+        for module in _imports(path):
+            root, *rest = module.split(".")
+            assert root != "ax", f"{path} imports {module}"
+            if root == "ax_costaware":
+                assert rest, f"{path} imports the whole package"
+                assert rest[0] in below, f"{path} imports {module}, which stands above"
+
+
+def test_rules_see_no_model_and_no_inputs() -> None:
+    for path in sorted((PACKAGE / "policies").rglob("*.py")):
+        for module in _imports(path):
+            assert module.split(".")[0] not in {"botorch", "gpytorch", "torch"}, (
+                f"{path} imports {module}"
+            )
