@@ -93,8 +93,10 @@ class Truth:
         return float(self.weights @ self.problem.function(points))
 
     def best(self) -> float:
-        """The largest expected value of any control set, by search and golden refinement."""
-        return max(self._best_of(columns) for columns in self.problem.control_sets)
+        """The largest expected value of any control set, which one that no other contains has."""
+        sets = self.problem.control_sets
+        maximal = [s for s in sets if not any(set(s) < set(other) for other in sets)]
+        return max(self._best_of(columns) for columns in maximal)
 
     def _best_of(self, controlled: Sequence[int]) -> float:
         generator = torch.Generator().manual_seed(0)
@@ -102,7 +104,7 @@ class Truth:
         count = 200_000 if full else 300
         raw = torch.rand(count, self.problem.dim, dtype=torch.double, generator=generator)
         if full:
-            values = self.problem.function(raw)
+            values = torch.cat([self.problem.function(part) for part in raw.split(4096)])
         else:
             values = torch.tensor([self.value(controlled, x) for x in raw])
         best, step = -np.inf, 0.05 if full else 0.1
