@@ -141,6 +141,10 @@ class ObjectiveBuilder:
         posterior = self._posterior
         if self.product is None or posterior is None or posterior.separable is None:
             return None
+        # The two parts of a posterior sample cancel at the data, so both have to be averaged by
+        # one rule, and that of the Fourier features is the joint nodes.
+        if self.acquisition == "ts":
+            return None
         return BlockSums.prepare(
             posterior, posterior.separable, self.product, self.nodes[0].to(posterior.X)
         )

@@ -114,7 +114,8 @@ def optimize_control_sets(
         num_restarts: Local searches per control set.
         raw_samples: Raw points per control set.
         product: One-dimensional rules of independent inputs, which make all but the expected
-            standard deviation exact to rounding on a product kernel.
+            standard deviation exact to rounding on a product kernel. A posterior sample
+            (``"ts"``) is averaged over the joint nodes throughout.
         posterior_transform: Applied to the posterior; the result is maximised.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
         discrete: ``(columns, values)`` of columns that jointly take one of ``values``' rows.

@@ -33,9 +33,10 @@ from ax.exceptions.core import (
 )
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generators.types import TConfig
+from botorch.models.model import Model
 from torch import Tensor
 
-from ax_costaware.acquisition import optimize_control_sets
+from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
 from ax_costaware.adapter.experiment_checks import check_experiment, check_optimization_config
 from ax_costaware.adapter.hide_control_set import EXACT_VALUES
 from ax_costaware.adapter.model_space import ModelSpace, model_space
@@ -158,19 +159,9 @@ class ControlSetAdapter(TorchAdapter):
     def recommend(self) -> list[ExpectedOptimum]:
         """What each control set can do best in expectation under the fitted model, best first."""
         settings, space = self.settings, self.model_space_view()
-        optima = optimize_control_sets(
-            self.botorch_model,
-            space.bounds,
-            space.control_sets,
-            space.nodes,
-            space.weights,
-            acquisition="mean",
-            product=space.product,
-            posterior_transform=direction(self._minimize),
-            discrete=space.discrete_columns({}),
-            inequality_constraints=space.constraints,
-            default=space.default,
-            seed=decision_seed(settings.seed, len(self.experiment.trials)),
+        everything = range(len(settings.control_sets))
+        optima = self.best_expectations(
+            self.botorch_model, everything, space, trial_index=len(self.experiment.trials)
         )
         order = optima.values.argsort(descending=True).tolist()
         chosen = [settings.control_sets[i] for i in order]
@@ -187,6 +178,32 @@ class ControlSetAdapter(TorchAdapter):
                 chosen, points, means, variances, strict=True
             )
         ]
+
+    def best_expectations(
+        self, model: Model, control_sets: Sequence[int], space: ModelSpace, trial_index: int
+    ) -> ControlSetOptima:
+        """The points of the model's space with the best expected posterior mean.
+
+        Args:
+            model: The fitted model, or one like it that has seen less.
+            control_sets: Indices of the control sets, in declared order.
+            space: The control sets in the model's space.
+            trial_index: Which trial could follow; the search is seeded by it.
+        """
+        return optimize_control_sets(
+            model,
+            space.bounds,
+            [space.control_sets[i] for i in control_sets],
+            space.nodes,
+            space.weights,
+            acquisition="mean",
+            product=space.product,
+            posterior_transform=direction(self._minimize),
+            discrete=space.discrete_columns({}),
+            inequality_constraints=space.constraints,
+            default=space.default,
+            seed=decision_seed(self.settings.seed, trial_index),
+        )
 
     def model_best_point(
         self,

@@ -119,7 +119,7 @@ def _frame(
             "cumulative_cost": [spent(entries[: i + 1]) for i in range(len(entries))],
         }
     )
-    replay = Replay(adapter=adapter, minimize=_minimize(experiment))
+    replay = Replay(adapter=adapter)
     arms = {
         entry.trial_index: (entry.control_set, arm.parameters)
         for entry in entries

@@ -22,13 +22,11 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.models import ExactGP
 from torch import Tensor
 
-from ax_costaware.acquisition import optimize_control_sets
 from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
 from ax_costaware.adapter.model_space import ModelSpace
-from ax_costaware.generators.budget import decision_seed
-from ax_costaware.generators.control_set_generator import direction
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.models import expectation_posterior
+from ax_costaware.policies.control_set_rules.inclusion import maximal, proper_supersets
 
 MAX_REPLAYED = 40
 """Trials after which the recommendation is worked out; of a longer experiment an even selection,
@@ -48,7 +46,6 @@ class Replay:
     """Reads the history of an experiment off its fitted adapter."""
 
     adapter: ControlSetAdapter
-    minimize: bool
 
     @property
     def trial_indices(self) -> tuple[int, ...]:
@@ -103,20 +100,8 @@ class Replay:
         """Control set and point of the model's space with the best expected posterior mean."""
         settings = self.adapter.settings
         names = largest_control_sets(settings)
-        optima = optimize_control_sets(
-            model,
-            space.bounds,
-            [space.control_sets[settings.names.index(name)] for name in names],
-            space.nodes,
-            space.weights,
-            acquisition="mean",
-            product=space.product,
-            posterior_transform=direction(self.minimize),
-            discrete=space.discrete_columns({}),
-            inequality_constraints=space.constraints,
-            default=space.default,
-            seed=decision_seed(settings.seed, trial_index + 1),
-        )
+        indices = [settings.names.index(name) for name in names]
+        optima = self.adapter.best_expectations(model, indices, space, trial_index + 1)
         best = int(optima.values.argmax())
         return names[best], optima.points[best].detach()
 
@@ -142,12 +127,8 @@ def largest_control_sets(settings: ControlSetSettings) -> list[str]:
 
     Whatever a control set achieves, a set that controls more can achieve at least as well.
     """
-    controlled = {name: frozenset(settings.control_set(name).parameters) for name in settings.names}
-    return [
-        name
-        for name, parameters in controlled.items()
-        if not any(parameters < other for other in controlled.values())
-    ]
+    contained = proper_supersets([frozenset(s.parameters) for s in settings.control_sets])
+    return [settings.names[i] for i in maximal(contained, range(len(settings.names)))]
 
 
 def even_selection(indices: Sequence[int], count: int) -> list[int]:

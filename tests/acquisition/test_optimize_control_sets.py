@@ -86,6 +86,14 @@ def test_the_same_seed_gives_the_same_answer_and_leaves_the_global_state_alone(m
         assert torch.equal(one.values, two.values)
 
 
+def test_a_posterior_sample_is_averaged_by_one_rule(model, marginals, rule, bounds):
+    """The prior's part and the update cancel at the data; two rules would break that."""
+    product = ProductNodes.from_marginals(marginals)
+    one = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ts", product=product)
+    two = optimize_control_sets(model, bounds, SETS, *rule, acquisition="ts")
+    assert torch.equal(one.values, two.values)
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "matern"])
 def test_thompson_samples_follow_the_posterior_of_the_query(make_model, kernel, rule, bounds):
     """The best value of a set without freedom is the sampled expectation itself."""

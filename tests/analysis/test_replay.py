@@ -22,16 +22,16 @@ from ax_costaware.session import recommend
 from .conftest import add_trials, make_client
 
 
-def _replay(client: Client, minimize: bool) -> Replay:
+def _replay(client: Client) -> Replay:
     adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    return Replay(adapter=adapter, minimize=minimize)
+    return Replay(adapter=adapter)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_recommendations_are_those_of_the_time_valued_today(sign: float) -> None:
     client = make_client(sign)
     add_trials(client, 4, sign)
-    replay = _replay(client, minimize=sign < 0)
+    replay = _replay(client)
     recommendations = replay.recommendations()
     assert list(recommendations) == [0, 1, 2, 3]
     for count in (1, 2, 4):
@@ -55,7 +55,7 @@ def test_recommendations_are_those_of_the_time_valued_today(sign: float) -> None
 
 
 def test_value_of_a_query_is_the_mean_over_what_it_leaves_to_chance(client: Client) -> None:
-    replay = _replay(client, minimize=False)
+    replay = _replay(client)
     assert replay.trial_indices == (0, 2, 3)
     arm: dict[str, TParamValue] = {"control_set": "water", "water": 20.0, "acid": 0.5}
     (value,) = replay.queries({7: ("water", arm)}).values()
