@@ -39,7 +39,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.adapter.hide_control_set import HideControlSet
 from ax_costaware.generators.budget import AffordableTrials
-from ax_costaware.generators.control_set_settings import ControlSetSettings, settings_of
+from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
 from ax_costaware.generators.initial_node import InitialControlSetNode
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
@@ -125,7 +125,7 @@ def test_classes_that_are_stored_by_name() -> None:
 def test_strategy() -> None:
     """A whole strategy keeps its settings."""
     strategy = control_set_strategy(CONTROL_SETS, MARGINALS, budget=3.0)
-    assert settings_of(round_trip(strategy)) == settings_of(strategy)
+    assert control_set_settings_of(round_trip(strategy)) == control_set_settings_of(strategy)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax_costaware.adapter.control_set_adapter import ControlSetAdapter, fitted_adapter
 from ax_costaware.analysis.cost_and_value_figure import cost_and_value_figure
 from ax_costaware.analysis.replay import Replay
-from ax_costaware.generators.control_set_settings import ControlSetSettings, settings_of
+from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
 from ax_costaware.ledger import LedgerEntry, ledger, spent
 
 
@@ -58,7 +58,7 @@ class CostAndValueAnalysis(Analysis):
         if generation_strategy is None:
             return "The generation strategy must be provided: its settings hold the costs."
         try:
-            settings_of(generation_strategy)
+            control_set_settings_of(generation_strategy)
         except UserInputError as error:
             return str(error)
         if experiment is not None and not _trials_with_data(experiment):
@@ -84,7 +84,7 @@ class CostAndValueAnalysis(Analysis):
         reason = self.validate_applicable_state(experiment, generation_strategy, adapter)
         if reason is not None or experiment is None or generation_strategy is None:
             raise UserInputError(f"CostAndValueAnalysis cannot be computed: {reason}")
-        settings = settings_of(generation_strategy)
+        settings = control_set_settings_of(generation_strategy)
         entries = ledger(experiment, settings)
         fitted = fitted_adapter(experiment, generation_strategy)
         frame = _frame(experiment, entries, fitted)

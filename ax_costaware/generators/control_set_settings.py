@@ -10,13 +10,24 @@ thresholds inside ``rule`` are in raw units of the objective.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from ax.core.trial import Trial
 from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.generators.method_settings import (
+    ROUNDING,
+    MethodSettings,
+    check_bool,
+    check_integer,
+    checked_budget,
+    is_number,
+    settings_of,
+)
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     ControlSetHistory,
@@ -25,21 +36,21 @@ from ax_costaware.policies.control_set_rules import (
 )
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.marginals import Marginal
+from ax_costaware.records import CONTROL_SET
 
 ACQUISITIONS = ("ucb", "ei", "ts")
 """Values of ``acquisition``: upper confidence bound, expected improvement, Thompson sampling."""
 
-_ROUNDING = 1e-9
-"""Relative slack of the budget: ten costs of 0.1 must fit in a budget of 1."""
-
 
 @dataclass(frozen=True)
-class ControlSetSettings:
+class ControlSetSettings(MethodSettings):
     """What the control-set strategy was asked to do.
 
     Raises:
         UserInputError: On construction, when a field has a value that the method cannot use.
     """
+
+    method: ClassVar[str] = "control_set_strategy"
 
     control_sets: tuple[ControlSet, ...]
     """The control sets, each with a cost."""
@@ -96,15 +107,37 @@ class ControlSetSettings:
                 f"acquisition={self.acquisition!r}: expected one of {list(ACQUISITIONS)}."
             )
         for name, least in (("seed", 0), ("initial_trials", 0), ("num_nodes", 1)):
-            _check_integer(name, getattr(self, name), least=least)
+            check_integer(name, getattr(self, name), least=least)
         for name in ("num_restarts", "raw_samples"):
             if getattr(self, name) is not None:
-                _check_integer(name, getattr(self, name), least=1)
-        if not isinstance(self.charge_initial, bool):
-            raise UserInputError(f"charge_initial={self.charge_initial!r}: expected True or False.")
+                check_integer(name, getattr(self, name), least=1)
+        check_bool("charge_initial", self.charge_initial)
         self._check_rule()
         set_field(self, "initial_control_sets", self._checked_initial_control_sets())
         self._check_initial_cost()
+
+    @property
+    def cost_metric(self) -> None:
+        """None: what a control set costs is declared."""
+        return None
+
+    def control_set_of(self, trial: Trial) -> ControlSet:
+        """The control set that the trial's arm names.
+
+        Raises:
+            UserInputError: If it names none, or one that the strategy does not have.
+        """
+        name = None if trial.arm is None else trial.arm.parameters.get(CONTROL_SET)
+        if name not in self.names:
+            raise UserInputError(
+                f"trial {trial.index} has {CONTROL_SET}={name!r}, which the strategy does not "
+                f"have: expected one of {self.names}."
+            )
+        return self.control_set(str(name))
+
+    def declared_cost(self, trial: Trial) -> float:
+        """Cost of the trial's control set."""
+        return self.cost(str(self.control_set_of(trial).name))
 
     def cost(self, name: str) -> float:
         """Cost of the control set of that name."""
@@ -140,7 +173,7 @@ class ControlSetSettings:
         """Which control sets ``remaining`` pays for, in declared order; all without a budget."""
         if remaining is None or self.budget is None:
             return tuple(True for _ in self.control_sets)
-        limit = remaining + _ROUNDING * self.budget
+        limit = remaining + ROUNDING * self.budget
         return tuple(cost <= limit for cost in self.costs)
 
     def _check_rule(self) -> None:
@@ -191,7 +224,7 @@ class ControlSetSettings:
         if self.budget is None:
             return
         cycle, total = self.initial_control_sets, self.initial_cost
-        if total > self.budget * (1 + _ROUNDING):
+        if total > self.budget * (1 + ROUNDING):
             raise UserInputError(
                 f"initial_trials={self.initial_trials} with initial_control_sets={list(cycle)} "
                 f"cost {total:g}, more than budget={self.budget:g}: plan fewer or cheaper initial "
@@ -199,27 +232,24 @@ class ControlSetSettings:
             )
 
 
-def settings_of(strategy: GenerationStrategy) -> ControlSetSettings:
-    """The control-set settings of a generation strategy.
+def control_set_settings_of(strategy: GenerationStrategy) -> ControlSetSettings:
+    """The settings of a strategy with control sets.
 
     Raises:
         UserInputError: If ``strategy`` does not come from ``control_set_strategy``.
     """
-    for settings in _stored_settings(strategy):
-        return settings
+    try:
+        settings = settings_of(strategy)
+    except UserInputError:
+        made_by = ""
+    else:
+        if isinstance(settings, ControlSetSettings):
+            return settings
+        made_by = f", being made by {settings.method}"
     raise UserInputError(
-        f"the generation strategy {getattr(strategy, 'name', strategy)!r} has no control sets: "
-        "expected one made by ax_costaware.control_set_strategy."
+        f"the generation strategy {getattr(strategy, 'name', strategy)!r} has no control sets"
+        f"{made_by}: expected one made by ax_costaware.control_set_strategy."
     )
-
-
-def _stored_settings(strategy: GenerationStrategy) -> Iterator[ControlSetSettings]:
-    nodes = strategy.nodes_by_name.values() if isinstance(strategy, GenerationStrategy) else ()
-    for node in nodes:
-        for spec in node.generator_specs:
-            settings = spec.generator_kwargs.get("settings")
-            if isinstance(settings, ControlSetSettings):
-                yield settings
 
 
 def _as_names(names: object) -> tuple[object, ...]:
@@ -252,13 +282,9 @@ def _checked_marginals(marginals: object) -> dict[str, Marginal]:
 
 
 def _checked_budget(budget: object, control_sets: tuple[ControlSet, ...]) -> float | None:
-    if budget is None:
-        return None
-    if not _is_number(budget) or not math.isfinite(budget) or budget <= 0:  # type: ignore[arg-type, operator]
-        raise UserInputError(f"budget={budget!r}: expected a finite number > 0, or None.")
-    value = float(budget)  # type: ignore[arg-type]
+    value = checked_budget(budget)
     cheapest = min(float(c.cost) for c in control_sets if c.cost is not None)
-    if value * (1 + _ROUNDING) < cheapest:
+    if value is not None and value * (1 + ROUNDING) < cheapest:
         raise UserInputError(
             f"budget={budget!r} is below the cost of the cheapest control set, {cheapest:g}: "
             "expected a budget that pays for at least one trial."
@@ -267,15 +293,6 @@ def _checked_budget(budget: object, control_sets: tuple[ControlSet, ...]) -> flo
 
 
 def _checked_beta(beta: object) -> float:
-    if not _is_number(beta) or not math.isfinite(beta) or beta < 0:  # type: ignore[arg-type, operator]
+    if not is_number(beta) or not math.isfinite(beta) or beta < 0:
         raise UserInputError(f"beta={beta!r}: expected a finite number >= 0, or a TheoreticalBeta.")
-    return float(beta)  # type: ignore[arg-type]
-
-
-def _check_integer(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserInputError(f"{name}={value!r}: expected an integer >= {least}.")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return float(beta)

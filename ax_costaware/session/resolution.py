@@ -10,7 +10,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ax.api.client import Client
 from ax.core.experiment import Experiment
@@ -19,10 +19,7 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.service.ax_client import AxClient
 
-from ax_costaware.generators.control_set_settings import settings_of
-
-if TYPE_CHECKING:
-    from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.method_settings import MethodSettings, settings_of
 
 SessionClient: TypeAlias = Client | AxClient | tuple[Experiment, GenerationStrategy]
 """An Ax ``Client``, an ``AxClient``, or an experiment with its strategy."""
@@ -40,7 +37,7 @@ class Session:
     client: Client | AxClient | None = None
 
     @cached_property
-    def settings(self) -> ControlSetSettings:
+    def settings(self) -> MethodSettings:
         """The strategy's settings; ``UserInputError`` if the strategy is not one of ours."""
         return settings_of(self.strategy)
 

@@ -19,7 +19,7 @@ from ax_costaware import (
     control_set_parameter,
     control_set_strategy,
 )
-from ax_costaware.generators.control_set_settings import ControlSetSettings, settings_of
+from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
 from ax_costaware.generators.surrogates import resolved_surrogate_spec
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 
@@ -102,7 +102,7 @@ def test_settings_of_another_strategy() -> None:
     node = GenerationNode(name="sobol", generator_specs=[GeneratorSpec(Generators.SOBOL)])
     other = GenerationStrategy(name="other", nodes=[node])
     with pytest.raises(UserInputError, match="'other' has no control sets"):
-        settings_of(other)
+        control_set_settings_of(other)
 
 
 def test_control_set_parameter() -> None:
