@@ -2,6 +2,13 @@
 
 from ax_costaware.models.cached_posterior import CachedPosterior, information_gain
 from ax_costaware.models.expectation import expectation_posterior
+from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.separable_kernel import SeparableKernel
 
-__all__ = ["CachedPosterior", "SeparableKernel", "expectation_posterior", "information_gain"]
+__all__ = [
+    "CachedPosterior",
+    "PointPosterior",
+    "SeparableKernel",
+    "expectation_posterior",
+    "information_gain",
+]

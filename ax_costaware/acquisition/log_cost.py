@@ -1,0 +1,81 @@
+"""What a point costs, as the logarithm of its expected cost.
+
+Acquisition functions take a cost as a number, a callable of the points, or a model that knows the
+logarithm of an expected cost. In logs a learned cost neither over- nor underflows, whatever the
+unit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Real
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+
+
+@runtime_checkable
+class LogExpectedCost(Protocol):
+    """A model of the cost, such as ``LogNormalCostModel``."""
+
+    def log_expected_cost(self, X: Tensor) -> Tensor:
+        """Logarithm of the expected cost at points ``... x d``, of shape ``...``."""
+        ...
+
+
+CostFunction: TypeAlias = float | Callable[[Tensor], Tensor] | LogExpectedCost
+"""A number, a callable from points ``... x d`` to costs ``...``, or a model of the cost."""
+
+
+def log_cost_function(cost: CostFunction) -> Callable[[Tensor], Tensor]:
+    """The logarithm of a cost as a function of points.
+
+    Args:
+        cost: A number > 0; a callable from points ``n x d`` to ``n`` costs > 0; or an object with
+            ``log_expected_cost``.
+
+    Returns:
+        A function from points ``... x d`` to the logarithms of their costs, ``...``. It raises
+        ``InputError`` where a callable returns the wrong shape, or a cost that is not a finite
+        number > 0.
+
+    Raises:
+        InputError: If ``cost`` is none of these.
+    """
+    if isinstance(cost, LogExpectedCost):
+        return cost.log_expected_cost
+    if isinstance(cost, Real) and not isinstance(cost, bool):
+        if not (math.isfinite(cost) and cost > 0):
+            raise InputError(f"cost={cost!r}: expected a finite number > 0.")
+        log_cost = math.log(cost)
+        return lambda X: X.new_full(X.shape[:-1], log_cost)
+    if isinstance(cost, type) or not callable(cost):
+        raise InputError(
+            f"cost={cost!r}: expected a number > 0, a callable of the points, or a model with"
+            " log_expected_cost."
+        )
+    return lambda X: _checked(cost, X).log()
+
+
+def _checked(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
+    points = X.reshape(-1, X.shape[-1])
+    costs = cost(points)
+    if not isinstance(costs, Tensor) or costs.shape != points.shape[:1]:
+        got = f"shape {tuple(costs.shape)}" if isinstance(costs, Tensor) else repr(costs)
+        raise InputError(
+            f"cost: for points of shape {tuple(points.shape)} the callable returned {got};"
+            f" expected a tensor of shape {tuple(points.shape[:1])}."
+        )
+    # One comparison finds NaN, too, and infinity is not below the bound.
+    valid = (costs > 0) & (costs < torch.inf)
+    if not bool(valid.all()):
+        row = int(valid.logical_not().nonzero()[0])
+        raise InputError(
+            f"cost: the callable returned {float(costs[row])!r} at {points[row].tolist()};"
+            " expected finite costs > 0."
+        )
+    return costs.reshape(X.shape[:-1])

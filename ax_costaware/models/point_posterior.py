@@ -1,0 +1,156 @@
+r"""Posterior mean and variance point by point, for inner loops.
+
+An analytic acquisition function needs two numbers per point, thousands of times over. On an exact
+GP they are two matrix products with a cached factor, whatever the kernel; any other model is asked
+through ``model.posterior``. Units are those of the posterior after the posterior transform.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import cast
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import FantasizeMixin, Model
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.posteriors.posterior import Posterior
+from botorch.sampling.base import MCSampler
+from botorch.utils.transforms import is_ensemble
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.models.cached_posterior import CachedPosterior
+
+_LEAST_VARIANCE = 1e-12
+"""Variances are kept above this part of the prior variance: the root has a gradient there."""
+
+
+class PointPosterior(ABC):
+    """Posterior mean and variance of one outcome at single points."""
+
+    @staticmethod
+    def of(
+        model: Model,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> PointPosterior:
+        """Read the posterior of a fitted model.
+
+        Args:
+            model: A model with one outcome, or with several and a ``posterior_transform``.
+            posterior_transform: Applied to the posterior.
+            X_pending: ``k x d`` points under evaluation, believed at their posterior mean. That
+                is the exact expectation over their fantasies of any function that is linear in
+                the posterior mean and otherwise reads the posterior variance only.
+
+        Raises:
+            UnsupportedInputError: If there are points under evaluation, and the model is neither
+                an exact GP nor can be fantasised.
+        """
+        pending = None if X_pending is None or X_pending.shape[-2] == 0 else X_pending
+        cached = CachedPosterior.from_model(model, posterior_transform, X_pending=pending)
+        if cached is not None:
+            return FactoredPosterior(cached)
+        if pending is not None:
+            if not isinstance(model, FantasizeMixin):
+                raise UnsupportedInputError(
+                    f"X_pending: got {len(pending)} points under evaluation with a"
+                    f" {type(model).__name__}; they take a model that can be fantasised."
+                )
+            model = _believed(model, pending)
+        return ModelPosterior(model, posterior_transform)
+
+    @abstractmethod
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance.
+
+        Args:
+            X: Points, ``... x d``.
+
+        Returns:
+            Two tensors ``...``; ``... x m`` for an ensemble of ``m`` models.
+        """
+
+
+class FactoredPosterior(PointPosterior):
+    """An exact GP by its cached factor."""
+
+    def __init__(self, posterior: CachedPosterior) -> None:
+        self.posterior = posterior
+        identity = torch.eye(len(posterior.X)).to(posterior.X)
+        with torch.no_grad():
+            # Its product with a row of covariances has the variance's reduction as its square.
+            self._root = torch.linalg.solve_triangular(
+                posterior.cholesky, identity, upper=False
+            ).T.contiguous()
+            self._alpha = posterior.alpha
+
+    @property
+    def kernel(self) -> Kernel:
+        """The covariance module."""
+        return self.posterior.kernel
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance, each ``...``, of points ``... x d``."""
+        posterior = self.posterior
+        flat = posterior.transform(X.reshape(-1, X.shape[-1]))
+        covariance: Tensor = self.kernel(flat, posterior.X).to_dense()
+        prior: Tensor = self.kernel(flat, diag=True)
+        mean = posterior.prior_mean + covariance @ self._alpha
+        variance = prior - (covariance @ self._root).square().sum(dim=-1)
+        variance = torch.maximum(variance, _LEAST_VARIANCE * prior)
+        return (
+            (posterior.offset + posterior.scale * mean).reshape(X.shape[:-1]),
+            (posterior.scale.square() * variance).reshape(X.shape[:-1]),
+        )
+
+
+class ModelPosterior(PointPosterior):
+    """Any model, by its own posterior."""
+
+    def __init__(self, model: Model, posterior_transform: PosteriorTransform | None) -> None:
+        self.model = model
+        self.posterior_transform = posterior_transform
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance, each ``...`` (``... x m`` for an ensemble), of points ``... x d``."""
+        posterior = cast(
+            GPyTorchPosterior,
+            self.model.posterior(X.unsqueeze(-2), posterior_transform=self.posterior_transform),
+        )
+        mean, variance = posterior.mean, posterior.variance
+        if mean.shape[-1] != 1:
+            raise UnsupportedInputError(
+                f"model: got one with {mean.shape[-1]} outcomes; it takes one outcome, or a"
+                " posterior_transform that leaves one."
+            )
+        least = torch.finfo(variance.dtype).tiny
+        return mean.squeeze(-1).squeeze(-1), variance.clamp_min(least).squeeze(-1).squeeze(-1)
+
+
+class _MeanSampler(MCSampler):
+    """One "sample", the posterior mean."""
+
+    def __init__(self) -> None:
+        super().__init__(sample_shape=torch.Size([1]))
+
+    def forward(self, posterior: Posterior) -> Tensor:
+        return cast(GPyTorchPosterior, posterior).mean.unsqueeze(0)
+
+    def _construct_base_samples(self, posterior: Posterior) -> None:
+        """There are none."""
+
+
+def _believed(model: Model, X_pending: Tensor) -> Model:
+    """The model after ``X_pending`` came out at their posterior means.
+
+    The one fantasy is a leading batch dimension of one, which points with a batch dimension of
+    their own broadcast away.
+    """
+    X = X_pending if is_ensemble(model) else X_pending.expand(*model.batch_shape, -1, -1)
+    with torch.no_grad():
+        model.posterior(X[..., :1, :])  # an exact GP conditions its caches, which this fills
+    fantasy = cast(FantasizeMixin, model).fantasize(X=X, sampler=_MeanSampler())
+    return cast(Model, fantasy)
