@@ -1,0 +1,346 @@
+"""What a trial costs, as a known function of its parameters.
+
+A cost is a value object: it is compared, printed and stored, and gives the cost of one
+parameterization (``at``) or of tensors of them (``__call__``, ``evaluate``). Costs are in the
+user's own unit, and the parameters they read are in raw units. A cost names parameters, or, to be
+used in BoTorch without names, column indices of ``X``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import finite_number, positive_number, sequence_of
+from ax_costaware.queries.marginals.marginal import RawValue
+
+Key: TypeAlias = str | int
+"""A parameter's name, or the index of its column, which may count from the end (-1)."""
+
+_SAME_VALUE = 1e-6
+"""How far a number may be from one of a table, relatively: it may have gone through transforms."""
+
+_EXPECTED_KEY = "a parameter's name, or the index of its column"
+_EXPECTED_WEIGHTS = (
+    "a mapping from one or more parameters to finite numbers, all parameters by name or all by "
+    "the index of their column"
+)
+_EXPECTED_COSTS = (
+    "a mapping from one or more values, all numbers or all strings or all booleans, to finite "
+    "costs > 0"
+)
+
+
+class Cost(ABC):
+    """What a trial costs, as a known function of its parameters."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> tuple[Key, ...]:
+        """Names, or indices of columns, of the parameters that the cost depends on."""
+
+    @abstractmethod
+    def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
+        """The costs of many trials, differentiable in the columns.
+
+        The costs are not checked: an affine cost may be zero or negative somewhere.
+
+        Args:
+            columns: The values of at least ``parameters``, in raw units: tensors of one shape.
+
+        Returns:
+            Costs of the shape of the columns, a scalar where no columns are given and none needed.
+
+        Raises:
+            InputError: If a parameter is missing, or its values are not numbers in the cost.
+        """
+
+    @abstractmethod
+    def _of(self, values: Sequence[Any]) -> float:
+        """The cost for the values of ``parameters``, in their order."""
+
+    def at(self, values: Mapping[Any, Any]) -> float:
+        """The cost of one trial.
+
+        Args:
+            values: The value of each parameter, in raw units. Parameters that the cost does not
+                depend on may be there too.
+
+        Raises:
+            InputError: If a parameter is missing or has a value that the cost is not defined for,
+                or the cost is not a finite number > 0.
+        """
+        if not isinstance(values, Mapping):
+            raise InputError(f"values={values!r}: expected a mapping from parameters to values.")
+        for key in self.parameters:
+            if key not in values:
+                raise InputError(f"values={values!r}: expected also a value of {key!r}.")
+        cost = self._of([values[key] for key in self.parameters])
+        if not (cost > 0 and math.isfinite(cost)):
+            raise InputError(
+                f"values={values!r} cost {cost!r} by {self!r}: expected a finite cost > 0."
+            )
+        return cost
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """The costs of many trials, differentiable in ``X``; see ``evaluate``.
+
+        Args:
+            X: ``batch_shape x d`` parameterizations in raw units.
+
+        Returns:
+            ``batch_shape`` costs.
+
+        Raises:
+            InputError: If ``X`` is no tensor of at least one dimension, or the cost names
+                parameters, or columns that ``X`` does not have.
+        """
+        if not isinstance(X, Tensor) or X.ndim == 0:
+            raise InputError(f"X={X!r}: expected a tensor of shape batch_shape x d.")
+        d, columns = X.shape[-1], {}
+        for key in self.parameters:
+            if isinstance(key, str):
+                raise InputError(
+                    f"{self!r} is evaluated on a tensor and has the parameter {key!r}: expected "
+                    "the index of its column."
+                )
+            if not -d <= key < d:
+                raise InputError(
+                    f"X of shape {tuple(X.shape)}: expected a column {key}, which {self!r} needs."
+                )
+            columns[key] = X[..., key]
+        return self.evaluate(columns).to(_floating(X)).expand(X.shape[:-1])
+
+
+@dataclass(frozen=True)
+class ConstantCost(Cost):
+    """Every trial costs the same.
+
+    Raises:
+        InputError: If ``value`` is not a finite number > 0.
+    """
+
+    value: float
+    """Cost of one trial, in the user's own unit."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", positive_number(self.value, "value"))
+
+    @property
+    @override
+    def parameters(self) -> tuple[Key, ...]:
+        return ()
+
+    @override
+    def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
+        like = next(iter(columns.values()), torch.zeros((), dtype=torch.double))
+        return torch.full_like(_floating(like), self.value)
+
+    @override
+    def _of(self, values: Sequence[Any]) -> float:
+        return self.value
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class AffineCost(Cost):
+    """A fixed cost, and so much for each unit of some parameters: epochs, grams, minutes.
+
+    With ``fixed=0`` the cost is linear.
+    """
+
+    weights: tuple[tuple[Key, float], ...]
+    """Parameters and the cost of one unit of each, sorted by parameter."""
+
+    fixed: float
+    """Cost of a trial whose parameters are zero."""
+
+    def __init__(
+        self, weights: Mapping[Any, float] | Iterable[Sequence[Any]], fixed: float = 0.0
+    ) -> None:
+        """An affine cost.
+
+        Args:
+            weights: The cost of one unit of each parameter: a mapping from names, or from indices
+                of columns, to finite numbers, or pairs of them.
+            fixed: Cost of a trial whose parameters are zero, a finite number.
+
+        Raises:
+            InputError: For weights that are none, not finite, of one parameter twice, or of names
+                and indices mixed; for a ``fixed`` that is not finite.
+        """
+        pairs = _pairs(weights, "weights", _EXPECTED_WEIGHTS)
+        keys = _distinct_of_one_kind(
+            [_key(key, f"weights={weights!r}: expected {_EXPECTED_WEIGHTS}.") for key, _ in pairs],
+            "weights",
+            _EXPECTED_WEIGHTS,
+        )
+        numbers = [
+            finite_number(weight, f"weights[{key!r}]")
+            for key, (_, weight) in zip(keys, pairs, strict=True)
+        ]
+        object.__setattr__(self, "weights", tuple(sorted(zip(keys, numbers, strict=True))))
+        object.__setattr__(self, "fixed", finite_number(fixed, "fixed"))
+
+    def __repr__(self) -> str:
+        return f"AffineCost({dict(self.weights)!r}, fixed={self.fixed!r})"
+
+    @property
+    @override
+    def parameters(self) -> tuple[Key, ...]:
+        return tuple(key for key, _ in self.weights)
+
+    @override
+    def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
+        first, *others = (weight * _column(columns, key) for key, weight in self.weights)
+        return sum(others, first) + self.fixed
+
+    @override
+    def _of(self, values: Sequence[Any]) -> float:
+        cost = self.fixed
+        for (key, weight), value in zip(self.weights, values, strict=True):
+            cost += weight * finite_number(value, f"values[{key!r}]")
+        return cost
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class TableCost(Cost):
+    """A cost for each value of one parameter: of a choice, a fidelity, an instrument."""
+
+    parameter: Key
+    """The parameter that decides."""
+
+    costs: tuple[tuple[RawValue, float], ...]
+    """Values of the parameter and the cost of a trial with each, sorted by value."""
+
+    def __init__(
+        self, parameter: Key, costs: Mapping[Any, float] | Iterable[Sequence[Any]]
+    ) -> None:
+        """A table of costs.
+
+        Args:
+            parameter: Name of the parameter that decides, or index of its column.
+            costs: The cost of a trial with each value: a mapping from values, all numbers or all
+                strings or all booleans, to finite numbers > 0, or pairs of them.
+
+        Raises:
+            InputError: For any other ``parameter``; for costs that are none, not finite and > 0, of
+                one value twice, or of values of different kinds.
+        """
+        pairs = _pairs(costs, "costs", _EXPECTED_COSTS)
+        values = _distinct_of_one_kind(
+            [_choice(value) for value, _ in pairs], "costs", _EXPECTED_COSTS
+        )
+        numbers = [
+            positive_number(cost, f"costs[{value!r}]")
+            for value, (_, cost) in zip(values, pairs, strict=True)
+        ]
+        name = _key(parameter, f"parameter={parameter!r}: expected {_EXPECTED_KEY}.")
+        object.__setattr__(self, "parameter", name)
+        object.__setattr__(self, "costs", tuple(sorted(zip(values, numbers, strict=True))))
+
+    def __repr__(self) -> str:
+        return f"TableCost({self.parameter!r}, {dict(self.costs)!r})"
+
+    @property
+    @override
+    def parameters(self) -> tuple[Key, ...]:
+        return (self.parameter,)
+
+    @override
+    def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
+        """The cost of the nearest value, whose gradient is zero; see ``Cost.evaluate``.
+
+        Booleans are the numbers 0 and 1. An entry that is infinite or NaN has the cost NaN.
+        """
+        values = [value for value, _ in self.costs]
+        if isinstance(values[0], str):
+            raise InputError(
+                f"{self!r} is evaluated on a tensor and has the value {values[0]!r}: expected a "
+                "cost whose values are numbers or booleans."
+            )
+        column = _column(columns, self.parameter)
+        places = torch.tensor([float(value) for value in values], dtype=torch.double)
+        halfway = (places[:-1] / 2 + places[1:] / 2).to(column.device)
+        nearest = torch.bucketize(column.detach().double().contiguous(), halfway)
+        costs = torch.tensor([cost for _, cost in self.costs], dtype=torch.double).to(column)
+        # The zero keeps the column in the graph, with the gradient that a step has.
+        return costs[nearest] + 0.0 * column
+
+    @override
+    def _of(self, values: Sequence[Any]) -> float:
+        value = _python(values[0])
+        costs: dict[Any, float] = dict(self.costs)
+        kind = _kind(self.costs[0][0])
+        if kind is float and _kind(value) is float:
+            number = finite_number(value, f"values[{self.parameter!r}]")
+            nearest = min(costs, key=lambda known: abs(float(known) - number))
+            value = nearest if math.isclose(number, nearest, rel_tol=_SAME_VALUE) else number
+        if _kind(value) is not kind or value not in costs:
+            raise InputError(
+                f"values[{self.parameter!r}]={values[0]!r}: expected one of {list(costs)}."
+            )
+        return costs[value]
+
+
+def _pairs(mapping: Any, name: str, expected: str) -> list[Any]:
+    items = mapping.items() if isinstance(mapping, Mapping) else mapping
+    pairs = list(sequence_of(items, name, expected))
+    if not pairs or any(not isinstance(pair, list | tuple) or len(pair) != 2 for pair in pairs):
+        raise InputError(f"{name}={mapping!r}: expected {expected}.")
+    return pairs
+
+
+def _distinct_of_one_kind(keys: list[Any], name: str, expected: str) -> list[Any]:
+    for key in keys:
+        if _kind(key) != _kind(keys[0]):
+            raise InputError(f"{name} has the keys {keys[0]!r} and {key!r}: expected {expected}.")
+        if keys.count(key) > 1:
+            raise InputError(f"{name} has {key!r} more than once: expected {expected}.")
+    return keys
+
+
+def _kind(value: Any) -> type | None:
+    """What values must have in common to be compared: ``str``, ``bool`` or ``float``."""
+    if isinstance(value, str | bool):
+        return type(value)
+    return float if isinstance(value, Real) else None
+
+
+def _key(key: Any, message: str) -> Key:
+    if isinstance(key, str) and key:
+        return str(key)
+    if isinstance(key, Integral) and not isinstance(key, bool):
+        return int(key)
+    raise InputError(message)
+
+
+def _choice(value: Any) -> RawValue:
+    choice = _python(value)
+    if isinstance(choice, str | bool):
+        return choice
+    number = finite_number(choice, "a value in costs", "a string, a boolean or a finite number")
+    return int(choice) if isinstance(choice, Integral) else number
+
+
+def _python(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _column(columns: Mapping[Any, Tensor], key: Key) -> Tensor:
+    if key not in columns:
+        raise InputError(f"columns={list(columns)!r}: expected also the column {key!r}.")
+    return _floating(columns[key])
+
+
+def _floating(column: Tensor) -> Tensor:
+    return column if column.is_floating_point() else column.double()
