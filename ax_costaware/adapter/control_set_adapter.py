@@ -76,6 +76,9 @@ class ExpectedOptimum:
     standard_deviation: float
     """Posterior standard deviation of that expectation."""
 
+    expected_cost: float
+    """What the control set costs, in the user's own unit."""
+
 
 class ControlSetAdapter(TorchAdapter):
     """A ``TorchAdapter`` for experiments with control sets; see the module for what differs."""
@@ -173,6 +176,7 @@ class ControlSetAdapter(TorchAdapter):
                 controlled=self._raw_values(point, control_set.parameters, space),
                 mean=mean,
                 standard_deviation=variance**0.5,
+                expected_cost=settings.cost(str(control_set.name)),
             )
             for control_set, point, mean, variance in zip(
                 chosen, points, means, variances, strict=True

@@ -8,7 +8,6 @@ of what is stored, so that a reloaded experiment trains the same model.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -18,9 +17,7 @@ from ax.core.data_utils import ExperimentData
 from pandas import DataFrame, Index, Series
 
 from ax_costaware.ledger import outcome_record
-
-STORED_DECIMALS = 10
-"""Decimals that Ax's stores keep of an observation."""
+from ax_costaware.precision import STORED_DECIMALS, more_precise
 
 _TOO_SMALL_TO_ROUND = 1e-6
 """Observations that spread less than this are left as they are: rounding would harm them."""
@@ -78,19 +75,10 @@ def _restore_precision(
         for row, index in enumerate(observations.index):
             outcome = outcome_record(trials[index[0]]).get("outcomes", {}).get(metric)
             if outcome is not None:
-                means[row] = _more_precise(means[row], outcome[0])
-                sems[row] = _more_precise(sems[row], outcome[1])
+                means[row] = more_precise(means[row], outcome[0])
+                sems[row] = more_precise(sems[row], outcome[1])
         observations["mean", metric] = means
         observations["sem", metric] = sems
-
-
-def _more_precise(value: float, recorded: float | None) -> float:
-    """``recorded`` if it is ``value`` before rounding; else ``value``, which was changed since."""
-    if recorded is None or not math.isclose(
-        value, recorded, rel_tol=1e-12, abs_tol=10.0**-STORED_DECIMALS
-    ):
-        return value
-    return float(recorded)
 
 
 def _overlaid(

@@ -60,7 +60,7 @@ class CostAndValueAnalysis(Analysis):
         try:
             control_set_settings_of(generation_strategy)
         except UserInputError as error:
-            return str(error)
+            return f"It is for control sets: {error}"
         if experiment is not None and not _trials_with_data(experiment):
             return "No trial has data for the objective yet."
         return None
@@ -123,7 +123,7 @@ def _frame(
     arms = {
         entry.trial_index: (entry.control_set, arm.parameters)
         for entry in entries
-        if entry.trial_index in replay.trial_indices
+        if entry.control_set is not None and entry.trial_index in replay.trial_indices
         for arm in experiment.trials[entry.trial_index].arms
     }
     queries, recommendations = replay.queries(arms), replay.recommendations()

@@ -14,13 +14,16 @@ from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
+from ax.utils.common.logger import get_logger
 
-from ax_costaware.ledger import control_set_of
+from ax_costaware.ledger import costs_in_data
 from ax_costaware.records import RECORD
-from ax_costaware.session.numbers import nonnegative_number
 from ax_costaware.session.outcomes import RawData, read_outcomes
 from ax_costaware.session.realized import read_realized, warn_out_of_bounds
+from ax_costaware.session.reported_cost import read_cost
 from ax_costaware.session.resolution import Outcomes, Session, SessionClient, open_session
+
+logger = get_logger(__name__)
 
 
 def complete_trial(
@@ -39,16 +42,20 @@ def complete_trial(
         trial_index: Index of a running trial.
         raw_data: The objective's value, ``(mean, sem)``, or a mapping from metric to either; an
             unknown ``sem`` is inferred by the model. None: nothing was measured, and the trial is
-            completed without data (it is still charged, unless ``cost=0``).
+            completed without data (it is still charged, unless ``cost=0``). A mapping may hold
+            the cost, under the metric that the strategy learns costs from.
         realized: The value that each uncontrolled parameter took, in its own unit. A controlled
             parameter may be given too, if it came out differently from plan.
         cost: What the trial cost, in the user's own unit; 0 if it was free. None: it is charged
-            the cost expected of its control set.
+            what was expected of it. A strategy that learns its costs needs the cost of every
+            trial, and none is 0; it is shown in Ax's data, too, where the experiment has the
+            metric.
 
     Raises:
         UserInputError: If the trial does not exist or is not running, a realised value is missing,
-            unknown or does not fit its parameter, a metric is unknown, a number is not finite, or
-            a cost or standard error is negative.
+            unknown or does not fit its parameter, a metric is unknown, a number is not finite, a
+            cost or standard error is negative, a cost is 0 where costs are learned, or it is
+            given twice and differently.
         UnsupportedError: If the trial has several arms.
 
     Warns:
@@ -58,18 +65,25 @@ def complete_trial(
     session = open_session(client)
     trial = session.trial(trial_index)
     _check_running(trial)
-    control_set = control_set_of(trial, session.settings)
-    search_space = session.experiment.search_space
-    outcomes = read_outcomes(raw_data, session.experiment)
-    values = read_realized(realized, search_space, controlled=control_set.parameters)
+    control_set = session.settings.control_set_of(trial)
+    cost_metric = session.settings.cost_metric
+    experiment, search_space = session.experiment, session.experiment.search_space
+    controlled = None if control_set is None else control_set.parameters
+    outcomes = read_outcomes(raw_data, experiment, cost_metric)
+    values = read_realized(realized, search_space, controlled)
+    paid = read_cost(cost, outcomes, cost_metric)
+    if paid is not None and cost_metric is not None:
+        outcomes.setdefault(cost_metric, (paid, None))
     record: dict[str, Any] = {
         "realized": values,
         "outcomes": {metric: list(outcome) for metric, outcome in outcomes.items()},
     }
-    if cost is not None:
-        record["cost"] = nonnegative_number(cost, "cost")
+    if paid is not None:
+        record["cost"] = paid
     warn_out_of_bounds(values, search_space)
-    _write(session, trial, record, outcomes)
+    _write(session, trial, record, {m: o for m, o in outcomes.items() if m in experiment.metrics})
+    if cost_metric is not None and paid is None:
+        _warn_of_missing_cost(session, trial, cost_metric)
 
 
 def _check_running(trial: Trial) -> None:
@@ -100,3 +114,14 @@ def _write(session: Session, trial: Trial, record: dict[str, Any], outcomes: Out
             else:
                 trial.update_run_metadata({RECORD: record_before})
         raise
+
+
+def _warn_of_missing_cost(session: Session, trial: Trial, cost_metric: str) -> None:
+    """Say at once what would stop the next decision, unless the cost came in by Ax before."""
+    if trial.index not in costs_in_data(session.experiment, cost_metric):
+        logger.warning(
+            f"trial {trial.index} is completed without its cost, which the strategy learns from "
+            f"the metric {cost_metric!r}: no trial is chosen by the model before it is known. Add "
+            f"it to the data, for example with client.attach_data({trial.index}, "
+            f"{{{cost_metric!r}: ...}})."
+        )

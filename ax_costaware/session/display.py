@@ -11,6 +11,14 @@ def display_number(value: float) -> str:
     return f"{value:.6g}"
 
 
+def display_cost(control_set: str | None, expected_cost: float | None) -> str:
+    """What a trial costs and by which control set, as ``[control set a, expected cost 2]``."""
+    cost = "cost not known yet"
+    if expected_cost is not None:
+        cost = f"expected cost {display_number(expected_cost)}"
+    return f"[{cost}]" if control_set is None else f"[control set {control_set}, {cost}]"
+
+
 def display_values(values: Mapping[str, Any]) -> str:
     """Parameter values as ``a = 1, b = red``."""
     return ", ".join(

@@ -38,3 +38,11 @@ def nonnegative_number(value: Any, what: str) -> float:
     if number < 0:
         raise UserInputError(f"{what}={value!r}: expected a finite number >= 0.")
     return number
+
+
+def positive_number(value: Any, what: str) -> float:
+    """As ``finite_number``, and above zero."""
+    number = finite_number(value, what)
+    if number <= 0:
+        raise UserInputError(f"{what}={value!r}: expected a finite number > 0.")
+    return number

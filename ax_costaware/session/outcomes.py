@@ -18,9 +18,14 @@ RawData: TypeAlias = Measurement | Mapping[str, Measurement]
 
 
 def read_outcomes(
-    raw_data: RawData | None, experiment: Experiment
+    raw_data: RawData | None, experiment: Experiment, cost_metric: str | None = None
 ) -> dict[str, tuple[float, float | None]]:
     """Per metric the mean and its standard error (None if unknown); empty if nothing was measured.
+
+    Args:
+        raw_data: What the user gave.
+        experiment: The experiment, with the metrics that may be named.
+        cost_metric: A metric that may be named although the experiment does not have it.
 
     Raises:
         UserInputError: If a metric is unknown to the experiment, a number is not finite, a
@@ -35,10 +40,11 @@ def read_outcomes(
             "raw_data={} has no metric: expected a metric's name with its value, or None for a "
             "measurement that was skipped."
         )
-    if unknown := [metric for metric in raw_data if metric not in experiment.metrics]:
+    known = {*experiment.metrics, *([] if cost_metric is None else [cost_metric])}
+    if unknown := [metric for metric in raw_data if metric not in known]:
         raise UserInputError(
             f"raw_data names {unknown}, which the experiment does not have: expected metrics from "
-            f"{sorted(experiment.metrics)}."
+            f"{sorted(known)}."
         )
     return {
         str(metric): _read_measurement(value, f"raw_data[{metric!r}]")

@@ -21,7 +21,9 @@ class OutOfBoundsWarning(UserWarning):
 
 
 def read_realized(
-    realized: Mapping[str, Any] | None, search_space: SearchSpace, controlled: Sequence[str]
+    realized: Mapping[str, Any] | None,
+    search_space: SearchSpace,
+    controlled: Sequence[str] | None,
 ) -> dict[str, TParamValue]:
     """The realised inputs as plain Python values.
 
@@ -29,7 +31,7 @@ def read_realized(
         realized: By parameter name; every parameter that is not controlled must be there, a
             controlled one may be, if it came out differently from plan.
         search_space: The experiment's search space.
-        controlled: Names of the parameters that the trial controls.
+        controlled: Names of the parameters that the trial controls; None for all of them.
 
     Raises:
         UserInputError: If an uncontrolled parameter is missing, a name is unknown, or a value does
@@ -54,10 +56,11 @@ def read_realized(
             f"realized names {unknown}, which are no inputs of the experiment: expected names from "
             f"{list(inputs)}."
         )
+    controlled = list(inputs if controlled is None else controlled)
     if missing := [name for name in inputs if name not in given and name not in controlled]:
         raise UserInputError(
-            f"realized lacks {missing}: the trial controls only {list(controlled)}, so give the "
-            "value that each other parameter took."
+            f"realized lacks {missing}: the trial controls only {controlled}, so give the value "
+            "that each other parameter took."
         )
     return {name: _read_value(given[name], inputs[name]) for name in inputs if name in given}
 

@@ -1,9 +1,10 @@
 """What to deploy after an experiment, or in the middle of one: ``recommend``.
 
-The recommendation maximises the expected value of the objective under the fitted model's
-posterior mean: for every control set the controlled values with the best
+With control sets the recommendation maximises the expected value of the objective under the fitted
+model's posterior mean: for every control set the controlled values with the best
 ``E[mu(x_I, X_-I)]`` over the marginals of the uncontrolled inputs (Tay et al. 2023, the expected
-objective of Equation 1, with the posterior mean for the unknown function).
+objective of Equation 1, with the posterior mean for the unknown function). Where a trial controls
+everything, it is the evaluated point with the best posterior mean.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UserInputError
 
 from ax_costaware.adapter.control_set_adapter import fitted_adapter
-from ax_costaware.session.display import display_number, display_values
+from ax_costaware.session.display import display_cost, display_number, display_values
 from ax_costaware.session.resolution import SessionClient, open_session
 
 _ALTERNATIVES_SHOWN = 10
@@ -22,24 +23,25 @@ _ALTERNATIVES_SHOWN = 10
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A control set with values for it, and what to expect of deploying it."""
+    """Values to set, and what to expect of deploying them."""
 
-    control_set: str
-    """Name of the control set."""
+    control_set: str | None
+    """Name of the control set; None for a method without control sets."""
 
     parameters: dict[str, TParamValue]
-    """Values to set, in the parameters' own units; the other parameters are left to chance."""
+    """Values to set, in the parameters' own units; the other parameters, if there are any, are
+    left to chance."""
 
     expected_value: float
-    """Posterior mean of the objective's expectation over the uncontrolled parameters, in the
-    objective's own unit and sign."""
+    """Posterior mean of the objective, in its own unit and sign; with control sets, of its
+    expectation over the uncontrolled parameters."""
 
     standard_deviation: float
-    """Posterior standard deviation of that expectation: how uncertain the model is about it, not
-    how much single outcomes vary."""
+    """Posterior standard deviation of that: how uncertain the model is about it, not how much
+    single outcomes vary."""
 
     expected_cost: float
-    """Expected cost of one use of the control set, in the user's own unit."""
+    """Expected cost of a trial at these values, in the user's own unit."""
 
     alternatives: tuple[Recommendation, ...] = ()
     """The best that every other control set can do, best first."""
@@ -53,7 +55,7 @@ class Recommendation:
 
 
 def recommend(client: SessionClient) -> Recommendation:
-    """The query with the best expected objective under the current model, and the alternatives.
+    """What to deploy under the current model, and the alternatives.
 
     The model is fitted to all data reported so far, also if the strategy still generates its
     initial trials. Nothing in the experiment changes.
@@ -66,7 +68,6 @@ def recommend(client: SessionClient) -> Recommendation:
             one of this package.
     """
     session = open_session(client)
-    settings = session.settings
     try:
         adapter = fitted_adapter(session.experiment, session.strategy)
     except DataRequiredError as error:
@@ -80,7 +81,7 @@ def recommend(client: SessionClient) -> Recommendation:
             parameters=dict(best.controlled),
             expected_value=best.mean,
             standard_deviation=best.standard_deviation,
-            expected_cost=settings.cost(best.control_set),
+            expected_cost=best.expected_cost,
         )
         for best in adapter.recommend()
     ]
@@ -89,8 +90,8 @@ def recommend(client: SessionClient) -> Recommendation:
 
 def _describe(recommendation: Recommendation) -> str:
     return (
-        f"{display_values(recommendation.parameters)} [control set {recommendation.control_set}, "
-        f"expected cost {display_number(recommendation.expected_cost)}]: expected value "
+        f"{display_values(recommendation.parameters)} "
+        f"{display_cost(recommendation.control_set, recommendation.expected_cost)}: expected value "
         f"{display_number(recommendation.expected_value)}, standard deviation "
         f"{display_number(recommendation.standard_deviation)}"
     )

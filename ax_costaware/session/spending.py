@@ -50,8 +50,9 @@ class Spending:
     def to_frame(self) -> pd.DataFrame:
         """The entries as a table with a row per trial.
 
-        The columns are ``trial_index``, ``control_set``, ``expected_cost``, ``reported_cost`` (NaN
-        where none was reported), ``charged``, ``status`` and ``initial``.
+        The columns are ``trial_index``, ``control_set`` (None for a method without control sets),
+        ``expected_cost`` (NaN where nothing was expected yet), ``reported_cost`` (NaN where none
+        was reported), ``charged``, ``status`` and ``initial``.
         """
         frame = pd.DataFrame(
             [asdict(entry) for entry in self.entries],
@@ -69,14 +70,14 @@ class Spending:
             total += f" ({display_number(self.reserved)} of it reserved for unfinished trials)"
         if self.remaining is not None:
             total += f", {display_number(self.remaining)} remaining"
-        counts = Counter(entry.control_set for entry in self.entries)
+        counts = Counter(_kind(entry) for entry in self.entries)
         charged = {
-            name: math.fsum(entry.charged for entry in self.entries if entry.control_set == name)
-            for name in counts
+            kind: math.fsum(entry.charged for entry in self.entries if _kind(entry) == kind)
+            for kind in counts
         }
         lines = [
-            f"  {name}: {count} trial{'' if count == 1 else 's'}, {display_number(charged[name])}"
-            for name, count in counts.most_common()
+            f"  {kind}: {count} trial{'' if count == 1 else 's'}, {display_number(charged[kind])}"
+            for kind, count in counts.most_common()
         ]
         return "\n".join([f"{total}.", *lines])
 
@@ -84,15 +85,15 @@ class Spending:
 def spending(client: SessionClient) -> Spending:
     """What was spent, what remains of the budget, and what each trial was charged.
 
-    A trial is charged its reported cost, else its expected cost; unfinished trials reserve their
-    expected cost; see ``ax_costaware.ledger`` for all cases.
+    A trial is charged its reported cost, else its expected cost; unfinished trials reserve the
+    latter; see ``ax_costaware.ledger`` for all cases.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
 
     Raises:
-        UserInputError: If the client has no experiment or no strategy of this package, or a
-            trial's control set is not the strategy's.
+        UserInputError: If the client has no experiment or no strategy of this package, or the
+            strategy does not fit a trial, as where it lacks the trial's control set.
         UnsupportedError: If a trial has several arms.
     """
     session = open_session(client)
@@ -104,3 +105,10 @@ def spending(client: SessionClient) -> Spending:
         remaining=remaining(entries, budget),
         entries=entries,
     )
+
+
+def _kind(entry: LedgerEntry) -> str:
+    """What the text groups a trial by: its control set, else how it came about."""
+    if entry.control_set is not None:
+        return entry.control_set
+    return "initial" if entry.initial else "chosen by the model" if entry.by_rule else "attached"

@@ -1,0 +1,41 @@
+"""Reading what the user says a trial cost, before anything is written. In the user's own unit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.session.numbers import nonnegative_number, positive_number
+from ax_costaware.session.resolution import Outcomes
+
+_SAME = 1e-9
+"""Relative difference of one cost that is given in two places."""
+
+
+def read_cost(cost: Any, outcomes: Outcomes, metric: str | None) -> float | None:
+    """What the trial cost; None if the user does not say.
+
+    Args:
+        cost: The argument ``cost`` of ``complete_trial``.
+        outcomes: What was measured, by metric.
+        metric: The metric under which costs are reported, for a method that learns them. Such a
+            cost is never zero, since the model is of its logarithm.
+
+    Raises:
+        UserInputError: If a cost is not finite, is negative, or is zero where costs are learned, or
+            if ``cost`` and the metric's value disagree.
+    """
+    if metric is None:
+        return None if cost is None else nonnegative_number(cost, "cost")
+    what = f"raw_data[{metric!r}]"
+    measured = None if metric not in outcomes else positive_number(outcomes[metric][0], what)
+    if cost is None:
+        return measured
+    given = positive_number(cost, "cost")
+    if measured is not None and not math.isclose(given, measured, rel_tol=_SAME):
+        raise UserInputError(
+            f"cost={cost!r} and {what}={measured!r} disagree: expected one cost of the trial."
+        )
+    return given
