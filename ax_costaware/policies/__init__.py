@@ -10,6 +10,12 @@ from ax_costaware.policies.control_set_rules import (
     ExploreThenCommit,
     LargestValuePerCost,
 )
+from ax_costaware.policies.gittins import (
+    GittinsDecay,
+    GittinsStop,
+    ImprovementPerCostStop,
+    StopDecision,
+)
 
 __all__ = [
     "ControlSetDecision",
@@ -18,6 +24,10 @@ __all__ = [
     "EpsilonSchedule",
     "Evaluate",
     "ExploreThenCommit",
+    "GittinsDecay",
+    "GittinsStop",
+    "ImprovementPerCostStop",
     "LargestValuePerCost",
+    "StopDecision",
     "TheoreticalBeta",
 ]

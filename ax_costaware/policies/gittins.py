@@ -1,0 +1,192 @@
+"""What a unit of cost is worth, and when no trial is worth its cost any more.
+
+The rules of Xie, Astudillo, Frazier, Scully and Terenin 2024, *Cost-aware Bayesian Optimization via
+the Pandora's Box Gittins Index*, on plain numbers. The price of cost (their lambda) is in units of
+the objective per unit of cost. Indices and best values are in one unit of the objective, with the
+sign of maximisation. Where outcomes are noisy, the best value so far is the largest posterior mean
+at an evaluated point.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import finite_number, positive_number
+
+
+@dataclass(frozen=True)
+class GittinsDecay:
+    """A price of cost that falls each time no trial is worth it, so that the search goes on.
+
+    This is PBGI-D of the paper: it spends a budget without knowing what a unit of cost is worth.
+
+    Raises:
+        InputError: Unless ``initial`` and ``factor`` are finite, ``initial > 0`` and
+            ``factor > 1``.
+    """
+
+    initial: float = 0.1
+    """The first price."""
+
+    factor: float = 2.0
+    """What the price is divided by, each time."""
+
+    def __post_init__(self) -> None:
+        expected = "a finite number > 1"
+        factor = finite_number(self.factor, "factor", expected)
+        if not factor > 1:
+            raise InputError(f"factor={self.factor!r}: expected {expected}.")
+        object.__setattr__(self, "initial", positive_number(self.initial, "initial"))
+        object.__setattr__(self, "factor", factor)
+
+    def after(self, lmbda: float, index: float, incumbent: float) -> float:
+        """The price of the next decision.
+
+        Args:
+            lmbda: The price in force.
+            index: The largest Gittins index at that price.
+            incumbent: The best value so far.
+
+        Returns:
+            ``lmbda`` where ``index > incumbent``, else ``lmbda / factor``, which is kept above zero
+            when it would underflow.
+
+        Raises:
+            InputError: Unless ``lmbda`` is a finite number > 0 and the others are finite.
+        """
+        price = positive_number(lmbda, "lmbda")
+        if finite_number(index, "index") > finite_number(incumbent, "incumbent"):
+            return price
+        return min(price, max(price / self.factor, sys.float_info.min))
+
+
+@dataclass(frozen=True)
+class StopDecision:
+    """Whether to stop, and why."""
+
+    stop: bool
+    """Whether to stop."""
+
+    reason: str
+    """The reason, a sentence with the numbers that decided; it holds for either sign."""
+
+
+@dataclass(frozen=True)
+class GittinsStop:
+    """Stop when the best value so far is at least the largest Gittins index.
+
+    On independent boxes that is optimal (Weitzman 1979): no trial is worth its cost then.
+
+    Raises:
+        InputError: Unless ``lmbda`` is None or a finite number > 0.
+    """
+
+    lmbda: float | None = None
+    """The price at which the indices are taken; None for the price in force."""
+
+    def __post_init__(self) -> None:
+        _set_lmbda(self)
+
+    def price(self, lmbda: float | None) -> float:
+        """The price at which the rule looks at the indices, given the price in force.
+
+        Raises:
+            InputError: If neither the rule has a price nor ``lmbda`` is a finite number > 0.
+        """
+        return _price(self.lmbda, lmbda)
+
+    def decide(self, index: float, incumbent: float, lmbda: float | None) -> StopDecision:
+        """Decide whether to stop.
+
+        Args:
+            index: The largest Gittins index at ``price(lmbda)``.
+            incumbent: The best value so far.
+            lmbda: The price in force.
+
+        Raises:
+            InputError: Unless ``index`` and ``incumbent`` are finite; see also ``price``.
+        """
+        price = self.price(lmbda)
+        excess = finite_number(index, "index") - finite_number(incumbent, "incumbent")
+        if excess > 0:
+            return StopDecision(
+                False,
+                f"the largest Gittins index is better than the best value so far by {excess:.6g}: "
+                f"at a price of {price:.6g} for a unit of cost there is a trial worth its cost",
+            )
+        return StopDecision(
+            True,
+            f"the largest Gittins index falls short of the best value so far by {-excess:.6g}: "
+            f"at a price of {price:.6g} for a unit of cost no trial is worth its cost",
+        )
+
+
+@dataclass(frozen=True)
+class ImprovementPerCostStop:
+    """Stop when no trial's expected improvement exceeds the price of its cost.
+
+    The rule for expected improvement per cost. At one price it agrees with ``GittinsStop``: the
+    index of a trial is at most the best value so far just when its expected improvement on that
+    value is at most the price of its cost.
+
+    Raises:
+        InputError: Unless ``lmbda`` is None or a finite number > 0.
+    """
+
+    lmbda: float | None = None
+    """The price that the improvement is compared with; None for the price in force."""
+
+    def __post_init__(self) -> None:
+        _set_lmbda(self)
+
+    def price(self, lmbda: float | None) -> float:
+        """The price that the rule compares with, given the price in force.
+
+        Raises:
+            InputError: If neither the rule has a price nor ``lmbda`` is a finite number > 0.
+        """
+        return _price(self.lmbda, lmbda)
+
+    def decide(self, log_improvement_per_cost: float, lmbda: float | None) -> StopDecision:
+        """Decide whether to stop.
+
+        Args:
+            log_improvement_per_cost: The largest natural logarithm, over all trials, of expected
+                improvement divided by cost; ``-inf`` where none is left.
+            lmbda: The price in force.
+
+        Raises:
+            InputError: If the logarithm is NaN, ``inf`` or no number; see also ``price``.
+        """
+        price = self.price(lmbda)
+        log_ratio = _log(log_improvement_per_cost)
+        stop = log_ratio <= math.log(price)
+        return StopDecision(
+            stop,
+            f"the largest expected improvement per unit of cost is {_exp(log_ratio)}, "
+            f"{'not above' if stop else 'above'} the price of {price:.6g} for a unit of cost",
+        )
+
+
+def _set_lmbda(rule: GittinsStop | ImprovementPerCostStop) -> None:
+    if rule.lmbda is not None:
+        object.__setattr__(rule, "lmbda", positive_number(rule.lmbda, "lmbda"))
+
+
+def _price(own: float | None, in_force: float | None) -> float:
+    return positive_number(in_force, "lmbda") if own is None else own
+
+
+def _log(value: Any) -> float:
+    if isinstance(value, float) and value == -math.inf:
+        return -math.inf
+    return finite_number(value, "log_improvement_per_cost", "a finite number or -inf")
+
+
+def _exp(log: float) -> str:
+    # As a power of e where the number itself would underflow or overflow.
+    return f"{math.exp(log):.6g}" if -700 < log < 700 or log == -math.inf else f"exp({log:.6g})"
