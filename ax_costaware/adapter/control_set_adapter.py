@@ -1,12 +1,8 @@
 """Adapter of the control-set method: trains on realised inputs, and decides within the budget.
 
-It differs from Ax's ``TorchAdapter`` in what it reads (inputs as they were realised, outcomes at
-full precision, the objective's metric only), in which observations count as pending, and in what it
-asks of the generator: one control set with values for it (Tay et al. 2023, Algorithm 1).
-
-Besides reading two private fields it overrides one private method of Ax,
-``_set_and_filter_training_data``: Ax has no public hook between the extraction of the data and
-the transforms, and its model space is otherwise not widened again after the first fit.
+Beside what all adapters of this package share it differs from Ax's ``TorchAdapter`` in which
+observations count as pending, and in what it asks of the generator: one control set with values for
+it (Tay et al. 2023, Algorithm 1).
 """
 
 from __future__ import annotations
@@ -16,31 +12,26 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
-from ax.core.data_utils import ExperimentData
-from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
 from ax.core.types import TModelPredictArm, TParamValue
 from ax.exceptions.core import (
-    DataRequiredError,
     OptimizationShouldStop,
     UnsupportedError,
     UserInputError,
 )
-from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generators.types import TConfig
 from botorch.models.model import Model
 from torch import Tensor
 
 from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
-from ax_costaware.adapter.experiment_checks import check_experiment, check_optimization_config
+from ax_costaware.adapter.cost_aware_adapter import CostAwareAdapter
+from ax_costaware.adapter.experiment_checks import check_experiment
 from ax_costaware.adapter.hide_control_set import EXACT_VALUES
 from ax_costaware.adapter.model_space import ModelSpace, model_space
-from ax_costaware.adapter.realized_data import realized_data
 from ax_costaware.generators.budget import (
     Standing,
     decision_seed,
@@ -80,8 +71,8 @@ class ExpectedOptimum:
     """What the control set costs, in the user's own unit."""
 
 
-class ControlSetAdapter(TorchAdapter):
-    """A ``TorchAdapter`` for experiments with control sets; see the module for what differs."""
+class ControlSetAdapter(CostAwareAdapter):
+    """The adapter for experiments with control sets; see the module for what differs."""
 
     @property
     def settings(self) -> ControlSetSettings:
@@ -92,11 +83,6 @@ class ControlSetAdapter(TorchAdapter):
                 f"a ControlSetAdapter works with a ControlSetGenerator, not with {generator!r}."
             )
         return generator.settings
-
-    @property
-    def experiment(self) -> Experiment:
-        """The experiment."""
-        return self._experiment
 
     def gen(
         self,
@@ -127,11 +113,7 @@ class ControlSetAdapter(TorchAdapter):
         """
         settings = self.settings
         check_experiment(self.experiment, settings)
-        if n != 1:
-            raise UnsupportedError(
-                f"n={n}: a trial uses one control set with one set of values, so it takes one arm. "
-                "Ask for several trials instead."
-            )
+        self._check_one_arm(n)
         undelivered = undelivered_control_sets(pending_observations)
         where = standing(self.experiment, settings, undelivered, initial=False)
         if not any(where.affordable):
@@ -141,7 +123,7 @@ class ControlSetAdapter(TorchAdapter):
             space=self.model_space_view(search_space),
             where=where,
             allowed=allowed_control_sets(fixed, settings, where),
-            minimize=self._minimize,
+            minimize=self.minimize,
         )
         generator_run = super().gen(
             n=n,
@@ -202,7 +184,7 @@ class ControlSetAdapter(TorchAdapter):
             space.weights,
             acquisition="mean",
             product=space.product,
-            posterior_transform=direction(self._minimize),
+            posterior_transform=direction(self.minimize),
             discrete=space.discrete_columns({}),
             inequality_constraints=space.constraints,
             default=space.default,
@@ -233,7 +215,7 @@ class ControlSetAdapter(TorchAdapter):
         )
         chosen = [settings.control_set(str(arm.parameters[CONTROL_SET])) for arm in arms]
         means, variances = self._expectation(list(points), chosen, space)
-        sign = -1.0 if self._minimize else 1.0
+        sign = -1.0 if self.minimize else 1.0
         best = max(range(len(arms)), key=lambda i: sign * means[i])
         metric = self.outcomes[0]
         return arms[best], ({metric: means[best]}, {metric: {metric: variances[best]}})
@@ -241,11 +223,6 @@ class ControlSetAdapter(TorchAdapter):
     def model_space_view(self, search_space: SearchSpace | None = None) -> ModelSpace:
         """Control sets, nodes and bounds in the input space of the fitted model."""
         return model_space(self, search_space or self.experiment.search_space, self.settings)
-
-    @property
-    def _minimize(self) -> bool:
-        config = self._optimization_config
-        return config is not None and config.objective.minimize
 
     def _advice(self) -> str:
         best = self.recommend()[0]
@@ -283,30 +260,6 @@ class ControlSetAdapter(TorchAdapter):
             features = transform.untransform_observation_features(features)
         return {name: features[0].parameters[name] for name in parameters}
 
-    def _set_and_filter_training_data(
-        self, experiment_data: ExperimentData, search_space: SearchSpace
-    ) -> ExperimentData:
-        """Lay the realised inputs over the data, and widen the model space to cover them."""
-        config = self._optimization_config
-        check_optimization_config(config)
-        assert config is not None
-        realized = realized_data(
-            experiment_data,
-            trials=self._experiment.trials,
-            metrics=list(config.objective.metric_signatures),
-            parameters=list(self._search_space.parameters),
-        )
-        if realized.observation_data.empty:
-            raise DataRequiredError(
-                "no trial has an observation of the objective yet: complete a trial, or attach one "
-                "with its data, before asking for the next."
-            )
-        self._set_search_space(self._search_space)
-        self._set_model_space(arm_data=realized.arm_data)
-        return super()._set_and_filter_training_data(
-            experiment_data=realized, search_space=self._model_space
-        )
-
 
 def allowed_control_sets(
     fixed: Mapping[str, TParamValue], settings: ControlSetSettings, where: Standing
@@ -338,25 +291,3 @@ def allowed_control_sets(
             f"{where.remaining:g} left of the budget."
         )
     return allowed
-
-
-def fitted_adapter(experiment: Experiment, strategy: GenerationStrategy) -> ControlSetAdapter:
-    """The adapter of a control-set strategy, fitted to the data of ``experiment``.
-
-    The strategy's own adapter is brought up to date; the strategy does not change its node.
-
-    Raises:
-        UserInputError: If the strategy does not come from ``control_set_strategy``.
-        DataRequiredError: If no trial has an observation yet.
-    """
-    for node in strategy.nodes_by_name.values():
-        for spec in node.generator_specs:
-            if isinstance(spec.generator_kwargs.get("settings"), ControlSetSettings):
-                spec.fit(experiment=experiment)
-                adapter = spec.fitted_adapter
-                assert isinstance(adapter, ControlSetAdapter)
-                return adapter
-    raise UserInputError(
-        f"the generation strategy {strategy.name!r} has no control sets: expected one made by "
-        "ax_costaware.control_set_strategy."
-    )

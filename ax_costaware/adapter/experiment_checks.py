@@ -1,7 +1,7 @@
-"""Checks that an Ax experiment and the settings of the control-set method fit together.
+"""Checks that an Ax experiment and the settings of a method fit together.
 
 They run before the first trial is generated, so that nothing is spent on an experiment that the
-method cannot finish. What needs only the settings is checked in ``ControlSetSettings``.
+method cannot finish. What needs only the settings is checked where these are made.
 """
 
 from __future__ import annotations
@@ -41,12 +41,23 @@ def check_experiment(experiment: Experiment, settings: ControlSetSettings) -> No
 def check_search_space(search_space: SearchSpace, settings: ControlSetSettings) -> None:
     """Check the parameters of ``search_space`` against the control sets and marginals."""
     _check_control_set_parameter(search_space, settings)
+    check_parameters(search_space)
+    parameters = {n: p for n, p in search_space.parameters.items() if n != CONTROL_SET}
+    _check_controlled(parameters, settings)
+    _check_marginals(parameters, settings)
+
+
+def check_parameters(search_space: SearchSpace) -> None:
+    """Check what every method asks of a search space: free-standing parameters, no equality.
+
+    Raises:
+        UnsupportedError: If a parameter, or a constraint, is of another kind.
+    """
     if search_space.is_hierarchical:
         raise UnsupportedError(
-            "the search space is hierarchical: control sets need every parameter in every trial."
+            "the search space is hierarchical: every parameter is needed in every trial."
         )
-    parameters = {n: p for n, p in search_space.parameters.items() if n != CONTROL_SET}
-    for name, parameter in parameters.items():
+    for name, parameter in search_space.parameters.items():
         if isinstance(parameter, DerivedParameter):
             raise UnsupportedError(
                 f"parameter {name!r} is derived from others: it has no value of its own to "
@@ -64,8 +75,6 @@ def check_search_space(search_space: SearchSpace, settings: ControlSetSettings) 
         raise UnsupportedError(
             "the search space has an equality constraint: only inequalities are supported."
         )
-    _check_controlled(parameters, settings)
-    _check_marginals(parameters, settings)
 
 
 def check_optimization_config(config: OptimizationConfig | None) -> None:
@@ -77,13 +86,13 @@ def check_optimization_config(config: OptimizationConfig | None) -> None:
     names = sorted(config.objective.metric_names)
     if config.is_moo_problem or len(names) != 1:
         raise UnsupportedError(
-            f"the objective has several metrics, {names}: the control-set method optimises a "
-            "single one. Combine them into one metric, or choose one."
+            f"the objective has several metrics, {names}: only a single one is supported. Combine "
+            "them into one metric, or choose one."
         )
     if config.outcome_constraints:
         raise UnsupportedError(
-            f"outcome constraints {config.outcome_constraints} are not supported by the "
-            "control-set method: remove them, or let the objective carry a penalty."
+            f"outcome constraints {config.outcome_constraints} are not supported: remove them, or "
+            "let the objective carry a penalty."
         )
 
 

@@ -21,7 +21,8 @@ from ax.core.experiment import Experiment
 from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from ax_costaware.adapter.control_set_adapter import ControlSetAdapter, fitted_adapter
+from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
+from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.analysis.cost_and_value_figure import cost_and_value_figure
 from ax_costaware.analysis.replay import Replay
 from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
@@ -87,6 +88,7 @@ class CostAndValueAnalysis(Analysis):
         settings = control_set_settings_of(generation_strategy)
         entries = ledger(experiment, settings)
         fitted = fitted_adapter(experiment, generation_strategy)
+        assert isinstance(fitted, ControlSetAdapter)
         frame = _frame(experiment, entries, fitted)
         objective = _objective_metric(experiment)
         return create_plotly_analysis_card(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UserInputError
 
-from ax_costaware.adapter.control_set_adapter import fitted_adapter
+from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.session.display import display_cost, display_number, display_values
 from ax_costaware.session.resolution import SessionClient, open_session
 

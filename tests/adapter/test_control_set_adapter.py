@@ -9,7 +9,8 @@ import torch
 from ax.api.client import Client
 
 from ax_costaware import FixedHyperparameters, complete_trial, recommend
-from ax_costaware.adapter.control_set_adapter import ControlSetAdapter, fitted_adapter
+from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
+from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from tests.ax.toy import arm_of, complete, make_client, run_trials
 
 ARM: dict[str, Any] = {"control_set": "x1+x2", "x1": 0.25, "x2": 0.5, "x3": 0.5}

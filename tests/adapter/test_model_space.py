@@ -20,7 +20,8 @@ from ax_costaware import (
     control_set_parameter,
     control_set_strategy,
 )
-from ax_costaware.adapter.control_set_adapter import ControlSetAdapter, fitted_adapter
+from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
+from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.adapter.model_space import ModelSpace
 
 SETS = (ControlSet(["x", "soil"], 1.0, "few"), ControlSet(["x", "soil", "n", "rate"], 2.0, "many"))

@@ -12,7 +12,7 @@ from ax.core.types import TParamValue
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 
-from ax_costaware.adapter.control_set_adapter import fitted_adapter
+from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.analysis.replay import Replay, even_selection, largest_control_sets, without_later
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.queries.control_sets import ControlSet
