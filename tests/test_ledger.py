@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import pandas as pd
 import pytest
 from ax.core.arm import Arm
+from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
@@ -15,7 +18,8 @@ from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.ledger import ledger, remaining, spent
+from ax_costaware.generators.method_settings import MethodSettings
+from ax_costaware.ledger import ledger, remaining, reported_costs, spent
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.records import CONTROL_SET, RECORD
@@ -34,6 +38,37 @@ def _settings(**changes: Any) -> ControlSetSettings:
             **changes,
         }
     )
+
+
+@dataclass(frozen=True)
+class _Whole(MethodSettings):
+    """A method whose trials control everything; cost 2 + x, or reported under ``metric``."""
+
+    method: ClassVar[str] = "whole_strategy"
+
+    metric: str | None = None
+    budget: float | None = 10.0
+    charge_initial: bool = True
+    seed: int = 0
+
+    @property
+    def cost_metric(self) -> str | None:
+        return self.metric
+
+    def control_set_of(self, trial: Trial) -> None:
+        return None
+
+    def declared_cost(self, trial: Trial) -> float | None:
+        if self.metric is not None or trial.arm is None:
+            return None
+        return 2.0 + float(trial.arm.parameters["x"])  # type: ignore[arg-type]
+
+
+def _observe(experiment: Experiment, trial_index: int, metric: str, value: float) -> None:
+    """Data as anybody may attach them to an experiment."""
+    row = {"metric_name": metric, "metric_signature": metric, "arm_name": f"{trial_index}_0"}
+    row |= {"trial_index": trial_index, "mean": value, "sem": float("nan")}
+    experiment.attach_data(Data(df=pd.DataFrame([row])))
 
 
 def _experiment(*control_sets: str) -> Experiment:
@@ -154,3 +189,70 @@ def test_trial_with_several_arms_is_refused() -> None:
     experiment.new_batch_trial().add_arm(Arm(parameters={CONTROL_SET: "x", "x": 0.1, "y": 0.5}))
     with pytest.raises(UnsupportedError, match="trial 0 is a BatchTrial"):
         ledger(experiment, _settings())
+
+
+def test_method_without_control_sets() -> None:
+    experiment = _experiment()
+    _add(experiment, phase=None)
+    _add(experiment, expected_cost=7.0)
+    first, second = ledger(experiment, _Whole())
+    assert (first.control_set, first.expected_cost, first.charged) == (None, 2.5, 2.5)
+    assert (second.control_set, second.expected_cost, second.charged) == (None, 7.0, 7.0)
+    assert (first.initial, second.by_rule) == (True, True)
+
+
+def test_unknown_costs_are_charged_the_mean_of_the_reported_ones() -> None:
+    experiment, settings = _experiment(), _Whole(metric="hours")
+    running = _add(experiment, phase=None)
+    assert [(e.expected_cost, e.charged) for e in ledger(experiment, settings)] == [(None, 0.0)]
+    for cost in (1.0, 4.0):
+        _add(experiment, phase=None, record={"cost": cost}).mark_completed()
+    _add(experiment, phase=None).mark_failed()
+    _add(experiment, phase=None).mark_abandoned()
+    _add(experiment, expected_cost=7.0).mark_failed()
+    charged = [entry.charged for entry in ledger(experiment, settings)]
+    assert charged == [2.5, 1.0, 4.0, 2.5, 0.0, 7.0]
+    running.mark_completed()
+    assert [entry.charged for entry in ledger(experiment, settings)] == charged
+
+
+def test_metric_counts_where_no_cost_was_recorded() -> None:
+    experiment, settings = _experiment(), _Whole(metric="hours")
+    for cost in (3.0, None, None):
+        record = {} if cost is None else {"outcomes": {"hours": [cost, None], "y": [1.0, None]}}
+        _add(experiment, record=record).mark_completed()
+    _observe(experiment, 1, "hours", 5.0)
+    _observe(experiment, 1, "y", 6.0)
+    _observe(experiment, 2, "y", 7.0)
+    assert reported_costs(experiment, settings) == {0: 3.0, 1: 5.0}
+    assert reported_costs(experiment, _Whole()) == {}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "in_data", "reported"),
+    [
+        (1.2345678901234567e-7, 1.235e-7, 1.2345678901234567e-7),  # rounded to ten decimals
+        (1.5e-12, 0.0, 1.5e-12),
+        (3.0, 4.0, 4.0),  # changed after the record
+        (3.0, float("nan"), 3.0),
+        (None, 0.0, 0.0),
+        (None, float("nan"), None),
+    ],
+)
+def test_precision_of_a_reported_cost(
+    recorded: float | None, in_data: float, reported: float | None
+) -> None:
+    experiment, settings = _experiment(), _Whole(metric="hours")
+    _add(experiment, record={} if recorded is None else {"cost": recorded}).mark_completed()
+    _observe(experiment, 0, "hours", in_data)
+    (entry,) = ledger(experiment, settings)
+    assert entry.reported_cost == reported
+
+
+def test_data_of_a_running_trial_are_not_its_cost_yet() -> None:
+    experiment, settings = _experiment(), _Whole(metric="hours")
+    trial = _add(experiment, expected_cost=4.0)
+    _observe(experiment, 0, "hours", 1.0)
+    assert ledger(experiment, settings)[0].charged == 4.0
+    trial.mark_early_stopped(unsafe=True)
+    assert ledger(experiment, settings)[0].charged == 1.0

@@ -18,6 +18,7 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.service.ax_client import AxClient
 
 from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.method_settings import MethodSettings
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Discrete, TruncatedNormal, Uniform
 
@@ -44,6 +45,8 @@ ARM: dict[str, Any] = {
     "soil": "sand",
 }
 
+KINDS = ("Client", "AxClient", "Experiment")
+
 REALIZED: dict[str, Any] = {"acid": 1.5, "plants": 3, "soil": "clay"}
 
 
@@ -51,6 +54,26 @@ def make_ax_client(**arguments: Any) -> AxClient:
     """An ``AxClient``, which Ax has deprecated in favour of ``Client``."""
     with pytest.warns(DeprecationWarning, match="AxClient"):
         return AxClient(verbose_logging=False, **arguments)
+
+
+def strategy_with(settings: MethodSettings) -> GenerationStrategy:
+    """A strategy that holds the settings; these tests do not generate from it."""
+    spec = GeneratorSpec(Generators.SOBOL, generator_kwargs={"settings": settings})
+    return GenerationStrategy(
+        name="holder", nodes=[GenerationNode(name="model", generator_specs=[spec])]
+    )
+
+
+def behind(kind: str, client: Client) -> Any:
+    """The experiment and strategy of ``client`` behind another kind of client."""
+    experiment, strategy = client._experiment, client._generation_strategy
+    if kind == "Client":
+        return client
+    if kind == "Experiment":
+        return experiment, strategy
+    ax_client = make_ax_client(generation_strategy=strategy)
+    ax_client._set_experiment(experiment)
+    return ax_client
 
 
 @pytest.fixture
@@ -61,11 +84,8 @@ def settings() -> ControlSetSettings:
 
 @pytest.fixture
 def strategy() -> GenerationStrategy:
-    """A strategy that holds the settings; these tests do not generate from it."""
-    spec = GeneratorSpec(Generators.SOBOL, generator_kwargs={"settings": SETTINGS})
-    return GenerationStrategy(
-        name="control_sets", nodes=[GenerationNode(name="model", generator_specs=[spec])]
-    )
+    """A strategy that holds the settings above."""
+    return strategy_with(SETTINGS)
 
 
 @pytest.fixture
@@ -98,19 +118,10 @@ def client(strategy: GenerationStrategy) -> Client:
     return client
 
 
-@pytest.fixture(params=["Client", "AxClient", "Experiment"])
-def any_client(
-    request: pytest.FixtureRequest, client: Client, strategy: GenerationStrategy
-) -> tuple[Any, Experiment]:
+@pytest.fixture(params=KINDS)
+def any_client(request: pytest.FixtureRequest, client: Client) -> tuple[Any, Experiment]:
     """The same experiment behind each kind of client, with the experiment itself."""
-    experiment = client._experiment
-    if request.param == "Client":
-        return client, experiment
-    if request.param == "Experiment":
-        return (experiment, strategy), experiment
-    ax_client = make_ax_client(generation_strategy=strategy)
-    ax_client._set_experiment(experiment)
-    return ax_client, experiment
+    return behind(request.param, client), client._experiment
 
 
 @pytest.fixture

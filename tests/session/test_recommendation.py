@@ -140,5 +140,5 @@ def test_same_recommendation_after_reload(tmp_path: Path) -> None:
 def test_strategy_of_another_method_is_refused() -> None:
     client = _client()
     client.configure_generation_strategy(method="random_search")
-    with pytest.raises(UserInputError, match="no control sets"):
+    with pytest.raises(UserInputError, match="does not know what a trial costs"):
         recommend(client)
