@@ -21,13 +21,13 @@ from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParamValue
-from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
+from ax.exceptions.core import DataRequiredError, UnsupportedError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from torch import Tensor
 
 from ax_costaware.adapter.experiment_checks import check_optimization_config
 from ax_costaware.adapter.realized_data import realized_data
-from ax_costaware.generators.method_settings import MethodSettings
+from ax_costaware.generators.method_settings import MethodSettings, model_spec_of
 
 
 class Recommended(Protocol):
@@ -131,14 +131,8 @@ def fitted_adapter(experiment: Experiment, strategy: GenerationStrategy) -> Cost
         UserInputError: If the strategy comes from none of the package's functions.
         DataRequiredError: If no trial has an observation yet.
     """
-    for node in strategy.nodes_by_name.values():
-        for spec in node.generator_specs:
-            if isinstance(spec.generator_kwargs.get("settings"), MethodSettings):
-                spec.fit(experiment=experiment)
-                adapter = spec.fitted_adapter
-                assert isinstance(adapter, CostAwareAdapter)
-                return adapter
-    raise UserInputError(
-        f"the generation strategy {strategy.name!r} does not know what a trial costs: expected one "
-        "made by ax_costaware.control_set_strategy or ax_costaware.gittins_strategy."
-    )
+    spec = model_spec_of(strategy)
+    spec.fit(experiment=experiment)
+    adapter = spec.fitted_adapter
+    assert isinstance(adapter, CostAwareAdapter)
+    return adapter

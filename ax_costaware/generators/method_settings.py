@@ -15,6 +15,7 @@ from typing import ClassVar, TypeGuard
 from ax.core.trial import Trial
 from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from ax_costaware.queries.control_sets import ControlSet
 
@@ -69,12 +70,22 @@ def settings_of(strategy: GenerationStrategy) -> MethodSettings:
     Raises:
         UserInputError: If ``strategy`` comes from none of the package's functions.
     """
+    settings = model_spec_of(strategy).generator_kwargs["settings"]
+    assert isinstance(settings, MethodSettings)
+    return settings
+
+
+def model_spec_of(strategy: GenerationStrategy) -> GeneratorSpec:
+    """The part of a strategy of this package that holds its settings and its model.
+
+    Raises:
+        UserInputError: If ``strategy`` comes from none of the package's functions.
+    """
     nodes = strategy.nodes_by_name.values() if isinstance(strategy, GenerationStrategy) else ()
     for node in nodes:
         for spec in node.generator_specs:
-            settings = spec.generator_kwargs.get("settings")
-            if isinstance(settings, MethodSettings):
-                return settings
+            if isinstance(spec.generator_kwargs.get("settings"), MethodSettings):
+                return spec
     raise UserInputError(
         f"the generation strategy {getattr(strategy, 'name', strategy)!r} does not know what a "
         "trial costs: expected one made by ax_costaware.control_set_strategy or "

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from ax.adapter.registry import Generators
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 from ax.core.analysis_card import NotApplicableStateAnalysisCard
 from ax.exceptions.core import UserInputError
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from ax_costaware.analysis import CostAndValueAnalysis
+from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.session import complete_trial, recommend
 
 from .conftest import make_client
@@ -59,3 +64,20 @@ def test_strategy_is_needed_and_must_be_ours(client: Client) -> None:
     client.configure_generation_strategy(method="random_search")
     with pytest.raises(UserInputError, match="no control sets"):
         CostAndValueAnalysis().compute(client._experiment, client._generation_strategy)
+
+
+def test_it_is_for_control_sets(client: Client) -> None:
+    spec = GeneratorSpec(
+        Generators.SOBOL, generator_kwargs={"settings": GittinsSettings(cost="hours")}
+    )
+    node = GenerationNode(name="model", generator_specs=[spec])
+    client.set_generation_strategy(GenerationStrategy(name="Gittins", nodes=[node]))
+    message = (
+        "CostAndValueAnalysis cannot be computed: It is for control sets: the generation strategy "
+        "'Gittins' has no control sets, being made by gittins_strategy"
+    )
+    with pytest.raises(UserInputError, match=message):
+        CostAndValueAnalysis().compute(client._experiment, client._generation_strategy)
+    (card,) = client.compute_analyses([CostAndValueAnalysis()], display=False)
+    assert isinstance(card, NotApplicableStateAnalysisCard)
+    assert "It is for control sets" in card.blob

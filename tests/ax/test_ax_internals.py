@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 from ax.adapter.base import Adapter
+from ax.adapter.registry import Generators
 from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
+from ax.core.arm import Arm
+from ax.core.base_trial import MANUAL_GENERATION_METHOD_STR, UNKNOWN_GENERATION_METHOD_STR
+from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.utils import extend_pending_observations
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
@@ -27,10 +31,10 @@ from tests.ax.toy import make_client, run_trials
         (
             Adapter._set_and_filter_training_data,
             ["experiment_data", "search_space"],
-            "adapter/control_set_adapter.py",
+            "adapter/cost_aware_adapter.py",
         ),
-        (Adapter._set_search_space, ["search_space"], "adapter/control_set_adapter.py"),
-        (Adapter._set_model_space, ["arm_data"], "adapter/control_set_adapter.py"),
+        (Adapter._set_search_space, ["search_space"], "adapter/cost_aware_adapter.py"),
+        (Adapter._set_model_space, ["arm_data"], "adapter/cost_aware_adapter.py"),
         (
             ExternalGenerationNode._gen,
             ["experiment", "data", "n", "pending_observations", "generator_gen_kwargs"],
@@ -50,7 +54,7 @@ def test_private_attributes() -> None:
     run_trials(client, 3)
     adapter = client._generation_strategy.adapter
     for name in ("_experiment", "_search_space", "_model_space", "_optimization_config"):
-        assert hasattr(adapter, name), f"Ax dropped Adapter.{name}: see control_set_adapter.py"
+        assert hasattr(adapter, name), f"Ax dropped Adapter.{name}: see cost_aware_adapter.py"
     node = client._generation_strategy.nodes_by_name["InitialControlSets"]
     assert list(node.pausing_criteria) == node._pausing_criteria, "see initial_node.py"
 
@@ -93,3 +97,15 @@ def test_signatures_of_overridden_public_methods() -> None:
         )
         assert found == expected, f"Ax changed {theirs.__name__}.{name}"
     assert hasattr(Client, "_maybe_experiment"), "see session/resolution.py"
+
+
+def test_how_a_trial_came_about() -> None:
+    """``session/query.py`` tells an attached trial from one of Ax's initial designs by this."""
+    client = make_client()
+    attached = client.attach_trial({"control_set": "x1", "x1": 0.5, "x2": 0.5, "x3": 0.5})
+    sobol = Generators.SOBOL(experiment=client._experiment).gen(1)
+    trial = client._experiment.new_trial(sobol)
+    assert client._experiment.trials[attached].generation_method_str == MANUAL_GENERATION_METHOD_STR
+    assert trial.generation_method_str == "Sobol"
+    bare = client._experiment.new_trial(GeneratorRun(arms=[Arm({"x1": 0.25})]))
+    assert bare.generation_method_str == UNKNOWN_GENERATION_METHOD_STR
