@@ -36,6 +36,9 @@ _LARGE = 50.0
 _SMALL = -1e7
 """Below this log(c / sigma) the leading terms of the expansion are exact to rounding."""
 
+_LARGEST = 1e300
+"""A cost of zero has an infinite logarithm, which must not be subtracted from itself."""
+
 _GUESS = (18.0, 3.023, -8.245, -0.734, 5.82, 0.5193)
 """A rational function of ``sqrt(1.5 - log(c / sigma))``, a least-squares fit to within 0.01."""
 
@@ -59,7 +62,8 @@ def gittins_index(mean: Tensor, sigma: Tensor, cost: Tensor | float) -> Tensor:
         The indices, in the broadcast shape and the dtype of ``mean``; differentiable in all three
         arguments (once).
     """
-    return gittins_index_of_log_cost(mean, sigma, torch.as_tensor(cost).to(mean).log())
+    costs = torch.as_tensor(cost, dtype=mean.dtype, device=mean.device)
+    return gittins_index_of_log_cost(mean, sigma, costs.log())
 
 
 def gittins_index_of_log_cost(mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
@@ -79,7 +83,8 @@ class _GittinsIndex(Function):
         log_sigma, log_c = sigma.double().log(), log_cost.double()
         log_v = log_c - log_sigma
         z = _solve(log_v.clamp(_SMALL, _LARGE))
-        tail = torch.sqrt(-2 * log_v - 2 * (-2 * log_v).log() - 2 * _LOG_SQRT_2PI)
+        w = -2 * log_v
+        tail = torch.sqrt(w - 2 * w.clamp_max(_LARGEST).log() - 2 * _LOG_SQRT_2PI)
         z = torch.where(log_v < _SMALL, -tail, z)
         tail_h, mills = _tail(z.abs())
         cost, positive = log_c.exp(), z > 0

@@ -1,0 +1,117 @@
+"""The objectives and the cost of the published experiments on the Gittins index.
+
+Xie, Astudillo, Frazier, Scully and Terenin 2024, "Cost-aware Bayesian Optimization via the
+Pandora's Box Gittins Index" (NeurIPS), section 4 and appendix C. Inputs are on the unit cube;
+every objective is to be maximised, so Ackley, Levy and Rosenbrock carry a minus sign. The cost of
+a point is ``20 mean(x) + 1``, between 1 and 21, as in the authors' code (the paper prints a sum).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Standardize
+from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
+from botorch.sampling.pathwise import draw_kernel_feature_paths
+from botorch.test_functions import Ackley, Levy, Rosenbrock
+from gpytorch.kernels import MaternKernel
+from gpytorch.means import ZeroMean
+from torch import Tensor
+
+from ax_costaware.queries import AffineCost
+
+DIMENSIONS = (4, 8, 16)
+GP_LENGTHSCALE = 0.1
+GP_NOISE = 1e-6
+"""Noise variance of the fixed model of GP samples, for the factor's sake; outcomes have none."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective on the unit cube, to be maximised."""
+
+    name: str
+    dim: int
+    function: Callable[[Tensor], Tensor]
+    """From points ``n x d`` to values ``n``."""
+
+    optimum: float | None
+    """Largest value; None where it is not known."""
+
+    fixed_model: bool
+    """Whether the model has the true hyperparameters, and outcomes are not standardised."""
+
+    @property
+    def budget(self) -> float:
+        """What all trials after the initial ones may cost, as in the authors' script."""
+        return 25.0 * self.dim
+
+
+def cost_of(dim: int) -> AffineCost:
+    """The cost of a point."""
+    return AffineCost(dict.fromkeys(range(dim), 20.0 / dim), fixed=1.0)
+
+
+def problem(name: str, dim: int, seed: int) -> Problem:
+    """The problem of that name; every seed has a GP sample of its own."""
+    if name == "gpsample":
+        return Problem(f"gpsample{dim}", dim, gp_sample(dim, seed), None, True)
+    lower, upper, test_class = {
+        "ackley": (-1.0, 1.0, Ackley),
+        "levy": (-10.0, 10.0, Levy),
+        "rosenbrock": (-5.0, 10.0, Rosenbrock),
+    }[name]
+    test = test_class(dim=dim, negate=True, bounds=[(lower, upper)] * dim).double()
+
+    def function(x: Tensor) -> Tensor:
+        values: Tensor = test(lower + (upper - lower) * x)
+        return values
+
+    return Problem(f"{name}{dim}", dim, function, 0.0, False)
+
+
+def gp_sample(dim: int, seed: int) -> Callable[[Tensor], Tensor]:
+    """A draw from the prior of the fixed model by 1024 random Fourier features."""
+    prior = _fixed_model(torch.zeros(1, dim).double(), torch.zeros(1).double())
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        path = draw_kernel_feature_paths(prior, sample_shape=torch.Size(), num_features=1024)
+
+    def function(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            values: Tensor = path(x)
+            return values
+
+    return function
+
+
+def model_of(problem: Problem, X: Tensor, y: Tensor) -> SingleTaskGP:
+    """The model of ``n`` outcomes, to be fitted unless its hyperparameters are the true ones.
+
+    A fitted one has the paper's kernel with BoTorch's priors of its time and standardises outcomes.
+    """
+    if problem.fixed_model:
+        return _fixed_model(X, y)
+    return SingleTaskGP(
+        X,
+        y.unsqueeze(-1),
+        covar_module=get_matern_kernel_with_gamma_prior(ard_num_dims=problem.dim),
+        outcome_transform=Standardize(1),
+    )
+
+
+def _fixed_model(X: Tensor, y: Tensor) -> SingleTaskGP:
+    kernel = MaternKernel(nu=2.5).double()
+    kernel.lengthscale = GP_LENGTHSCALE
+    model = SingleTaskGP(
+        X,
+        y.unsqueeze(-1),
+        train_Yvar=torch.full_like(y.unsqueeze(-1), GP_NOISE),
+        covar_module=kernel,
+        mean_module=ZeroMean(),
+        outcome_transform=None,
+    )
+    return model.requires_grad_(False)

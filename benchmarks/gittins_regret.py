@@ -1,0 +1,319 @@
+"""The published experiments on the Gittins index: best value found against cost spent.
+
+Xie et al. 2024, "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index", section 4:
+Ackley, Levy and Rosenbrock (d = 4, 8, 16) and samples of a Gaussian process (d = 8, 16), costs
+between 1 and 21, 2 (d + 1) Sobol points that are not charged, 200 d raw samples and 10 d restarts,
+budget 25 d, as in the authors' script. lambda is in units of standardised outcomes per unit of
+cost. Methods:
+
+- ``PBGI``: lambda = 1e-4; ``PBGI-D``: lambda from 0.1, halved where the stopping rule fires;
+- ``PBGI-B``: lambda solved once from the budget, ``PBGI-R``: solved again before every trial from
+  what is left (``lambda_for_budget`` on 1024 Sobol points);
+- ``LogEIPC`` and, with the cost's exponent falling to zero, ``LogEICC``; ``LogEI`` ignores costs;
+- ``random``: the Sobol sequence goes on.
+
+    python benchmarks/gittins_regret.py --problem ackley --dim 8
+    python benchmarks/gittins_regret.py --problem gpsample --dim 16 --methods PBGI-D --seeds 5
+    python benchmarks/gittins_regret.py --problem ackley --dim 8 --unknown-cost
+    python benchmarks/gittins_regret.py --tables      # all that was run, as printed in the README
+
+With ``--unknown-cost`` all but random and LogEI learn the cost by ``LogNormalCostModel``. Trials
+are run while what was spent is below the budget; an outcome counts if it is paid within it.
+Finished runs are kept in ``benchmarks/results/partial``; medians and quartiles go to
+``benchmarks/results/gittins_regret.json``, figures to ``benchmarks/results/gittins_*.html``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import torch
+from botorch import fit_gpytorch_mll
+from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+from botorch.utils.sampling import draw_sobol_samples
+from gittins_problems import Problem, cost_of, model_of, problem
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.utils.warnings import NumericalWarning
+from kept_runs import RESULTS, keep, path_of, read, run_all
+from torch import Tensor
+
+from ax_costaware.acquisition import (
+    LogExpectedImprovementPerCost,
+    PandoraBoxGittinsIndex,
+    incumbent,
+    lambda_for_budget,
+)
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.models import LogNormalCostModel, PointPosterior
+from ax_costaware.policies import GittinsDecay
+
+METHODS = ("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI", "random")
+FIXED_LAMBDA = 1e-4
+NUM_BOXES = 1024
+LEVELS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Parts of the budget at which curves are compared."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed of one method on one problem."""
+
+    problem: str
+    dim: int
+    unknown_cost: bool
+    method: str
+    seed: int
+
+    @property
+    def setting(self) -> str:
+        return f"{self.problem}{self.dim}{'_unknown' if self.unknown_cost else ''}"
+
+    @property
+    def key(self) -> str:
+        return f"gittins_{self.setting}_{self.method}_{self.seed}"
+
+
+class Price:
+    """The price of cost in force: lambda in raw units, and how it is found."""
+
+    def __init__(self, method: str, problem: Problem) -> None:
+        self.method = method
+        self.problem = problem
+        self.decay = GittinsDecay(initial=0.1, factor=2.0)
+        self.lmbda = self.decay.initial if method == "PBGI-D" else FIXED_LAMBDA
+        self.solved: float | None = None
+
+    def __call__(
+        self, model: SingleTaskGP, cost: CostFunction, scale: float, best: float, left: float
+    ) -> float:
+        """Lambda in units of the outcome per unit of cost; ``scale`` is the outcomes' deviation."""
+        if self.method in ("PBGI", "PBGI-D"):
+            return self.lmbda * scale
+        if self.solved is None or self.method == "PBGI-R":
+            bounds = unit_cube(self.problem.dim)
+            boxes = draw_sobol_samples(bounds, n=NUM_BOXES, q=1, seed=0).squeeze(1)
+            with torch.no_grad():
+                mean, variance = PointPosterior.of(model)(boxes)
+                costs = log_cost_function(cost)(boxes).exp()
+            self.solved = lambda_for_budget(mean, variance.sqrt(), costs, left, best_f=best)
+        return self.solved
+
+    def learn(self, index: float, best: float) -> None:
+        """Decay, where the stopping rule fires."""
+        if self.method == "PBGI-D":
+            self.lmbda = self.decay.after(self.lmbda, index=index, incumbent=best)
+
+
+def unit_cube(dim: int) -> Tensor:
+    return torch.stack([torch.zeros(dim), torch.ones(dim)]).double()
+
+
+def simulate(run: Run) -> dict[str, Any]:
+    """One run: cost spent, best value found and lambda after every trial."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", NumericalWarning)
+    warnings.simplefilter("ignore", BotorchWarning)
+    warnings.simplefilter("ignore", OptimizationWarning)
+    started = time.process_time()
+    task, cost = problem(run.problem, run.dim, run.seed), cost_of(run.dim)
+    bounds = unit_cube(run.dim)
+    num_initial = 2 * (run.dim + 1)
+    sequence = torch.quasirandom.SobolEngine(run.dim, scramble=True, seed=run.seed)
+    X = sequence.draw(num_initial, dtype=torch.double)
+    y = task.function(X)
+    price = Price(run.method, task)
+    spent, best = 0.0, float(y.max())
+    trace = [(0.0, best, math.nan)]
+    while spent < task.budget:
+        torch.manual_seed(run.seed * 10_000 + len(y))
+        lmbda = math.nan
+        if run.method == "random":
+            x = sequence.draw(1, dtype=torch.double)[0]
+        else:
+            x, lmbda = decide(run, task, cost, price, X, y, bounds, task.budget - spent)
+        value = task.function(x.unsqueeze(0))
+        X, y = torch.cat([X, x.unsqueeze(0)]), torch.cat([y, value])
+        spent += float(cost(x))
+        best = max(best, float(value))
+        trace.append((spent, best, lmbda))
+    return {"trace": trace, "cpu_s": time.process_time() - started}
+
+
+def decide(
+    run: Run,
+    task: Problem,
+    true_cost: CostFunction,
+    price: Price,
+    X: Tensor,
+    y: Tensor,
+    bounds: Tensor,
+    left: float,
+) -> tuple[Tensor, float]:
+    """The next point, and lambda in units of standardised outcomes."""
+    model = model_of(task, X, y)
+    if not task.fixed_model:
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    cost: CostFunction = true_cost
+    if run.unknown_cost and run.method != "LogEI":
+        paid = log_cost_function(true_cost)(X).exp()
+        cost = LogNormalCostModel(X, paid, bounds=bounds)
+    best, _ = incumbent(model, X)
+    scale = 1.0 if task.fixed_model else float(y.std())
+    acquisition: PandoraBoxGittinsIndex | LogExpectedImprovementPerCost
+    lmbda = math.nan
+    if run.method.startswith("PBGI"):
+        lmbda = price(model, cost, scale, best, left)
+        acquisition = PandoraBoxGittinsIndex(model, cost, lmbda)
+    else:
+        exponent = {"LogEIPC": 1.0, "LogEICC": left / task.budget, "LogEI": 0.0}[run.method]
+        acquisition = LogExpectedImprovementPerCost(model, best, cost, exponent)
+    point, value = optimize_acqf(
+        acquisition, bounds, q=1, num_restarts=10 * run.dim, raw_samples=200 * run.dim
+    )
+    price.learn(float(value), best)
+    return point[0].detach(), lmbda / scale
+
+
+def run_and_keep(run: Run) -> None:
+    """Run one seed and keep it."""
+    keep(run.key, simulate(run))
+
+
+def at_levels(trace: list[list[float]], budget: float) -> list[float]:
+    """Best value found with each part of the budget."""
+    costs = np.array([step[0] for step in trace])
+    reached = np.searchsorted(costs, np.array(LEVELS) * budget + 1e-9, side="right") - 1
+    return [trace[i][1] for i in reached]
+
+
+def summarise(setting: str, task: Problem, method: str, seeds: list[int]) -> dict[str, Any]:
+    """Median and quartiles over seeds of the regret, or of the best value without an optimum."""
+    runs = [read(f"gittins_{setting}_{method}_{seed}") for seed in seeds]
+    table = np.array([at_levels(result["trace"], task.budget) for result in runs])
+    if task.optimum is not None:
+        table = task.optimum - table
+    quartiles = np.quantile(table, [0.25, 0.5, 0.75], axis=0)
+    trials = [len(result["trace"]) - 1 for result in runs]
+    return {
+        "seeds": len(seeds),
+        "cost_levels": [level * task.budget for level in LEVELS],
+        "measure": "best value" if task.optimum is None else "regret",
+        "lower_quartile": quartiles[0].tolist(),
+        "median": quartiles[1].tolist(),
+        "upper_quartile": quartiles[2].tolist(),
+        "trials_median": float(np.median(trials)),
+        "cpu_s_per_trial": sum(result["cpu_s"] for result in runs) / sum(trials),
+    }
+
+
+def draw(setting: str, curves: dict[str, Any]) -> Path:
+    """Medians against cost, with the quartiles as bars."""
+    figure = go.Figure()
+    colors = [
+        "#4477AA",
+        "#EE6677",
+        "#228833",
+        "#CCBB44",
+        "#66CCEE",
+        "#AA3377",
+        "#999999",
+        "#222222",
+    ]
+    measure = next(iter(curves.values()))["measure"]
+    for color, (name, curve) in zip(colors, curves.items(), strict=False):
+        median = np.array(curve["median"])
+        figure.add_scatter(
+            x=curve["cost_levels"], y=median, mode="lines+markers", name=name,
+            line={"color": color},
+            error_y={
+                "array": np.array(curve["upper_quartile"]) - median,
+                "arrayminus": median - np.array(curve["lower_quartile"]),
+                "symmetric": False, "thickness": 1,
+            },
+        )  # fmt: skip
+    figure.update_layout(
+        title=f"{setting}: {measure} against cost",
+        xaxis_title="cost spent after the initial design",
+        yaxis_title=f"{measure} (median and quartiles over seeds)",
+        yaxis_type="log" if measure == "regret" else "linear",
+        template="plotly_white",
+    )
+    path = RESULTS / f"gittins_{setting}.html"
+    figure.write_html(path, include_plotlyjs=True)
+    return path
+
+
+def finished(setting: str, method: str) -> list[int]:
+    """The seeds of which a result is kept."""
+    return [s for s in range(100) if path_of(f"gittins_{setting}_{method}_{s}").exists()]
+
+
+def tables() -> None:
+    """Write and print everything that was run."""
+    results: dict[str, Any] = {}
+    for name in ("ackley", "levy", "rosenbrock", "gpsample"):
+        for dim in (4, 8, 16):
+            for suffix in ("", "_unknown"):
+                setting = f"{name}{dim}{suffix}"
+                task = problem(name, dim, 0)
+                curves = {
+                    method: summarise(setting, task, method, seeds)
+                    for method in METHODS
+                    if (seeds := finished(setting, method))
+                }
+                if not curves:
+                    continue
+                results[setting] = curves
+                draw(setting, curves)
+                print(f"\n{setting}, {next(iter(curves.values()))['measure']}")
+                for method, curve in curves.items():
+                    ends = [curve[q][-1] for q in ("lower_quartile", "median", "upper_quartile")]
+                    half = curve["median"][2]
+                    print(
+                        f"  {method:8s} {curve['seeds']:3d} seeds, at 40% {half:10.4g}, at the end"
+                        f" {ends[1]:10.4g} [{ends[0]:.4g}, {ends[2]:.4g}], "
+                        f"{curve['trials_median']:.0f} trials,"
+                        f" {curve['cpu_s_per_trial']:.2f} CPU s each"
+                    )
+    path = RESULTS / "gittins_regret.json"
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"\nwrote {path}")
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--problem", choices=["ackley", "levy", "rosenbrock", "gpsample"])
+    parser.add_argument("--dim", type=int, choices=[4, 8, 16], default=8)
+    parser.add_argument("--unknown-cost", action="store_true")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--seeds", type=int, default=16)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--tables", action="store_true", help="only summarise what was run")
+    args = parser.parse_args()
+    if args.problem is not None:
+        runs = [
+            Run(args.problem, args.dim, args.unknown_cost, method, seed)
+            for seed in range(args.seeds)
+            for method in args.methods
+        ]
+        title = runs[0].setting
+        run_all(run_and_keep, runs, lambda run: run.key, args.processes, title)
+    elif not args.tables:
+        parser.error("--problem or --tables is needed")
+    tables()
+
+
+if __name__ == "__main__":
+    main()
