@@ -1,0 +1,315 @@
+"""The price of cost whose expected spend is the budget, against simulation and independent code."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from ax_costaware.acquisition import expected_spend, lambda_for_budget
+from ax_costaware.exceptions import InputError
+
+Array = NDArray[np.float64]
+
+
+def _boxes(n: int, seed: int) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    mean = rng.normal(0.0, rng.choice([0.1, 1.0, 3.0]), size=n)
+    return mean, rng.uniform(0.05, 2.0, size=n), rng.uniform(0.1, 5.0, size=n)
+
+
+def _tensors(boxes: tuple[Array, ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.from_numpy(array) for array in boxes)
+
+
+def _h(z: Array) -> Array:
+    return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) + z * ndtr(z)
+
+
+def _index(mean: Array, sigma: Array, cost: Array) -> Array:
+    """Where the expected improvement is the cost, by bisection."""
+    spread = np.where(sigma > 0, sigma, 1.0)
+    low, high = mean - cost - 1e-9, mean + 40 * sigma
+    for _ in range(80):
+        g = 0.5 * (low + high)
+        z = (mean - g) / spread
+        improvement = np.where(sigma > 0, spread * _h(z), np.maximum(mean - g, 0))
+        low, high = np.where(improvement > cost, g, low), np.where(improvement > cost, high, g)
+    return 0.5 * (low + high)
+
+
+def _simulated(
+    boxes: tuple[Array, Array, Array], lmbda: float, best_f: float | None, draws: int
+) -> tuple[float, float]:
+    """Mean cost of the policy over many draws of the boxes, and its standard error."""
+    mean, sigma, cost = boxes
+    index = _index(mean, sigma, lmbda * cost)
+    rng = np.random.default_rng(0)
+    best = np.full(draws, -np.inf if best_f is None else best_f)
+    spent = np.zeros(draws)
+    for i in np.argsort(-index):
+        opens = best < index[i]
+        spent += cost[i] * opens
+        value = mean[i] + sigma[i] * rng.normal(size=draws)
+        best = np.where(opens, np.maximum(best, value), best)
+    return float(spent.mean()), float(spent.std() / math.sqrt(draws))
+
+
+def _spend(boxes: tuple[Array, Array, Array], lmbda: float, best_f: float | None) -> float:
+    """The formula, box by box."""
+    mean, sigma, cost = boxes
+    index = _index(mean, sigma, lmbda * cost)
+    order = np.argsort(-index)
+    total = 0.0
+    for place, i in enumerate(order):
+        before = order[:place]
+        if best_f is None or best_f < index[i]:
+            total += cost[i] * np.prod(ndtr((index[i] - mean[before]) / sigma[before]))
+    return total
+
+
+@pytest.mark.parametrize("best_f", [None, 0.7])
+@pytest.mark.parametrize("seed", range(6))
+def test_expected_spend_is_what_a_simulation_of_the_policy_spends(
+    seed: int, best_f: float | None
+) -> None:
+    mean, sigma, cost = _boxes(8, seed)
+    if seed % 2:
+        sigma[3] = 0.0
+    for lmbda in (0.3, 0.03, 0.003):
+        simulated, error = _simulated((mean, sigma, cost), lmbda, best_f, draws=200_000)
+        spend = expected_spend(*_tensors((mean, sigma, cost)), lmbda, best_f)
+        assert abs(spend - simulated) <= 4 * error + 1e-9
+
+
+def test_expected_spend_of_two_boxes() -> None:
+    mean, sigma, cost = np.array([0.0, 0.5]), np.array([1.0, 2.0]), np.array([1.0, 3.0])
+    first, second = _index(mean, sigma, 0.1 * cost)
+    assert second > first
+    expected = 3.0 + ndtr((first - 0.5) / 2.0) * 1.0
+    assert expected_spend(*_tensors((mean, sigma, cost)), 0.1) == pytest.approx(expected)
+    assert expected_spend(*_tensors((mean, sigma, cost)), 0.1, best_f=second + 0.01) == 0.0
+    assert expected_spend(*_tensors((mean, sigma, cost)), 0.1, best_f=second - 0.01) == 3.0
+
+
+def test_known_values_alone() -> None:
+    boxes = (
+        torch.tensor([1.0, 2.0, 2.0]).double(),
+        torch.zeros(3).double(),
+        torch.tensor([1.0, 4.0, 5.0]).double(),
+    )
+    # At the price p the indices are 1 - p, 2 - 4 p and 2 - 5 p: only the first of them is opened.
+    assert expected_spend(*boxes, 0.3) == 4.0
+    assert expected_spend(*boxes, 0.4) == 1.0
+    assert expected_spend(*boxes, 0.3, best_f=0.9) == 0.0
+    assert lambda_for_budget(*boxes, budget=3.0) == pytest.approx(1 / 3, rel=1e-9)
+    assert lambda_for_budget(*boxes, budget=1.0) == pytest.approx(1 / 3, rel=1e-9)
+    assert lambda_for_budget(*boxes, budget=4.0) == 0.0
+    assert lambda_for_budget(*boxes, budget=3.0, best_f=1.5) == pytest.approx(1 / 8, rel=1e-9)
+
+
+@pytest.mark.parametrize("best_f", [None, 0.5])
+@pytest.mark.parametrize("n", [63, 64, 65, 200])
+def test_blocks_are_the_formula(n: int, best_f: float | None) -> None:
+    boxes = _boxes(n, n)
+    for lmbda in (1.0, 1e-2, 1e-5):
+        assert expected_spend(*_tensors(boxes), lmbda, best_f) == pytest.approx(
+            _spend(boxes, lmbda, best_f), rel=1e-9, abs=1e-12
+        )
+
+
+def test_wide_blocks_are_taken_in_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    boxes = _tensors(_boxes(50, 0))
+    whole = expected_spend(*boxes, 1e-3)
+    module = expected_spend.__globals__
+    monkeypatch.setitem(module, "_BLOCK_PAIRS", 60)
+    assert expected_spend(*boxes, 1e-3) == pytest.approx(whole, rel=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_spend_never_rises_with_the_price(seed: int) -> None:
+    n = 2 + seed % 15
+    boxes = _tensors(_boxes(n, seed))
+    best_f = None if seed % 2 else 0.3
+    spends = [expected_spend(*boxes, 10**power, best_f) for power in np.linspace(-9, 3, 300)]
+    for cheap, dear in itertools.pairwise(spends):
+        assert dear <= cheap + 1e-12 * cheap
+    assert spends[0] <= float(boxes[2].sum())
+    assert spends[-1] == (0.0 if best_f is not None else pytest.approx(float(boxes[2].min())))
+
+
+@pytest.mark.parametrize("best_f", [None, 0.5])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_price_is_that_of_an_independent_bisection(seed: int, best_f: float | None) -> None:
+    boxes = _boxes(12, 100 + seed)
+    for share in (0.1, 0.3, 0.7):
+        budget = share * boxes[2].sum()
+        low, high = -60.0, 10.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            over = _spend(boxes, math.exp(middle), best_f) > budget
+            low, high = (middle, high) if over else (low, middle)
+        price = lambda_for_budget(*_tensors(boxes), budget, best_f)
+        assert price == pytest.approx(math.exp(high), rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_price_is_the_least_that_keeps_to_the_budget(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    boxes = _tensors(_boxes(int(rng.integers(1, 120)), seed))
+    best_f = None if seed % 2 else float(rng.normal())
+    least, total = float(boxes[2].min()), float(boxes[2].sum())
+    budget = least + rng.uniform(0.05, 0.8) * (total - least) if total > least else total / 2
+    if best_f is None and budget < least:
+        budget = least
+    price = lambda_for_budget(*boxes, budget, best_f)
+    if price == 0.0:
+        assert expected_spend(*boxes, 1e-300, best_f) <= budget
+    else:
+        assert expected_spend(*boxes, price, best_f) <= budget * (1 + 1e-12)
+        assert expected_spend(*boxes, price * (1 - 1e-6), best_f) > budget
+
+
+def test_many_alike_boxes_are_spent_on_exactly() -> None:
+    boxes = torch.zeros(1024).double(), torch.ones(1024).double(), torch.ones(1024).double()
+    for budget in (1.0, 2.0, 30.0, 1000.0):
+        price = lambda_for_budget(*boxes, budget)
+        assert expected_spend(*boxes, price) == pytest.approx(budget, rel=1e-6)
+        # The number of boxes opened is geometric: below the index with probability 1 - q each.
+        index = float(_index(np.zeros(1), np.ones(1), np.array([price]))[0])
+        below = ndtr(index)
+        assert budget == pytest.approx((1 - below**1024) / (1 - below), rel=1e-5)
+
+
+def test_where_the_spend_jumps_the_side_below_the_budget_is_taken() -> None:
+    mean, sigma, cost = (torch.tensor([value]).double() for value in (0.0, 1.0, 2.0))
+    # One box and a known value 0.5: it is worth opening below one price.
+    threshold = (_h(np.array(-0.5))) / 2.0
+    price = lambda_for_budget(mean, sigma, cost, budget=1.0, best_f=0.5)
+    assert price == pytest.approx(threshold, rel=1e-9)
+    assert price >= threshold * (1 - 1e-12)
+    assert expected_spend(mean, sigma, cost, price, best_f=0.5) == 0.0
+    assert expected_spend(mean, sigma, cost, price * (1 - 1e-9), best_f=0.5) == 2.0
+
+
+@pytest.mark.parametrize("best_f", [None, 0.5])
+def test_units_of_cost_and_value(best_f: float | None) -> None:
+    mean, sigma, cost = _tensors(_boxes(40, 7))
+    price = lambda_for_budget(mean, sigma, cost, 30.0, best_f)
+    for value_unit, cost_unit in itertools.product([1e-12, 1.0, 1e12], repeat=2):
+        scaled = lambda_for_budget(
+            mean * value_unit,
+            sigma * value_unit,
+            cost * cost_unit,
+            30.0 * cost_unit,
+            None if best_f is None else best_f * value_unit,
+        )
+        assert scaled == pytest.approx(price * value_unit / cost_unit, rel=1e-8)
+
+
+def test_zero_where_the_budget_does_not_bind() -> None:
+    boxes = _tensors(_boxes(5, 0))
+    total = float(boxes[2].sum())
+    assert lambda_for_budget(*boxes, total) == 0.0
+    assert lambda_for_budget(*boxes, 2 * total, best_f=0.0) == 0.0
+    assert 0 < lambda_for_budget(*boxes, 0.99 * total) < 1e-3
+    # The second box cannot beat the first at any price that is a floating-point number.
+    far = (torch.tensor([0.0, -1e6]).double(), torch.ones(2).double(), torch.ones(2).double())
+    assert lambda_for_budget(*far, 1.5) == 0.0
+
+
+def test_the_least_budget_without_a_best_value_is_the_least_cost() -> None:
+    boxes = _tensors(_boxes(5, 1))
+    least = float(boxes[2].min())
+    price = lambda_for_budget(*boxes, least)
+    assert expected_spend(*boxes, price) == least
+    assert lambda_for_budget(*boxes, least / 2, best_f=0.0) > 0
+    with pytest.raises(InputError, match=r"budget=.*: expected at least the least cost, "):
+        lambda_for_budget(*boxes, 0.99 * least)
+
+
+def test_a_price_beyond_floating_point_numbers_is_refused() -> None:
+    mean, sigma = torch.tensor([0.0, 1e305]).double(), torch.zeros(2).double()
+    with pytest.raises(InputError, match=r"budget=1\.0: expected more than what is spent at any"):
+        lambda_for_budget(mean, sigma, torch.tensor([1.0, 1.5]).double(), 1.0)
+
+
+def test_tensors_of_single_precision_and_with_gradients() -> None:
+    boxes = _tensors(_boxes(20, 3))
+    single = tuple(tensor.float().requires_grad_(True) for tensor in boxes)
+    assert lambda_for_budget(*single, 10.0) == pytest.approx(
+        lambda_for_budget(*boxes, 10.0), rel=1e-4
+    )
+    assert expected_spend(*single, 0.1) == pytest.approx(expected_spend(*boxes, 0.1), rel=1e-4)
+
+
+def test_a_thousand_boxes_take_a_moment() -> None:
+    boxes = _tensors(_boxes(1024, 5))
+    start = time.process_time()
+    for share in (0.01, 0.5):
+        assert lambda_for_budget(*boxes, share * float(boxes[2].sum())) > 0
+    assert time.process_time() - start < 1.0
+
+
+def test_many_boxes_form_no_square_matrix() -> None:
+    boxes = _tensors(_boxes(30_000, 6))
+    price = lambda_for_budget(*boxes, 200.0)
+    assert expected_spend(*boxes, price) == pytest.approx(200.0, rel=1e-6)
+
+
+_ONES = torch.ones(3).double()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mean": torch.ones(2)}, r"sigma of shape \(3,\): expected a tensor of shape n, the same"),
+        ({"cost": torch.ones(2)}, r"cost of shape \(2,\): expected a tensor of shape n, the same"),
+        ({"mean": torch.ones(3, 1)}, r"mean of shape \(3, 1\): expected a tensor of shape n"),
+        ({"sigma": 1.0}, r"sigma of shape 1\.0: expected a tensor of shape n"),
+        (
+            {"mean": torch.ones(0), "sigma": torch.ones(0), "cost": torch.ones(0)},
+            "mean, sigma and cost are empty: expected at least one box",
+        ),
+        ({"mean": torch.tensor([0.0, math.nan, 1.0])}, r"mean\[1\]=nan: expected finite means"),
+        ({"sigma": torch.tensor([0.0, 1.0, -1.0])}, r"sigma\[2\]=-1\.0: expected finite standard"),
+        ({"sigma": torch.tensor([math.inf, 1.0, 1.0])}, r"sigma\[0\]=inf: expected finite standar"),
+        (
+            {"cost": torch.tensor([1.0, 0.0, 1.0])},
+            r"cost\[1\]=0\.0: expected costs > 0 of a finite",
+        ),
+        (
+            {"cost": torch.tensor([math.nan, 1, 1])},
+            r"cost\[0\]=nan: expected costs > 0 of a finite",
+        ),
+        ({"cost": 1e308 * _ONES}, r"cost\[1\]=1e\+308: expected costs > 0 of a finite sum"),
+        ({"best_f": math.nan}, r"best_f=nan: expected a finite number"),
+    ],
+)
+def test_refuses(changes: dict[str, Any], message: str) -> None:
+    boxes: dict[str, Any] = {
+        "mean": _ONES,
+        "sigma": _ONES,
+        "cost": _ONES,
+        "best_f": None,
+        **changes,
+    }
+    with pytest.raises(InputError, match=message):
+        lambda_for_budget(**boxes, budget=1.5)
+    with pytest.raises(InputError, match=message):
+        expected_spend(**boxes, lmbda=1.5)
+
+
+@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, None, "1"], ids=str)
+def test_refuses_budgets_and_prices(value: Any) -> None:
+    with pytest.raises(InputError, match=r"budget=.*: expected a finite number > 0\."):
+        lambda_for_budget(_ONES, _ONES, _ONES, value)
+    with pytest.raises(InputError, match=r"lmbda=.*: expected a finite number > 0\."):
+        expected_spend(_ONES, _ONES, _ONES, value)
