@@ -66,8 +66,14 @@ class _Whole(MethodSettings):
 
 def _observe(experiment: Experiment, trial_index: int, metric: str, value: float) -> None:
     """Data as anybody may attach them to an experiment."""
-    row = {"metric_name": metric, "metric_signature": metric, "arm_name": f"{trial_index}_0"}
-    row |= {"trial_index": trial_index, "mean": value, "sem": float("nan")}
+    row = {
+        "trial_index": trial_index,
+        "arm_name": f"{trial_index}_0",
+        "metric_name": metric,
+        "metric_signature": metric,
+        "mean": value,
+        "sem": float("nan"),
+    }
     experiment.attach_data(Data(df=pd.DataFrame([row])))
 
 

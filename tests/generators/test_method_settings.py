@@ -88,6 +88,6 @@ def test_checks_pass_what_is_right() -> None:
     for value in (-1, 1.0, True, None):
         with pytest.raises(UserInputError, match=r"seed=.*: expected an integer >= 0"):
             check_integer("seed", value, least=0)
-    for value in (0, None, "no"):
+    for other in (0, None, "no"):
         with pytest.raises(UserInputError, match=r"charge_initial=.*: expected True or False"):
-            check_bool("charge_initial", value)
+            check_bool("charge_initial", other)
