@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from demo.figure import write_html, write_png
-from demo.outcome import LABELS
+from demo.outcome import LABELS, Run
 from demo.parallel import run_all
 from demo.report import PROBLEM, comparison, details
 
@@ -34,11 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     kept = {("control_sets", 0): options.output}
     # The long runs first, so that no process waits for one at the end.
     tasks = [
-        (method, seed, kept.get((method, seed)))
+        (method, seed, options.budget, kept.get((method, seed)))
         for method in LABELS
         for seed in range(options.seeds)
     ]
-    runs = run_all(tasks, options.budget, progress=not options.quiet)
+    total = len(tasks) * options.budget
+    runs = run_all(_run, tasks, total, progress=not options.quiet)
     print(f"\n{details(runs, seed=0)}\n\n{runs[0].summary}\n\n{comparison(runs)}\n")
     write_html(runs, options.output / "figure.html")
     write_png(runs, options.output / "figure.png")
@@ -46,6 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("  figure.html, figure.png          what would be deployed against the cost")
     print("  experiment.db, experiment.json   the first seed's experiment, to load with Ax")
     print(f"{time.monotonic() - started:.0f} seconds.")
+
+
+def _run(
+    method: str, seed: int, budget: float, folder: Path | None, on_cost: Callable[[float], None]
+) -> Run:
+    from demo.runs import run  # imports Ax, which takes many seconds: in the workers only
+
+    return run(method, seed, budget, on_cost, folder)
 
 
 if __name__ == "__main__":

@@ -9,32 +9,45 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.queues import Queue
-from pathlib import Path
 from queue import Empty
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from demo.outcome import Run
+Result = TypeVar("Result")
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 _costs: Queue[float]
 
 
 def run_all(
-    tasks: Sequence[tuple[str, int, Path | None]], budget: float, progress: bool = True
-) -> list[Run]:
-    """Run the tasks, each ``(method, seed, folder)``, and return what came out in their order."""
+    run: Callable[..., Result],
+    tasks: Sequence[tuple[Any, ...]],
+    total: float,
+    unit: str = "cost",
+    progress: bool = True,
+) -> list[Result]:
+    """Call ``run(*task, on_cost)`` for every task, and return what came out in their order.
+
+    Args:
+        run: A function of a module that does not import Ax itself. It calls ``on_cost`` with the
+            cost of every trial.
+        tasks: The arguments of each call.
+        total: What all tasks together may cost.
+        unit: Unit of cost.
+        progress: Whether to show a progress bar.
+    """
     # One thread a process: these models are too small for more to pay.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     context = multiprocessing.get_context("spawn")
     costs: Queue[float] = context.Queue()
     workers = min(len(tasks), os.cpu_count() or 1)
-    bar = tqdm(total=len(tasks) * budget, unit="cost", desc="starting Ax", disable=not progress)
+    bar = tqdm(total=total, unit=unit, desc="starting Ax", disable=not progress)
     with bar, ProcessPoolExecutor(workers, context, _start, (costs,)) as pool:
-        futures = [pool.submit(_run, *task, budget) for task in tasks]
+        futures = [pool.submit(_call, run, task) for task in tasks]
         while not all(future.done() for future in futures):
             _advance(bar, costs)
         _advance(bar, costs)
@@ -57,7 +70,5 @@ def _start(costs: Queue[float]) -> None:
     logging.disable(logging.WARNING)  # Ax logs every trial, which would break the bar
 
 
-def _run(method: str, seed: int, folder: Path | None, budget: float) -> Run:
-    from demo.runs import run
-
-    return run(method, seed, budget, on_cost=_costs.put, folder=folder)
+def _call(run: Callable[..., Result], task: tuple[Any, ...]) -> Result:
+    return run(*task, _costs.put)

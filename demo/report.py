@@ -27,7 +27,7 @@ def comparison(runs: Sequence[Run]) -> str:
     rows.append(["best possible", *([best] * (len(seeds) + 1))])
     ahead = sum(values["control_sets", seed] > values["plain_ax", seed] for seed in seeds)
     return (
-        f"{_table(header, rows)}\n\n"
+        f"{table(header, rows)}\n\n"
         f"Seven control sets came out ahead of plain Ax in {ahead} of {len(seeds)} seeds."
     )
 
@@ -46,14 +46,15 @@ def details(runs: Sequence[Run], seed: int) -> str:
         for run in runs
         if run.seed == seed
     ]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _number(value: float) -> str:
     return f"{value:.2f}"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lines of text with aligned columns, the first to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = [
         "  ".join(

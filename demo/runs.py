@@ -13,13 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig, StorageConfig
+from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import AxParameterWarning, OptimizationShouldStop
-from ax.storage.sqa_store.db import (
-    create_all_tables,
-    get_engine,
-    init_engine_and_session_factory,
-)
 
 from ax_costaware import (
     ControlSet,
@@ -31,6 +26,7 @@ from ax_costaware import (
     recommend,
     spending,
 )
+from demo.database import empty_database
 from demo.outcome import Run
 from demo.stack_loss import BOUNDS, INPUTS, MEASURED, Plant
 
@@ -76,7 +72,7 @@ def _run_control_sets(
     folder: Path | None,
 ) -> Run:
     plant = Plant(seed)
-    client = Client(storage_config=_empty_database(folder / "experiment.db") if folder else None)
+    client = Client(storage_config=empty_database(folder / "experiment.db") if folder else None)
     client.configure_experiment(
         name="stack_loss", parameters=[*_parameters(), control_set_parameter(control_sets)]
     )
@@ -86,16 +82,18 @@ def _run_control_sets(
     )
     chosen: list[tuple[float, str]] = []
     values: list[tuple[float, float]] = []
+    before = 0.0
     for trial_index in _trials(client):
         asked = query(client, trial_index)
         inputs = plant.realize(_numbers(asked.controlled))
         complete_trial(client, trial_index, plant.measure(inputs), realized=inputs)
         spent = spending(client).spent
         # As often as plain Ax: each time that another trial with full control would be paid.
-        if spent // FULL_COST > (spent - asked.expected_cost) // FULL_COST:
+        if spent // FULL_COST > before // FULL_COST:
             values.append((spent, plant.expected_margin(_numbers(recommend(client).parameters))))
-        chosen.append((spent, asked.control_set))
-        on_cost(asked.expected_cost)
+        chosen.append((spent, str(asked.control_set)))
+        on_cost(spent - before)
+        before = spent
     paid = spending(client)
     deployed = _numbers(recommend(client).parameters)
     values.append((paid.spent, plant.expected_margin(deployed)))
@@ -163,12 +161,3 @@ def _parameters() -> list[RangeParameterConfig]:
 def _numbers(parameters: Mapping[str, Any]) -> dict[str, float]:
     """The inputs among ``parameters``, all of which are numbers here."""
     return {name: float(parameters[name]) for name in INPUTS if name in parameters}
-
-
-def _empty_database(path: Path) -> StorageConfig:
-    """A new SQLite database, in place of an older one."""
-    path.unlink(missing_ok=True)
-    url = f"sqlite:///{path}"
-    init_engine_and_session_factory(url=url)
-    create_all_tables(get_engine())
-    return StorageConfig(url=url)

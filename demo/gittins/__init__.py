@@ -1,0 +1,1 @@
+"""Hyperparameters of a classifier at the cost of training it: ``python -m demo.gittins``."""
