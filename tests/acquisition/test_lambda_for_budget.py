@@ -236,7 +236,7 @@ def test_the_least_budget_without_a_best_value_is_the_least_cost() -> None:
 
 
 def test_a_price_beyond_floating_point_numbers_is_refused() -> None:
-    mean, sigma = torch.tensor([0.0, 1e305]).double(), torch.zeros(2).double()
+    mean, sigma = torch.tensor([0.0, 1e305], dtype=torch.double), torch.zeros(2).double()
     with pytest.raises(InputError, match=r"budget=1\.0: expected more than what is spent at any"):
         lambda_for_budget(mean, sigma, torch.tensor([1.0, 1.5]).double(), 1.0)
 
