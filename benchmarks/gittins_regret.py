@@ -100,14 +100,16 @@ class Price:
         """Lambda in units of the outcome per unit of cost; ``scale`` is the outcomes' deviation."""
         if self.method in ("PBGI", "PBGI-D"):
             return self.lmbda * scale
-        if self.solved is None or self.method == "PBGI-R":
+        solved = self.solved
+        if solved is None or self.method == "PBGI-R":
             bounds = unit_cube(self.problem.dim)
             boxes = draw_sobol_samples(bounds, n=NUM_BOXES, q=1, seed=0).squeeze(1)
             with torch.no_grad():
                 mean, variance = PointPosterior.of(model)(boxes)
                 costs = log_cost_function(cost)(boxes).exp()
-            self.solved = lambda_for_budget(mean, variance.sqrt(), costs, left, best_f=best)
-        return self.solved
+            solved = lambda_for_budget(mean, variance.sqrt(), costs, left, best_f=best)
+        self.solved = solved
+        return solved
 
     def learn(self, index: float, best: float) -> None:
         """Decay, where the stopping rule fires."""

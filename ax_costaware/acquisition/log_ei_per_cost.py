@@ -38,7 +38,8 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         exponent: Power of the cost, at least zero.
         maximize: Whether large values of the objective are good.
         posterior_transform: Applied to the posterior.
-        X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
+        X_pending: ``k x d`` points under evaluation, believed at their posterior mean; the best of
+            them is the incumbent if it is better than ``best_f``.
 
     Raises:
         InputError: If ``best_f``, ``cost``, ``exponent`` or ``X_pending`` is not of that kind.
@@ -59,17 +60,35 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
     ) -> None:
         if not isinstance(exponent, Real) or not (math.isfinite(exponent) and exponent >= 0):
             raise InputError(f"exponent={exponent!r}: expected a finite number >= 0.")
-        best = torch.as_tensor(best_f)
+        best = best_f if isinstance(best_f, Tensor) else torch.tensor(best_f, dtype=torch.double)
         if best.numel() != 1 or not bool(torch.isfinite(best).all()):
             raise InputError(f"best_f={best_f!r}: expected a finite number.")
-        super().__init__(model, cost, maximize, posterior_transform, X_pending)
+        super().__init__(model, cost, maximize, posterior_transform)
         self.best_f: Tensor
         self.register_buffer("best_f", best.detach().reshape(()).clone())
         self.exponent: float = float(exponent)
+        self.set_X_pending(X_pending)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Condition on points under evaluation, instead of those given before.
+
+        They are believed at their posterior mean, and so may be the incumbent.
+
+        Args:
+            X_pending: ``k x d`` points, or None.
+        """
+        super().set_X_pending(X_pending)
+        self._believed: Tensor | None = None
+        if X_pending is not None and len(X_pending):
+            with torch.no_grad():
+                mean, _ = self._posterior(X_pending)
+            self._believed = (mean if self.maximize else -mean).amax(dim=0)
 
     def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
-        best = self.best_f.to(mean)
-        gain = (mean - (best if self.maximize else -best)) / sigma
+        best = self.best_f.to(mean) if self.maximize else -self.best_f.to(mean)
+        if self._believed is not None:
+            best = torch.maximum(best, self._believed)
+        gain = (mean - best) / sigma
         value: Tensor = _log_ei_helper(gain) + sigma.log() - self.exponent * log_cost
         return value
 

@@ -1,0 +1,296 @@
+"""The Gittins index and its peer as acquisition functions of BoTorch models."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition import LogExpectedImprovement
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models.model import Model
+from botorch.optim import optimize_acqf
+from botorch.posteriors.posterior import Posterior
+from botorch.sampling.normal import SobolQMCNormalSampler
+from torch import Tensor
+
+from ax_costaware.acquisition import (
+    LogExpectedImprovementPerCost,
+    PandoraBoxGittinsIndex,
+    gittins_index,
+    incumbent,
+)
+from ax_costaware.acquisition.cost_aware_analytic import CostAwareAnalyticAcquisitionFunction
+from ax_costaware.exceptions import InputError
+
+D = 2
+BOUNDS = torch.tensor([[0.0] * D, [1.0] * D], dtype=torch.double)
+NEGATIVE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
+
+
+class LearnedCost:
+    """A model of the cost, as far as acquisition functions know one."""
+
+    def log_expected_cost(self, X: Tensor) -> Tensor:
+        return 1.0 + X[..., 0] - (X[..., 1] - 0.2).square()
+
+
+class Ensemble(SingleTaskGP):
+    """Two GPs on the same data, posterior samples of the hyperparameters say."""
+
+    _is_ensemble = True
+
+    def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> Posterior:
+        return super().posterior(X.unsqueeze(-3), *args, **kwargs)
+
+
+def data(n: int = 10, dtype: torch.dtype = torch.double) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(1)
+    X = torch.rand(n, D, dtype=torch.double)
+    Y = (4 * X).sin().sum(-1, keepdim=True) + 0.1 * torch.randn(n, 1).double()
+    return X.to(dtype), Y.to(dtype)
+
+
+def gp(dtype: torch.dtype = torch.double) -> SingleTaskGP:
+    return SingleTaskGP(*data(dtype=dtype))
+
+
+def ensemble() -> Ensemble:
+    X, Y = data()
+    model = Ensemble(X.expand(2, -1, -1), Y.expand(2, -1, -1))
+    model.covar_module.lengthscale = torch.tensor([0.3, 0.9]).double().reshape(2, 1, 1)
+    return model
+
+
+def linear_cost(X: Tensor) -> Tensor:
+    return 1 + 3 * X[..., 0]
+
+
+COSTS = {"number": 2.5, "callable": linear_cost, "model": LearnedCost()}
+
+
+def made(
+    name: str, model: Model, cost: Any, **options: Any
+) -> CostAwareAnalyticAcquisitionFunction:
+    if name == "index":
+        return PandoraBoxGittinsIndex(model, cost, 0.01, **options)
+    return LogExpectedImprovementPerCost(model, 0.3, cost, **options)
+
+
+@pytest.mark.parametrize("cost", list(COSTS))
+@pytest.mark.parametrize("maximize", [True, False])
+def test_values_from_the_models_posterior(cost: str, maximize: bool) -> None:
+    model = gp()
+    points = torch.rand(7, 1, D, dtype=torch.double)
+    posterior = model.posterior(points)
+    mean, sigma = posterior.mean.flatten(), posterior.variance.flatten().sqrt()  # type: ignore[attr-defined]
+    X = points.squeeze(1)
+    true_cost = {
+        "number": torch.full((7,), 2.5).double(),
+        "callable": linear_cost(X),
+        "model": LearnedCost().log_expected_cost(X).exp(),
+    }[cost]
+    index = made("index", model, COSTS[cost], maximize=maximize)(points)
+    sign = 1 if maximize else -1
+    assert torch.allclose(index, gittins_index(sign * mean, sigma, 0.01 * true_cost), rtol=1e-6)
+    value = made("improvement", model, COSTS[cost], maximize=maximize, exponent=0.7)(points)
+    log_ei = LogExpectedImprovement(model, best_f=0.3, maximize=maximize)(points)
+    assert torch.allclose(value, log_ei - 0.7 * true_cost.log(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["index", "improvement"])
+@pytest.mark.parametrize("cost", list(COSTS))
+def test_gradients_through_a_gp(name: str, cost: str) -> None:
+    function = made(name, gp(), COSTS[cost])
+    points = torch.rand(5, 1, D, dtype=torch.double).requires_grad_()
+    assert torch.autograd.gradcheck(function, (points,))
+
+
+@pytest.mark.parametrize("name", ["index", "improvement"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.double])
+@pytest.mark.parametrize("batch_shape", [(), (3,), (2, 3)])
+def test_shapes_and_types(name: str, dtype: torch.dtype, batch_shape: tuple[int, ...]) -> None:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # BoTorch advises against single precision
+        function = made(name, gp(dtype), linear_cost)
+    value = function(torch.rand(*batch_shape, 1, D, dtype=dtype))
+    assert value.shape == (batch_shape or (1,))
+    assert value.dtype == dtype
+    with pytest.raises(AssertionError, match="q=1"):
+        function(torch.rand(3, 2, D, dtype=dtype))
+
+
+@pytest.mark.parametrize("name", ["index", "improvement"])
+def test_minimising_is_maximising_the_negative(name: str) -> None:
+    X, Y = data()
+    points = torch.rand(4, 1, D, dtype=torch.double)
+    negated = SingleTaskGP(X, -Y)
+    options = {"best_f": -0.3} if name == "improvement" else {"lmbda": 0.01}
+    cls = LogExpectedImprovementPerCost if name == "improvement" else PandoraBoxGittinsIndex
+    expected = cls(negated, cost=linear_cost, **options)(points)
+    by_flag = made(name, SingleTaskGP(X, Y), linear_cost, maximize=False)(points)
+    by_transform = cls(
+        SingleTaskGP(X, Y), cost=linear_cost, posterior_transform=NEGATIVE, **options
+    )(points)
+    assert torch.allclose(by_flag, expected, rtol=1e-6)
+    assert torch.allclose(by_transform, expected, rtol=1e-6)
+
+
+def test_several_outcomes_with_a_transform() -> None:
+    X, Y = data()
+    two = SingleTaskGP(X, torch.cat([Y, -Y], dim=-1))
+    with pytest.raises(UnsupportedError, match="posterior transform"):
+        PandoraBoxGittinsIndex(two, 1.0, 0.1)
+    first = ScalarizedPosteriorTransform(torch.tensor([1.0, 0.0], dtype=torch.double))
+    points = torch.rand(4, 1, D, dtype=torch.double)
+    value = PandoraBoxGittinsIndex(two, 1.0, 0.1, posterior_transform=first)(points)
+    assert torch.allclose(value, PandoraBoxGittinsIndex(gp(), 1.0, 0.1)(points), rtol=1e-6)
+
+
+def test_an_ensemble_is_averaged() -> None:
+    model = ensemble()
+    members = []
+    for lengthscale in (0.3, 0.9):
+        member = gp()
+        member.covar_module.lengthscale = lengthscale
+        members.append(member)
+    points = torch.rand(4, 1, D, dtype=torch.double)
+    index = made("index", model, linear_cost)(points)
+    assert torch.allclose(
+        index, sum(made("index", m, linear_cost)(points) for m in members) / 2, rtol=1e-6
+    )
+    value = made("improvement", model, linear_cost)(points)
+    logs = torch.stack([made("improvement", m, linear_cost)(points) for m in members])
+    assert torch.allclose(value, logs.logsumexp(0) - math.log(2), rtol=1e-6)
+    X, _ = data()
+    means = torch.stack([m.posterior(X).mean.flatten().detach() for m in members]).mean(0)  # type: ignore[attr-defined]
+    best, row = incumbent(model, X)
+    assert best == pytest.approx(float(means.max()), rel=1e-6)
+    assert row == int(means.argmax())
+
+
+def test_pending_points_are_the_average_over_fantasies() -> None:
+    """The index is linear in the mean, so one fantasy at the mean is the average over all."""
+    model = gp()
+    pending = torch.rand(2, D, dtype=torch.double)
+    points = torch.rand(6, 1, D, dtype=torch.double)
+    believed = PandoraBoxGittinsIndex(model, linear_cost, 0.01, X_pending=pending)(points)
+    sampler = SobolQMCNormalSampler(torch.Size([512]), seed=0)
+    fantasies = model.fantasize(pending, sampler)
+    posterior = fantasies.posterior(points.unsqueeze(1))
+    mean, sigma = posterior.mean.flatten(1), posterior.variance.flatten(1).sqrt()  # type: ignore[attr-defined]
+    sampled = gittins_index(mean, sigma, 0.01 * linear_cost(points.squeeze(1)).unsqueeze(-1))
+    assert torch.allclose(believed, sampled.mean(-1), atol=2e-3)
+    alone = PandoraBoxGittinsIndex(model, linear_cost, 0.01)(points)
+    assert not torch.allclose(believed, alone, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["index", "improvement"])
+@pytest.mark.parametrize("model", ["exact", "list"])
+def test_a_batch_by_sequential_optimisation_spreads(name: str, model: str) -> None:
+    X, Y = data()
+    if model == "exact":
+        function = made(name, gp(), linear_cost)
+    else:
+        two = ModelListGP(SingleTaskGP(X, Y), SingleTaskGP(X, -Y))
+        first = ScalarizedPosteriorTransform(torch.tensor([1.0, 0.0], dtype=torch.double))
+        function = made(name, two, linear_cost, posterior_transform=first)
+    torch.manual_seed(0)
+    batch, _ = optimize_acqf(function, BOUNDS, q=3, num_restarts=3, raw_samples=64, sequential=True)
+    assert torch.pdist(batch).min() > 0.005
+    assert function.X_pending is None
+
+
+def test_a_believed_point_can_be_the_incumbent() -> None:
+    model, pending = gp(), torch.tensor([[0.4, 0.4]], dtype=torch.double)
+    points = torch.rand(4, 1, D, dtype=torch.double)
+    believed = float(model.posterior(pending).mean.detach())  # type: ignore[attr-defined]
+    for maximize, worse in ((True, believed - 1), (False, believed + 1)):
+        options = {"maximize": maximize, "X_pending": pending}
+        first, second = (
+            LogExpectedImprovementPerCost(model, best, 1.0, **options)(points)
+            for best in (worse, believed)
+        )
+        assert torch.allclose(first, second, rtol=1e-6)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_incumbent_is_the_best_mean_at_an_evaluated_point(maximize: bool) -> None:
+    model, (X, _) = gp(), data()
+    means = model.posterior(X).mean.flatten().detach()  # type: ignore[attr-defined]
+    value, row = incumbent(model, X, maximize=maximize)
+    assert value == pytest.approx(float(means.max() if maximize else means.min()), rel=1e-8)
+    assert row == int(means.argmax() if maximize else means.argmin())
+    with pytest.raises(InputError, match=r"X: got shape \(0, 2\)"):
+        incumbent(model, X[:0])
+
+
+def test_stopping_by_index_and_by_improvement_per_cost_agree() -> None:
+    """Max index <= f* exactly where max EI / c <= lambda, point by point."""
+    model = gp()
+    points = torch.rand(200, 1, D, dtype=torch.double)
+    for best in (0.5, 1.2, 1.6):
+        index = PandoraBoxGittinsIndex(model, linear_cost, 0.01)(points)
+        ratio = LogExpectedImprovementPerCost(model, best, linear_cost)(points)
+        assert torch.equal(index <= best, ratio <= math.log(0.01))
+
+
+def test_input_constructors() -> None:
+    model, (X, _) = gp(), data()
+    construct = get_acqf_input_constructor(PandoraBoxGittinsIndex)
+    function = PandoraBoxGittinsIndex(
+        **construct(model=model, cost=linear_cost, lmbda=0.1, X_pending=X[:1])
+    )
+    assert function.X_pending is not None
+    construct = get_acqf_input_constructor(LogExpectedImprovementPerCost)
+    inputs = construct(model=model, cost=2.0, X_baseline=X, exponent=0.5)
+    value, _ = incumbent(model, X)
+    assert float(LogExpectedImprovementPerCost(**inputs).best_f) == pytest.approx(value)
+    with pytest.raises(InputError, match="best_f=None"):
+        construct(model=model, cost=2.0)
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        (lambda X: X, r"cost: for points of shape \(3, 2\) the callable returned shape \(3, 2\)"),
+        (lambda X: 1.0, "cost: .* returned 1.0"),
+        (lambda X: X[:, 0] * 0, "cost: the callable returned 0.0 at"),
+        (lambda X: X[:, 0] - 2, "cost: the callable returned -"),
+        (lambda X: X[:, 0] * math.nan, "cost: the callable returned nan at"),
+        (lambda X: X[:, 0] * math.inf, "cost: the callable returned inf at"),
+    ],
+)
+def test_bad_costs_of_a_callable(cost: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        made("index", gp(), cost)(torch.rand(3, 1, D, dtype=torch.double))
+
+
+@pytest.mark.parametrize("cost", [0.0, -1.0, math.nan, math.inf, "2", None, True, int])
+def test_bad_costs(cost: Any) -> None:
+    with pytest.raises(InputError, match="cost="):
+        made("improvement", gp(), cost)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, "a"])
+def test_bad_numbers(value: Any) -> None:
+    with pytest.raises(InputError, match="lmbda="):
+        PandoraBoxGittinsIndex(gp(), 1.0, value)
+    if value != 0.0:
+        with pytest.raises(InputError, match="exponent="):
+            LogExpectedImprovementPerCost(gp(), 0.0, 1.0, exponent=value)
+
+
+def test_bad_incumbents_and_pending_points() -> None:
+    with pytest.raises(InputError, match="best_f="):
+        LogExpectedImprovementPerCost(gp(), math.nan, 1.0)
+    with pytest.raises(InputError, match="best_f="):
+        LogExpectedImprovementPerCost(gp(), torch.zeros(2), 1.0)
+    with pytest.raises(InputError, match="X_pending: got"):
+        PandoraBoxGittinsIndex(gp(), 1.0, 0.1, X_pending=torch.rand(D))

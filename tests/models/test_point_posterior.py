@@ -1,0 +1,121 @@
+"""Posterior mean and variance point by point, against the model's own posterior."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models.deterministic import GenericDeterministicModel
+from botorch.models.model import Model
+from botorch.models.transforms import Normalize, Standardize
+from botorch.models.transforms.input import Log10
+from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
+from gpytorch import settings
+from torch import Tensor
+
+from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.models.point_posterior import FactoredPosterior, ModelPosterior, PointPosterior
+
+# Raw inputs and outcomes are what some of these models are about.
+pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+
+D = 3
+NAMES = ["plain", "default", "fixed noise", "matern", "inputs", "log", "list"]
+NEGATIVE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
+
+
+def data(n: int = 12) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    X = torch.rand(n, D, dtype=torch.double) + 0.5
+    return X, (3 * X).sin().sum(-1, keepdim=True) + 5
+
+
+def exact_models() -> dict[str, Model]:
+    X, Y = data()
+    plain = SingleTaskGP(X, Y, outcome_transform=None)
+    return {
+        "plain": plain,
+        "default": SingleTaskGP(X, 1e3 * Y),
+        "fixed noise": SingleTaskGP(X, Y, train_Yvar=0.01 * torch.rand_like(Y) + 1e-4),
+        "matern": SingleTaskGP(X, Y, covar_module=get_matern_kernel_with_gamma_prior(D)),
+        "inputs": SingleTaskGP(
+            X, Y, input_transform=Normalize(D), outcome_transform=Standardize(1)
+        ),
+        "log": SingleTaskGP(X, Y, input_transform=Log10(indices=[1])),
+        "list": ModelListGP(plain),
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("transform", [None, NEGATIVE])
+def test_factored_posterior_is_the_models(
+    name: str, transform: ScalarizedPosteriorTransform | None
+) -> None:
+    model = exact_models()[name]
+    points = torch.rand(4, 2, D, dtype=torch.double) + 0.4
+    found = PointPosterior.of(model, transform)
+    assert isinstance(found, FactoredPosterior)
+    mean, variance = found(points)
+    posterior = model.posterior(points.unsqueeze(-2), posterior_transform=transform)
+    assert mean.shape == variance.shape == (4, 2)
+    assert torch.allclose(mean, posterior.mean.reshape(4, 2), rtol=1e-8)  # type: ignore[attr-defined]
+    assert torch.allclose(variance, posterior.variance.reshape(4, 2), rtol=1e-5)  # type: ignore[attr-defined]
+
+
+def test_gradients_against_differences() -> None:
+    found = PointPosterior.of(exact_models()["inputs"])
+    points = (torch.rand(3, D, dtype=torch.double) + 0.5).requires_grad_()
+    assert torch.autograd.gradcheck(found, (points,))
+
+
+def test_variance_at_noise_free_data_stays_positive_with_a_finite_gradient() -> None:
+    X, Y = data()
+    with settings.min_fixed_noise(double_value=1e-14):
+        found = PointPosterior.of(SingleTaskGP(X, Y, train_Yvar=torch.full_like(Y, 1e-13)))
+    points = X.clone().requires_grad_()
+    _, variance = found(points)
+    (gradient,) = torch.autograd.grad(variance.sqrt().sum(), points)
+    assert bool((variance > 0).all())
+    assert bool(torch.isfinite(gradient).all())
+
+
+@pytest.mark.parametrize("name", ["default", "fixed noise", "inputs", "list"])
+def test_pending_points_are_believed_at_their_mean(name: str) -> None:
+    """The mean stays, and the variance is that of a model which was conditioned on them."""
+    model = exact_models()[name]
+    pending = torch.rand(2, D, dtype=torch.double) + 0.5
+    points = torch.rand(5, D, dtype=torch.double) + 0.5
+    mean, variance = PointPosterior.of(model)(points)
+    believed_mean, believed_variance = PointPosterior.of(model, X_pending=pending)(points)
+    assert torch.allclose(believed_mean, mean, rtol=1e-8)
+    assert bool((believed_variance < variance).all())
+    # The same by BoTorch's own conditioning, for a model that has no factor of ours.
+    assert isinstance(model, SingleTaskGP | ModelListGP)
+    two = ModelListGP(*(model.models if isinstance(model, ModelListGP) else [model]), _other())
+    first = ScalarizedPosteriorTransform(torch.tensor([1.0, 0.0], dtype=torch.double))
+    conditioned = PointPosterior.of(two, first, X_pending=pending)
+    assert isinstance(conditioned, ModelPosterior)
+    by_botorch_mean, by_botorch_variance = conditioned(points)
+    assert torch.allclose(believed_mean, by_botorch_mean, rtol=1e-6)
+    assert torch.allclose(believed_variance, by_botorch_variance, rtol=1e-4)
+
+
+def _other() -> SingleTaskGP:
+    X, Y = data(6)
+    return SingleTaskGP(X, -Y)
+
+
+def test_several_outcomes_need_a_transform() -> None:
+    X, Y = data()
+    model = SingleTaskGP(X, torch.cat([Y, -Y], dim=-1))
+    with pytest.raises(UnsupportedInputError, match="model: got one with 2 outcomes"):
+        PointPosterior.of(model)(X)
+
+
+def test_pending_points_of_a_model_that_cannot_be_fantasised() -> None:
+    model = GenericDeterministicModel(lambda X: X.sum(-1, keepdim=True))
+    with pytest.raises(UnsupportedInputError, match="X_pending: got 2 points"):
+        PointPosterior.of(model, X_pending=torch.rand(2, D, dtype=torch.double))
+    mean, _ = PointPosterior.of(model)(torch.ones(1, D, dtype=torch.double))
+    assert mean.tolist() == [3.0]
