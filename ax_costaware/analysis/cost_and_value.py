@@ -24,6 +24,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
 from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.analysis.cost_and_value_figure import cost_and_value_figure
+from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
 from ax_costaware.analysis.replay import Replay
 from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
 from ax_costaware.ledger import LedgerEntry, ledger, spent
@@ -62,7 +63,7 @@ class CostAndValueAnalysis(Analysis):
             control_set_settings_of(generation_strategy)
         except UserInputError as error:
             return f"It is for control sets: {error}"
-        if experiment is not None and not _trials_with_data(experiment):
+        if experiment is not None and not outcomes(experiment):
             return "No trial has data for the objective yet."
         return None
 
@@ -90,7 +91,7 @@ class CostAndValueAnalysis(Analysis):
         fitted = fitted_adapter(experiment, generation_strategy)
         assert isinstance(fitted, ControlSetAdapter)
         frame = _frame(experiment, entries, fitted)
-        objective = _objective_metric(experiment)
+        objective = objective_metric(experiment)
         return create_plotly_analysis_card(
             name=type(self).__name__,
             title="Cost spent against the value of the recommendation",
@@ -100,7 +101,7 @@ class CostAndValueAnalysis(Analysis):
                 frame=frame,
                 control_sets=settings.names,
                 metric=objective,
-                minimize=_minimize(experiment),
+                minimize=minimizes(experiment),
                 budget=settings.budget,
             ),
         )
@@ -139,23 +140,6 @@ def _frame(
     ):
         frame[column] = index.map(by_trial).ffill()
     return frame
-
-
-def _trials_with_data(experiment: Experiment) -> list[int]:
-    """Indices of the trials that have data for the objective, in increasing order."""
-    frame = experiment.lookup_data().df
-    rows = frame[frame["metric_name"] == _objective_metric(experiment)]
-    return sorted(int(index) for index in rows["trial_index"].unique())
-
-
-def _objective_metric(experiment: Experiment) -> str:
-    config = experiment.optimization_config
-    return "" if config is None else str(config.objective.metric_names[0])
-
-
-def _minimize(experiment: Experiment) -> bool:
-    config = experiment.optimization_config
-    return config is not None and bool(config.objective.minimize)
 
 
 def _subtitle(frame: pd.DataFrame, settings: ControlSetSettings, objective: str) -> str:
