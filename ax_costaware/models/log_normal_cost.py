@@ -1,0 +1,206 @@
+r"""What a trial will cost, learned from what trials have cost.
+
+The logarithm of the cost is modelled, so that costs are positive and errors relative: a trial at x
+costs :math:`c \sim \mathrm{LogNormal}(m(x), s^2(x))`, on average
+:math:`E[c] = \exp(m + s^2 / 2)`, as in the section on unknown costs of Xie et al. 2024,
+*Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index*. The linear model is the
+low-variance one: Lee et al. 2020, *Cost-aware Bayesian Optimization*, find that costs are often
+predicted better by a linear model of the logarithm than by a GP. Costs are in the user's own unit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import Normalize
+from botorch.models.utils.gpytorch_modules import (
+    get_covar_module_with_dim_scaled_prior,
+    get_gaussian_likelihood_with_gamma_prior,
+)
+from botorch.utils.sampling import manual_seed
+from gpytorch.kernels import ConstantKernel, LinearKernel
+from gpytorch.means import ZeroMean
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.priors import LogNormalPrior
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.point_posterior import PointPosterior
+
+CostKind: TypeAlias = Literal["gp", "linear"]
+"""A Gaussian process, or a Bayesian linear regression, on the logarithm of the cost."""
+
+
+class LogNormalCostModel:
+    """A model of what a trial costs, fitted to observed costs.
+
+    Logarithms are centred and divided by a standard deviation that counts one observation more, a
+    factor of e away from the mean. It keeps the model honest where there is one cost only, or a few
+    that happen to agree, and hardly matters once there are many: with one cost the median is that
+    cost everywhere, and the spread about a factor of e. Fits are deterministic.
+
+    Args:
+        X: ``n x d`` inputs of past trials, at least one; a row may be repeated.
+        cost: ``n`` costs of these trials.
+        kind: ``"gp"`` for a Matern 5/2 kernel with a length-scale per input; ``"linear"`` for a
+            regression on the inputs. Priors are BoTorch's, and for the slopes of the regression one
+            under which costs vary over the bounds as much as the observed ones.
+        bounds: ``2 x d`` lower and upper bounds of the inputs, which scale them; the range of ``X``
+            where not given. A column of no width counts as one of width one.
+
+    Raises:
+        InputError: If a cost is zero, negative, infinite or NaN, which is named with its row; if an
+            input is not finite; for wrong shapes, bounds or kinds.
+    """
+
+    kind: CostKind
+    """Which model it is."""
+
+    def __init__(
+        self, X: Tensor, cost: Tensor, kind: CostKind = "gp", bounds: Tensor | None = None
+    ) -> None:
+        if kind not in get_args(CostKind):
+            raise InputError(f"kind={kind!r}: expected one of {list(get_args(CostKind))}.")
+        self.kind = kind
+        inputs, log_cost = _checked_inputs(X), _checked_costs(cost, X).log()
+        n = len(log_cost)
+        self._center = log_cost.mean()
+        self._scale = (((log_cost - self._center).square().sum() + 1.0) / n).sqrt()
+        targets = ((log_cost - self._center) / self._scale).unsqueeze(-1)
+        box = _widened(inputs, bounds)
+        make = _gaussian_process if kind == "gp" else _linear_regression
+        model = make(inputs, targets, box)
+        # A fit that fails is tried again from random hyperparameters.
+        with manual_seed(0):
+            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        model.requires_grad_(False)
+        self._noise: Tensor = model.likelihood.noise.reshape(())
+        self._num_inputs = inputs.shape[-1]
+        self._posterior = PointPosterior.of(model)
+
+    def log_moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the natural logarithm of what the next trial costs.
+
+        The variance counts both what is not known of the cost at ``X`` and its scatter from trial
+        to trial there.
+
+        Args:
+            X: ``batch_shape x d`` inputs.
+
+        Returns:
+            Two tensors of shape ``batch_shape``, differentiable in ``X``.
+
+        Raises:
+            InputError: If ``X`` has another number of columns than the inputs of the fit.
+        """
+        if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != self._num_inputs:
+            shape = tuple(X.shape) if isinstance(X, Tensor) else X
+            raise InputError(f"X of shape {shape!r}: expected batch_shape x {self._num_inputs}.")
+        mean, variance = self._posterior(X.double())
+        dtype = X.dtype if X.is_floating_point() else torch.double
+        return (
+            (self._center + self._scale * mean).to(dtype),
+            (self._scale.square() * (variance + self._noise)).to(dtype),
+        )
+
+    def log_expected_cost(self, X: Tensor) -> Tensor:
+        """The natural logarithm of ``expected_cost``, where that may be too large for a float.
+
+        Args:
+            X: ``batch_shape x d`` inputs.
+
+        Returns:
+            A tensor of shape ``batch_shape``, differentiable in ``X``.
+
+        Raises:
+            InputError: See ``log_moments``.
+        """
+        mean, variance = self.log_moments(X)
+        return mean + 0.5 * variance
+
+    def expected_cost(self, X: Tensor) -> Tensor:
+        """What the next trial costs on average, in the unit of the observed costs.
+
+        Args:
+            X: ``batch_shape x d`` inputs.
+
+        Returns:
+            A tensor of shape ``batch_shape``, differentiable in ``X``.
+
+        Raises:
+            InputError: See ``log_moments``.
+        """
+        return self.log_expected_cost(X).exp()
+
+
+def _gaussian_process(X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
+    d = X.shape[-1]
+    return SingleTaskGP(
+        X,
+        y,
+        covar_module=get_covar_module_with_dim_scaled_prior(d, use_rbf_kernel=False),
+        outcome_transform=None,
+        input_transform=Normalize(d, bounds=bounds),
+    )
+
+
+def _linear_regression(X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
+    d = X.shape[-1]
+    # Inputs scaled to [-1/2, 1/2] have the variance 1/12 each, so slopes of the variance 12/d
+    # together make outcomes vary by one.
+    prior = LogNormalPrior(loc=math.log(12.0 / d), scale=1.0)
+    slopes = LinearKernel(variance_prior=prior)
+    slopes.variance = prior.mode
+    intercept = ConstantKernel()
+    intercept.constant = torch.ones(1)
+    intercept.requires_grad_(False)
+    return SingleTaskGP(
+        X,
+        y,
+        # A prior that leaves the noise open: it is also what a line cannot explain.
+        likelihood=get_gaussian_likelihood_with_gamma_prior(),
+        # In this order: a low-rank term that is added to another one makes that be factorised.
+        covar_module=slopes + intercept,
+        mean_module=ZeroMean(),
+        outcome_transform=None,
+        input_transform=Normalize(d, bounds=bounds, center=0.0),
+    )
+
+
+def _checked_inputs(X: Any) -> Tensor:
+    if not isinstance(X, Tensor) or X.ndim != 2 or 0 in X.shape:
+        shape = tuple(X.shape) if isinstance(X, Tensor) else X
+        raise InputError(f"X of shape {shape!r}: expected n x d with n and d at least 1.")
+    bad = X.isfinite().all(dim=-1).logical_not()
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        raise InputError(f"X[{row}]={X[row].tolist()}: expected finite inputs.")
+    return X.detach().double()
+
+
+def _checked_costs(cost: Any, X: Tensor) -> Tensor:
+    if not isinstance(cost, Tensor) or cost.shape != X.shape[:1]:
+        shape = tuple(cost.shape) if isinstance(cost, Tensor) else cost
+        raise InputError(f"cost of shape {shape!r}: expected {tuple(X.shape[:1])}, one per row.")
+    bad = (cost.isfinite() & (cost > 0)).logical_not()
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        raise InputError(f"cost[{row}]={cost[row].item()!r}: expected a finite cost > 0.")
+    return cost.detach().to(X.device).double()
+
+
+def _widened(X: Tensor, bounds: Any) -> Tensor:
+    if bounds is None:
+        lower, upper = X.amin(dim=0), X.amax(dim=0)
+    else:
+        if not isinstance(bounds, Tensor) or bounds.shape != (2, X.shape[-1]):
+            shape = tuple(bounds.shape) if isinstance(bounds, Tensor) else bounds
+            raise InputError(f"bounds of shape {shape!r}: expected {(2, X.shape[-1])}.")
+        lower, upper = bounds.detach().to(X)
+        if not bool((bounds.isfinite().all() & (lower <= upper)).all()):
+            raise InputError(f"bounds={bounds.tolist()}: expected finite lower <= upper bounds.")
+    return torch.stack([lower, torch.where(upper > lower, upper, lower + 1.0)])
