@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,9 +27,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import torch
+from kept_runs import RESULTS, keep, path_of, read, run_all
 from problems import COSTS, NOISE_STD, PROBLEMS, Problem, fixed_gp, gp_sample
 from torch import Tensor
-from tqdm import tqdm
 
 from ax_costaware.acquisition import optimize_control_sets
 from ax_costaware.policies import (
@@ -42,7 +41,6 @@ from ax_costaware.policies import (
 )
 from ax_costaware.queries import ProductNodes, sobol_nodes
 
-RESULTS = Path(__file__).parent / "results"
 REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
 BUDGETS = {"plant": 200.0}
 LEVELS = (1, 2, 5, 8, 10, 12, 15, 20, 25, 30, 40, 50)
@@ -222,26 +220,20 @@ def _recommend(
 def cached_best(setting: Setting, problem: Problem, truth: Truth, seed: int) -> float:
     """The best expected value; searched for once per objective and kept."""
     which = seed if setting.problem == "gpsample" else 0
-    path = RESULTS / "partial" / f"best_{setting.problem}_{setting.variance:g}_{which}.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(truth.best()))
-    best: float = json.loads(path.read_text())
+    key = f"best_{setting.problem}_{setting.variance:g}_{which}"
+    if not path_of(key).exists():
+        keep(key, truth.best())
+    best: float = read(key)
     return best
 
 
-def run_and_keep(arguments: tuple[Setting, str, int]) -> None:
-    setting, algorithm, seed = arguments
-    path = partial_path(setting, algorithm, seed)
-    result = run(setting, algorithm, seed)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(result))
-    unfinished.rename(path)
+def run_and_keep(task: tuple[Setting, str, int]) -> None:
+    keep(key_of(task), run(*task))
 
 
-def partial_path(setting: Setting, algorithm: str, seed: int) -> Path:
-    return RESULTS / "partial" / f"{setting.key}_{algorithm.replace(' ', '-')}_{seed}.json"
+def key_of(task: tuple[Setting, str, int]) -> str:
+    setting, algorithm, seed = task
+    return f"{setting.key}_{algorithm}_{seed}"
 
 
 def at_levels(steps: Sequence[Sequence[float]], levels: Sequence[float]) -> list[float]:
@@ -254,7 +246,7 @@ def at_levels(steps: Sequence[Sequence[float]], levels: Sequence[float]) -> list
 
 def summarise(setting: Setting, algorithm: str, seeds: int) -> dict[str, Any]:
     """Mean and standard error over seeds at the cost levels."""
-    runs = [json.loads(partial_path(setting, algorithm, s).read_text()) for s in range(seeds)]
+    runs = [read(key_of((setting, algorithm, seed))) for seed in range(seeds)]
     levels = [level * setting.budget / 50 for level in LEVELS]
     summary: dict[str, Any] = {"seeds": seeds, "cost_levels": levels}
     for kind in ("played", "recommended"):
@@ -323,12 +315,7 @@ def main() -> None:
     args = parser.parse_args()
     setting = Setting(args.problem, args.costs, args.variance)
     tasks = [(setting, name, seed) for name in args.algorithms for seed in range(args.seeds)]
-    open_tasks = [task for task in tasks if not partial_path(*task).exists()]
-    with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
-        progress = tqdm(total=len(tasks), initial=len(tasks) - len(open_tasks), desc=setting.key)
-        for _ in pool.imap_unordered(run_and_keep, open_tasks):
-            progress.update()
-        progress.close()
+    run_all(run_and_keep, tasks, key_of, args.processes, setting.key)
     curves = {name: summarise(setting, name, args.seeds) for name in args.algorithms}
     path = RESULTS / "control_sets.json"
     results = json.loads(path.read_text()) if path.exists() else {}
