@@ -22,10 +22,10 @@ cost. S jumps where the order of two boxes changes, or an index falls to b.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 
 import torch
+from scipy.optimize import brentq
 from torch import Tensor
 
 from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
@@ -42,7 +42,7 @@ _NEGLIGIBLE = 1e-16
 """Boxes whose expected cost is together below this part of the others' are passed over."""
 
 _TOLERANCE = 1e-10
-"""Relative width to which the price is bracketed."""
+"""Relative error of the price."""
 
 _SQRT_2 = math.sqrt(2.0)
 
@@ -90,7 +90,7 @@ def lambda_for_budget(
         best_f: The best value known before; without it the first box is always opened.
 
     Returns:
-        The least price, to a relative 1e-10 and from above, at which no more than the budget is
+        The least price, to a relative 1e-9 and from above, at which no more than the budget is
         spent: the spend at the price is the budget, or where it jumps over the budget, what is
         below the jump. 0.0 where the budget does not bind: not even the smallest price leads
         the policy to spend more.
@@ -112,7 +112,7 @@ def lambda_for_budget(
 
     def excess(log_price: float) -> float:
         spend = _spend(*boxes, log_price, best)
-        return math.log(max(spend, sys.float_info.min) / allowed)
+        return math.log(spend / allowed) if spend > 0 else -_LARGEST_LOG
 
     # The price at which spread and cost are worth the same is where something happens.
     spread = float(sigmas.mean() + means.std(correction=0))
@@ -126,39 +126,23 @@ def lambda_for_budget(
 def _least_without_excess(excess: Callable[[float], float], start: float) -> float:
     """The least log-price without excess, from above; infinite where all are alike."""
     low = high = start
-    excess_low = excess_high = excess(start)
     step = 1.0
-    while excess_high > 0:
+    while excess(high) > 0:
         if high == _LARGEST_LOG:
             return math.inf
-        low, excess_low = high, excess_high
+        low = high
         high, step = min(high + step, _LARGEST_LOG), 2 * step
-        excess_high = excess(high)
-    while excess_low <= 0:
+    while excess(low) <= 0:
         if low == -_LARGEST_LOG:
             return -math.inf
-        high, excess_high = low, excess_low
+        high = low
         low, step = max(low - step, -_LARGEST_LOG), 2 * step
-        excess_low = excess(low)
-    # Interpolation, truncated towards the middle and projected (ITP; Oliveira and Takahashi 2020):
-    # about one step more than bisection where the spend jumps, and far fewer where it does not.
-    rate, radius = 0.2 / (high - low), high - low
-    while high - low > _TOLERANCE:
-        middle, reach = 0.5 * (low + high), radius - 0.5 * (high - low)
-        guess = low + (high - low) * excess_low / (excess_low - excess_high)
-        towards = math.copysign(1.0, middle - guess)
-        truncation = rate * (high - low) ** 2
-        guess = guess + towards * truncation if truncation <= abs(middle - guess) else middle
-        guess = min(max(guess, middle - reach), middle + reach)
-        if not low < guess < high:
-            break
-        excess_guess = excess(guess)
-        if excess_guess > 0:
-            low, excess_low = guess, excess_guess
-        else:
-            high, excess_high = guess, excess_guess
-        radius /= 2
-    return high
+    root = float(brentq(excess, low, high, xtol=_TOLERANCE))
+    # Brent's method ends on either side of a jump.
+    step = _TOLERANCE
+    while root < high and excess(root) > 0:
+        root, step = min(root + step, high), 2 * step
+    return root
 
 
 def _spend(mean: Tensor, sigma: Tensor, cost: Tensor, log_price: float, best: float) -> float:
