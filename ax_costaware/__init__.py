@@ -11,28 +11,37 @@ from ax_costaware.policies.control_set_rules import (
     ExploreThenCommit,
     LargestValuePerCost,
 )
+from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
 from ax_costaware.queries.marginals import Discrete, Empirical, TruncatedNormal, Uniform
 from ax_costaware.session import complete_trial, query, recommend, spending
 from ax_costaware.storage import register_all
-from ax_costaware.strategies import control_set_parameter, control_set_strategy
+from ax_costaware.strategies import control_set_parameter, control_set_strategy, gittins_strategy
 
 register_all()
 
 __all__ = [
+    "AffineCost",
+    "ConstantCost",
     "ControlSet",
     "Discrete",
     "Empirical",
     "EpsilonSchedule",
     "ExploreThenCommit",
     "FixedHyperparameters",
+    "GittinsDecay",
+    "GittinsStop",
+    "ImprovementPerCostStop",
     "LargestValuePerCost",
+    "TableCost",
     "TheoreticalBeta",
     "TruncatedNormal",
     "Uniform",
     "complete_trial",
     "control_set_parameter",
     "control_set_strategy",
+    "gittins_strategy",
     "query",
     "recommend",
     "spending",

@@ -8,6 +8,8 @@ is never taken for another's. Only values are stored, nothing is pickled or eval
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from inspect import isbuiltin, isfunction, ismethod
 from typing import Any
 
 from ax.exceptions.core import UserInputError
@@ -19,11 +21,15 @@ from ax.utils.common.serialization import serialize_init_args
 
 from ax_costaware.acquisition import (
     ExpectedUpperConfidenceBound,
+    LogExpectedImprovementPerCost,
+    PandoraBoxGittinsIndex,
     PartialQueryLogExpectedImprovement,
 )
 from ax_costaware.adapter.hide_control_set import HideControlSet
 from ax_costaware.generators.budget import AffordableTrials
 from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.gittins_nodes import AffordableBatch, InitialGittinsNode
+from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.initial_node import InitialControlSetNode
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.generators.surrogates import FixedHyperparameters
@@ -34,12 +40,16 @@ from ax_costaware.policies.control_set_rules import (
     ExploreThenCommit,
     LargestValuePerCost,
 )
+from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
 from ax_costaware.queries.marginals import Discrete, Empirical, TruncatedNormal, Uniform
 
 _PREFIX = "ax_costaware."
 
 VALUE_OBJECTS: tuple[type, ...] = (
+    AffineCost,
+    ConstantCost,
     ControlSet,
     ControlSetSettings,
     Discrete,
@@ -47,7 +57,12 @@ VALUE_OBJECTS: tuple[type, ...] = (
     EpsilonSchedule,
     ExploreThenCommit,
     FixedHyperparameters,
+    GittinsDecay,
+    GittinsSettings,
+    GittinsStop,
+    ImprovementPerCostStop,
     LargestValuePerCost,
+    TableCost,
     TheoreticalBeta,
     TruncatedNormal,
     Uniform,
@@ -78,7 +93,13 @@ def register_all() -> None:
     for cls in VALUE_OBJECTS:
         register_value_object(cls)
     CORE_ENCODER_REGISTRY[ControlSetSettings] = _encode_settings
-    for node_or_criterion in (InitialControlSetNode, AffordableTrials):
+    CORE_ENCODER_REGISTRY[GittinsSettings] = _encode_gittins_settings
+    for node_or_criterion in (
+        AffordableBatch,
+        AffordableTrials,
+        InitialControlSetNode,
+        InitialGittinsNode,
+    ):
         CORE_ENCODER_REGISTRY[node_or_criterion] = _encode_init_args
         CORE_DECODER_REGISTRY[node_or_criterion.__name__] = node_or_criterion
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
@@ -86,6 +107,8 @@ def register_all() -> None:
     register_model(FixedHyperparameterGP)
     for acquisition_function in (
         ExpectedUpperConfidenceBound,
+        LogExpectedImprovementPerCost,
+        PandoraBoxGittinsIndex,
         PartialQueryLogExpectedImprovement,
     ):
         register_acquisition_function(acquisition_function)
@@ -97,19 +120,34 @@ def _encode(value: Any) -> dict[str, Any]:
 
 
 def _encode_settings(settings: ControlSetSettings) -> dict[str, Any]:
-    parts = {
-        "rule": settings.rule,
-        "beta": settings.beta,
-        **{f"marginals[{name!r}]": marginal for name, marginal in settings.marginals.items()},
-    }
-    for argument, value in parts.items():
-        if not isinstance(value, int | float) and type(value) not in CORE_ENCODER_REGISTRY:
-            raise JSONEncodeError(
-                f"this experiment cannot be stored: {argument}={value!r} is of the class "
-                f"{type(value).__name__}, which Ax's stores do not know. Make it a dataclass of "
-                "plain values and pass it to ax_costaware.storage.register_value_object."
-            )
+    marginals = {f"marginals[{name!r}]": m for name, m in settings.marginals.items()}
+    _check_storable({"rule": settings.rule, "beta": settings.beta, **marginals})
     return _encode(settings)
+
+
+def _encode_gittins_settings(settings: GittinsSettings) -> dict[str, Any]:
+    parts = {"cost": settings.cost, "decay": settings.decay, "stop": settings.stop}
+    _check_storable({name: value for name, value in parts.items() if value is not None})
+    return _encode(settings)
+
+
+def _check_storable(parts: Mapping[str, object]) -> None:
+    """Refuse what Ax's stores do not know, by the name of the argument and with a way out."""
+    for argument, value in parts.items():
+        if isinstance(value, int | float | str) or type(value) in CORE_ENCODER_REGISTRY:
+            continue
+        if isfunction(value) or ismethod(value) or isbuiltin(value):
+            raise JSONEncodeError(
+                f"this experiment cannot be stored: {argument}={value!r} is a function. Use a "
+                "value object such as AffineCost or TableCost, or make the function a dataclass "
+                "of plain values, derived from ax_costaware.queries.costs.Cost, and pass it to "
+                "ax_costaware.storage.register_value_object."
+            )
+        raise JSONEncodeError(
+            f"this experiment cannot be stored: {argument}={value!r} is of the class "
+            f"{type(value).__name__}, which Ax's stores do not know. Make it a dataclass of "
+            "plain values and pass it to ax_costaware.storage.register_value_object."
+        )
 
 
 def _encode_init_args(value: Any) -> dict[str, Any]:

@@ -93,13 +93,20 @@ def standing(
     )
 
 
-def undelivered_control_sets(pending_observations: PendingObservations | None) -> list[str]:
-    """Control sets of the pending observations that belong to no trial yet, in their order."""
+def undelivered_observations(
+    pending_observations: PendingObservations | None,
+) -> list[ObservationFeatures]:
+    """The pending observations that belong to no trial yet, in their order, each once."""
     by_metric = [
-        [str(o.parameters[CONTROL_SET]) for o in observations if o.trial_index is None]
+        [o for o in observations if o.trial_index is None]
         for observations in (pending_observations or {}).values()
     ]
     return max(by_metric, key=len, default=[])
+
+
+def undelivered_control_sets(pending_observations: PendingObservations | None) -> list[str]:
+    """Control sets of the pending observations that belong to no trial yet, in their order."""
+    return [str(o.parameters[CONTROL_SET]) for o in undelivered_observations(pending_observations)]
 
 
 def live_observations(

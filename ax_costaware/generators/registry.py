@@ -10,14 +10,17 @@ from ax.adapter.registry import GeneratorRegistryBase, GeneratorSetup, MBM_X_tra
 from ax.adapter.transforms.derelativize import Derelativize
 
 from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
+from ax_costaware.adapter.gittins_adapter import GittinsAdapter
 from ax_costaware.adapter.hide_control_set import HideControlSet
 from ax_costaware.generators.control_set_generator import ControlSetGenerator
+from ax_costaware.generators.gittins_generator import GittinsGenerator
 
 
 class CostAwareGenerators(GeneratorRegistryBase):
     """Generators that know what a trial costs."""
 
     CONTROL_SETS = "CostAware_ControlSets"
+    GITTINS = "CostAware_Gittins"
 
     @property
     def GENERATOR_KEY_TO_GENERATOR_SETUP(
@@ -33,5 +36,12 @@ class CostAwareGenerators(GeneratorRegistryBase):
                 transforms=[HideControlSet, *MBM_X_trans, Derelativize],
                 # The node has the settings; a copy on every generator run would be large.
                 not_saved_generator_kwargs=["settings"],
-            )
+            ),
+            CostAwareGenerators.GITTINS.value: GeneratorSetup(
+                adapter_class=GittinsAdapter,
+                generator_class=GittinsGenerator,
+                # Outcomes stay in raw units here, too: lambda is in them.
+                transforms=[*MBM_X_trans, Derelativize],
+                not_saved_generator_kwargs=["settings"],
+            ),
         }

@@ -1,4 +1,4 @@
-"""Factories of Ax generation strategies, one per method, and what an experiment needs for them.
+"""The control-set strategy: factory, and the parameter that an experiment needs for it.
 
 ``control_set_strategy`` is UCB-CVS of Tay et al. 2023, "Bayesian Optimization with Cost-varying
 Variable Subsets" (NeurIPS): an initial design, then a rule that chooses for every trial which

@@ -1,0 +1,318 @@
+"""Generator that chooses the next trial by its Gittins index, or stops (Xie et al. 2024, PBGI).
+
+The surrogate is Ax's modular one, in raw units of the objective. Inside this module values have the
+sign of maximisation; what it records has the objective's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from ax.core.search_space import SearchSpaceDigest
+from ax.core.types import TCandidateMetadata, TParamValue
+from ax.exceptions.core import OptimizationShouldStop, SearchSpaceExhausted, UnsupportedError
+from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch_base import TorchGenResults, TorchOptConfig
+from ax.utils.common.constants import Keys
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from ax_costaware.acquisition import (
+    LogExpectedImprovementPerCost,
+    PandoraBoxGittinsIndex,
+    incumbent,
+)
+from ax_costaware.acquisition.log_cost import CostFunction
+from ax_costaware.generators.budget import decision_seed
+from ax_costaware.generators.control_set_generator import direction
+from ax_costaware.generators.gittins_decision import Chosen, GittinsDecision, Incumbent
+from ax_costaware.generators.gittins_price import Boxes, price_of_cost
+from ax_costaware.generators.gittins_search import Found, Search
+from ax_costaware.generators.gittins_settings import GittinsSettings
+from ax_costaware.generators.gittins_standing import GittinsStanding, affordable_limit
+from ax_costaware.generators.surrogates import default_surrogate_spec
+from ax_costaware.models.log_normal_cost import LogNormalCostModel
+from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.policies.gittins import GittinsStop, ImprovementPerCostStop, StopDecision
+from ax_costaware.records import RECORD
+
+
+@dataclass(frozen=True)
+class GittinsRequest:
+    """What the adapter hands to the generator for one decision."""
+
+    where: GittinsStanding
+    """Money and history."""
+
+    cost: CostFunction
+    """What points of the model's space cost: known, or a fitted ``LogNormalCostModel``."""
+
+    points: Tensor
+    """``n x d`` valid points all over the model's space."""
+
+    evaluated: Tensor
+    """``m x d`` points that were evaluated."""
+
+    parameters: tuple[dict[str, TParamValue], ...]
+    """The same in raw units."""
+
+    trials: tuple[int, ...]
+    """The trials that they belong to."""
+
+    outcome_spread: float
+    """Standard deviation of the outcomes."""
+
+    mean_cost: float
+    """Mean cost of the trials so far."""
+
+    minimize: bool
+    """Direction of the objective."""
+
+    assess: bool = False
+    """Whether only to say whether to stop: then ``OptimizationShouldStop`` is not raised."""
+
+
+class GittinsGenerator(BoTorchGenerator):
+    """Chooses the next trial, or stops.
+
+    Args:
+        settings: What the strategy was asked to do.
+        surrogate_spec: The surrogate; by default Ax's, with standardised outcomes.
+        refit_on_cv: Whether hyperparameters are fitted anew on every fold of a cross-validation.
+        warm_start_refit: Whether a fit starts at the hyperparameters of the last one. False, so
+            that a decision depends on the data alone and not on the fits before it.
+    """
+
+    def __init__(
+        self,
+        settings: GittinsSettings,
+        surrogate_spec: SurrogateSpec | None = None,
+        refit_on_cv: bool = False,
+        warm_start_refit: bool = False,
+    ) -> None:
+        super().__init__(
+            surrogate_spec=surrogate_spec or default_surrogate_spec(),
+            refit_on_cv=refit_on_cv,
+            warm_start_refit=warm_start_refit,
+        )
+        self.settings = settings
+
+    def fit(
+        self,
+        datasets: Sequence[SupervisedDataset],
+        search_space_digest: SearchSpaceDigest,
+        candidate_metadata: list[list[TCandidateMetadata]] | None = None,
+        state_dict: OrderedDict[str, Tensor] | None = None,
+        refit: bool = True,
+        **additional_model_inputs: Any,
+    ) -> None:
+        """Fit the surrogate under the settings' seed; the global random state stays as it was.
+
+        The seed does not depend on the trial: Ax skips the fit where the data did not change.
+        """
+        with manual_seed(self.settings.seed):
+            super().fit(
+                datasets=datasets,
+                search_space_digest=search_space_digest,
+                candidate_metadata=candidate_metadata,
+                state_dict=state_dict,
+                refit=refit,
+                **additional_model_inputs,
+            )
+
+    def gen(
+        self, n: int, search_space_digest: SearchSpaceDigest, torch_opt_config: TorchOptConfig
+    ) -> TorchGenResults:
+        """Choose the next point.
+
+        Args:
+            n: Must be one: a cost belongs to one arm.
+            search_space_digest: The search space in the model's terms.
+            torch_opt_config: Carries the ``GittinsRequest`` among its ``model_gen_options``.
+
+        Raises:
+            OptimizationShouldStop: If no trial is worth its cost, or none can be paid.
+        """
+        options: Mapping[str, Any] = torch_opt_config.model_gen_options
+        request = options.get(RECORD)
+        if not isinstance(request, GittinsRequest) or n != 1:
+            raise UnsupportedError(
+                "the Gittins generator makes one decision at a time, for a GittinsAdapter."
+            )
+        with _seeded(decision_seed(self.settings.seed, request.where.trial_index)):
+            point, decision = self._decide(request, search_space_digest, torch_opt_config)
+        if decision.stop and not request.assess:
+            raise OptimizationShouldStop(decision.stop_message(self.settings))
+        metadata: dict[str, Any] = {RECORD: decision}
+        if point is None:
+            point = request.evaluated[0]
+        elif not request.assess:
+            metadata = {
+                Keys.EXPECTED_ACQF_VAL: [],
+                RECORD: decision.record(self.settings),
+            }
+        return TorchGenResults(
+            points=point.detach().cpu().unsqueeze(0),
+            weights=torch.ones(1, dtype=torch.double),
+            gen_metadata=metadata,
+        )
+
+    def _decide(
+        self, request: GittinsRequest, digest: SearchSpaceDigest, config: TorchOptConfig
+    ) -> tuple[Tensor | None, GittinsDecision]:
+        settings, where = self.settings, request.where
+        sign = -1.0 if request.minimize else 1.0
+        transform = direction(request.minimize)
+        best, row = incumbent(self.surrogate.model, request.evaluated, transform)
+        in_hand = Incumbent(request.trials[row], request.parameters[row], sign * best)
+        limit = affordable_limit(where, settings)
+        options = config.model_gen_options.get(Keys.OPTIMIZER_KWARGS.value) or {}
+        search = Search(
+            surrogate=self.surrogate,
+            digest=digest,
+            config=config,
+            cost=request.cost,
+            points=request.points,
+            limit=limit,
+            optimizer_options={
+                **{
+                    name: getattr(settings, name)
+                    for name in ("num_restarts", "raw_samples")
+                    if getattr(settings, name) is not None
+                },
+                **options,
+            },
+        )
+
+        def stopped(reason: str) -> tuple[None, GittinsDecision]:
+            relative = where.relative_lambda
+            return None, GittinsDecision(where, in_hand, None, None, relative, True, reason)
+
+        if limit is not None and limit <= 0:
+            return stopped("the budget is used up")
+        price = self._price(search, request, best)
+        try:
+            found = search.best(*self._acquisition(where, price, best))
+        except SearchSpaceExhausted:
+            return stopped("every point of the search space has been evaluated")
+        if found is None:
+            return stopped("what is left of the budget pays for no trial")
+        chosen, index = self._describe(request, config, found, price)
+        # In the middle of a batch nothing is known that was not known at its start.
+        asked = where.undelivered == 0
+        after = where.relative_lambda
+        if after is not None and settings.decay is not None and asked:
+            after = settings.decay.after(after, index, best)
+        verdict = self._verdict(search, request, found, index, best, price) if asked else None
+        stop = verdict is not None and verdict.stop
+        reason = "" if verdict is None else verdict.reason
+        return found.point, GittinsDecision(where, in_hand, chosen, price, after, stop, reason)
+
+    def _price(self, search: Search, request: GittinsRequest, best: float) -> float:
+        def boxes() -> Boxes:
+            points = request.points if len(request.points) else request.evaluated
+            posterior = PointPosterior.of(self.surrogate.model, direction(request.minimize))
+            with torch.no_grad():
+                mean, sigma = _moments(posterior, points)
+            return Boxes(mean, sigma, search.costs(points))
+
+        return price_of_cost(
+            self.settings, request.where, boxes, best, request.outcome_spread, request.mean_cost
+        )
+
+    def _acquisition(
+        self, where: GittinsStanding, price: float, best: float
+    ) -> tuple[type[AcquisitionFunction], dict[str, Any]]:
+        """What is maximised, with its arguments besides the cost."""
+        settings = self.settings
+        if settings.acquisition == "gittins":
+            return PandoraBoxGittinsIndex, {"lmbda": price}
+        exponent = 1.0
+        if settings.acquisition == "log_ei_cost_cooling":
+            assert where.remaining is not None
+            assert settings.budget is not None
+            exponent = max(where.remaining, 0.0) / settings.budget
+        return LogExpectedImprovementPerCost, {"best_f": best, "exponent": exponent}
+
+    def _describe(
+        self, request: GittinsRequest, config: TorchOptConfig, found: Found, price: float
+    ) -> tuple[Chosen, float]:
+        """What is recorded of a point, and its index with the sign of maximisation."""
+        sign = -1.0 if request.minimize else 1.0
+        transform, pending = direction(request.minimize), config.pending_observations
+        X_pending = None if not pending or not len(pending[0]) else pending[0]
+        model, X = self.surrogate.model, found.point.unsqueeze(0)
+        with torch.no_grad():
+            posterior = PointPosterior.of(model, transform, X_pending)
+            mean, sigma = _moments(posterior, X)
+            index = PandoraBoxGittinsIndex(
+                model, request.cost, price, posterior_transform=transform, X_pending=X_pending
+            )(X.unsqueeze(0))
+            log_cost = None
+            if isinstance(request.cost, LogNormalCostModel):
+                moments = request.cost.log_moments(X)
+                log_cost = float(moments[0][0]), float(moments[1][0]) ** 0.5
+        chosen = Chosen(
+            index=sign * float(index),
+            mean=sign * float(mean[0]),
+            standard_deviation=float(sigma[0]),
+            expected_cost=found.cost,
+            log_cost=log_cost,
+        )
+        return chosen, float(index)
+
+    def _verdict(
+        self,
+        search: Search,
+        request: GittinsRequest,
+        found: Found,
+        index: float,
+        best: float,
+        price: float,
+    ) -> StopDecision | None:
+        """What the stopping rule says, of its own maximum where the search was for another."""
+        settings = self.settings
+        rule = settings.rule or (GittinsStop() if request.assess else None)
+        if rule is None:
+            return None
+        if isinstance(rule, ImprovementPerCostStop):
+            if settings.acquisition == "log_ei_per_cost":
+                return rule.decide(found.value, price)
+            other = search.best(LogExpectedImprovementPerCost, {"best_f": best})
+            return rule.decide(-math.inf if other is None else other.value, price)
+        own = rule.price(price)
+        if settings.acquisition == "gittins" and own == price:
+            return rule.decide(index, best, price)
+        other = search.best(PandoraBoxGittinsIndex, {"lmbda": own})
+        return rule.decide(index if other is None else other.value, best, price)
+
+
+def _moments(posterior: PointPosterior, X: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation at points ``n x d``, each ``n``; an ensemble is a mixture."""
+    mean, variance = posterior(X)
+    if mean.ndim > 1:
+        variance = variance.mean(dim=-1) + mean.var(dim=-1, correction=0)
+        mean = mean.mean(dim=-1)
+    return mean, variance.sqrt()
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed torch, and numpy, by which Ax breaks ties between one-hot columns; then restore both."""
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        with manual_seed(seed):
+            yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002

@@ -1,0 +1,230 @@
+"""The initial design of the Gittins method, and what limits a batch of its trials.
+
+The design is Ax's own quasi-random one. A node of this package around it keeps it within the
+budget, and records with each trial what it is expected to cost and why it was chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ax.adapter.registry import Generators
+from ax.core.data import Data
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.core.observation import ObservationFeatures
+from ax.core.trial_status import TrialStatus
+from ax.exceptions.core import OptimizationShouldStop, UnsupportedError
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generation_strategy.transition_criterion import (
+    MaxTrialsAwaitingData,
+    MinTrials,
+    TrialCountPausingCriterion,
+)
+from ax.storage.json_store.decoder import object_from_json
+
+from ax_costaware.adapter.gittins_checks import check_gittins_experiment
+from ax_costaware.generators.budget import undelivered_observations
+from ax_costaware.generators.gittins_settings import GittinsSettings
+from ax_costaware.generators.gittins_standing import (
+    GittinsStanding,
+    affordable_limit,
+    gittins_standing,
+    largest_charge,
+)
+from ax_costaware.ledger import decision_record, ledger, remaining
+from ax_costaware.records import RECORD
+
+_NO_LIMIT = 2**31
+"""More trials than anybody asks for at once."""
+
+_MOST_ATTEMPTS = 256
+"""Quasi-random points that are passed over as too dear before the design gives up."""
+
+
+class InitialGittinsNode(GenerationNode):
+    """Generates the quasi-random initial trials, then hands over to the node that has a model.
+
+    It hands over when ``settings.initial_trials`` trials were generated that neither failed nor
+    were abandoned, and half of them (two at least, where there are two) have data.
+
+    Args:
+        settings: The settings of the strategy, with ``initial_trials`` of at least one.
+        name: Name of the node.
+        next_node: Name of the node that comes after.
+    """
+
+    def __init__(self, settings: GittinsSettings, name: str, next_node: str) -> None:
+        count = settings.initial_trials
+        super().__init__(
+            name=name,
+            generator_specs=[
+                GeneratorSpec(
+                    generator_enum=Generators.SOBOL, generator_kwargs={"seed": settings.seed}
+                )
+            ],
+            should_deduplicate=False,
+            transition_criteria=[
+                MinTrials(
+                    threshold=count,
+                    transition_to=next_node,
+                    not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
+                ),
+                MinTrials(
+                    threshold=min(count, max(2, count // 2)),
+                    transition_to=next_node,
+                    only_in_statuses=[TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED],
+                    use_all_trials_in_exp=True,
+                    count_only_trials_with_data=True,
+                ),
+            ],
+            fallback_specs={},
+            pausing_criteria=[
+                MaxTrialsAwaitingData(threshold=count),
+                AffordableBatch(settings, initial=True),
+            ],
+        )
+        self.settings = settings
+        self.next_node = next_node
+
+    @classmethod
+    def deserialize_init_args(
+        cls,
+        args: dict[str, Any],
+        decoder_registry: Any = None,
+        class_decoder_registry: Any = None,
+    ) -> dict[str, Any]:
+        """Decode the settings, which Ax leaves to the class."""
+        registries = {
+            "decoder_registry": decoder_registry,
+            "class_decoder_registry": class_decoder_registry,
+        }
+        given = {name: registry for name, registry in registries.items() if registry is not None}
+        return {name: object_from_json(value, **given) for name, value in args.items()}
+
+    def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
+        """How many trials can be generated now.
+
+        Ax asks the current node before it moves to the next one, so that the first batch after the
+        initial design would be cut to one trial: once this node is done the next one answers.
+        """
+        done, following = self.should_transition_to_next_node(raise_data_required_error=False)
+        if done:
+            node = self.generation_strategy.nodes_by_name[following]
+            return node.new_trial_limit(raise_generation_errors=raise_generation_errors)
+        return super().new_trial_limit(raise_generation_errors=raise_generation_errors)
+
+    def gen(
+        self,
+        *,
+        experiment: Experiment,
+        pending_observations: dict[str, list[ObservationFeatures]] | None,
+        skip_fit: bool = False,
+        data: Data | None = None,
+        n: int | None = None,
+        **gs_gen_kwargs: Any,
+    ) -> GeneratorRun | None:
+        """The next quasi-random point that what is left of the budget pays for.
+
+        Raises:
+            OptimizationShouldStop: If there is none.
+            UserInputError: If the experiment does not fit the settings.
+            UnsupportedError: If several arms are asked for.
+        """
+        settings = self.settings
+        check_gittins_experiment(experiment, settings)
+        if n is not None and n != 1:
+            raise UnsupportedError(
+                f"n={n}: a cost belongs to one arm, so a trial takes one arm. Ask for several "
+                "trials instead."
+            )
+        undelivered = undelivered_observations(pending_observations)
+        known = settings.cost_metric is None and settings.charge_initial
+        promised = [settings.cost_at(o.parameters) if known else 0.0 for o in undelivered]
+        where = gittins_standing(experiment, settings, promised)
+        limit = affordable_limit(where, settings) if settings.charge_initial else None
+        if limit is not None and limit <= 0:
+            raise OptimizationShouldStop(_exhausted(where, settings))
+        for attempt in range(_MOST_ATTEMPTS):
+            run = super().gen(
+                experiment=experiment,
+                pending_observations=pending_observations,
+                skip_fit=skip_fit or attempt > 0,
+                data=data,
+                n=n,
+                **gs_gen_kwargs,
+            )
+            if run is None:
+                return None
+            cost = None
+            if settings.cost_metric is None:
+                cost = settings.cost_at(run.arms[0].parameters)
+            if limit is None or cost is None or cost <= limit:
+                self._record(run, experiment, where, cost)
+                return run
+        raise OptimizationShouldStop(_exhausted(where, settings))
+
+    def _record(
+        self, run: GeneratorRun, experiment: Experiment, where: GittinsStanding, cost: float | None
+    ) -> None:
+        earlier = where.undelivered + sum(
+            decision_record(trial).get("phase") == "initial" for trial in experiment.trials.values()
+        )
+        record: dict[str, Any] = {
+            "why": (
+                f"Initial trial {earlier + 1} of {self.settings.initial_trials}, whose values are "
+                "quasi-random."
+            ),
+            "phase": "initial",
+            "decision": {"spent": where.spent, "remaining": where.remaining},
+        }
+        if cost is not None:
+            record["expected_cost"] = cost
+        run._gen_metadata = {**(run.gen_metadata or {}), RECORD: record}
+
+
+class AffordableBatch(TrialCountPausingCriterion):
+    """Limits a batch of trials to the number that the budget is likely to pay for.
+
+    Ax drops the whole batch if one of its trials cannot be generated. The criterion itself never
+    pauses: that the budget is exhausted is said by the generator, which knows what to deploy.
+
+    Args:
+        settings: The settings of the strategy.
+        initial: Whether the trials belong to the initial design.
+    """
+
+    def __init__(self, settings: GittinsSettings, initial: bool = False) -> None:
+        super().__init__(threshold=0)
+        self.settings = settings
+        self.initial = initial
+
+    def num_till_threshold(self, experiment: Experiment, trials_from_node: set[int]) -> int:
+        """Trials that can be paid if none is dearer than the dearest so far; at least one."""
+        settings = self.settings
+        if settings.budget is None or (self.initial and not settings.charge_initial):
+            return _NO_LIMIT
+        entries = ledger(experiment, settings)
+        left, largest = remaining(entries, settings.budget), largest_charge(entries)
+        if left is None or largest == 0:
+            return _NO_LIMIT
+        return max(1, math.floor(left / largest + 1e-9))
+
+    def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
+        """Always False."""
+        return False
+
+    def block_continued_generation_error(
+        self, node_name: str, experiment: Experiment, trials_from_node: set[int]
+    ) -> None:
+        """Nothing to raise: the criterion never blocks."""
+
+
+def _exhausted(where: GittinsStanding, settings: GittinsSettings) -> str:
+    return (
+        f"The budget is exhausted: {where.spent:g} of {settings.budget:g} is spent (reservations "
+        "for unfinished trials included), and the initial design is not finished, so that no model "
+        "says what to deploy: compare the trials themselves, or raise the budget."
+    )

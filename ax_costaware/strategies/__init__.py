@@ -1,0 +1,6 @@
+"""Factories of Ax generation strategies, one module per method."""
+
+from ax_costaware.strategies.control_sets import control_set_parameter, control_set_strategy
+from ax_costaware.strategies.gittins import gittins_strategy
+
+__all__ = ["control_set_parameter", "control_set_strategy", "gittins_strategy"]
