@@ -115,7 +115,8 @@ def lambda_for_budget(
 
     def excess(log_price: float) -> float:
         spend = _spend(*boxes, log_price, best)
-        return math.log(spend / allowed) if spend > 0 else -_LARGEST_LOG
+        # Less than zero where the budget is spent to the last digit: the least such price counts.
+        return math.log(spend / allowed) - _ROUNDING if spend > 0 else -_LARGEST_LOG
 
     # The price at which spread and cost are worth the same is where something happens.
     spread = float(sigmas.mean() + means.std(correction=0))
