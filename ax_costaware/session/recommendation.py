@@ -44,7 +44,8 @@ class Recommendation:
     """Expected cost of a trial at these values, in the user's own unit."""
 
     alternatives: tuple[Recommendation, ...] = ()
-    """The best that every other control set can do, best first."""
+    """What else could be deployed, best first: the best that every other control set can do, or,
+    without control sets, the other points that were evaluated."""
 
     def __str__(self) -> str:
         shown = self.alternatives[:_ALTERNATIVES_SHOWN]
