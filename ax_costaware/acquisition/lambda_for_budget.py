@@ -44,7 +44,7 @@ _NEGLIGIBLE = 1e-16
 _TOLERANCE = 1e-10
 """Relative error of the price."""
 
-_ROUNDING = 1e-13
+_ROUNDING = 1e-15
 """Relative excess of a budget that is rounding only."""
 
 _SQRT_2 = math.sqrt(2.0)

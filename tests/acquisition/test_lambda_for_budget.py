@@ -229,7 +229,7 @@ def test_the_least_budget_without_a_best_value_is_the_least_cost() -> None:
     boxes = _tensors(_boxes(5, 1))
     least = float(boxes[2].min())
     price = lambda_for_budget(*boxes, least)
-    assert expected_spend(*boxes, price) == least
+    assert expected_spend(*boxes, price) == pytest.approx(least, rel=1e-14)
     assert lambda_for_budget(*boxes, least / 2, best_f=0.0) > 0
     with pytest.raises(InputError, match=r"budget=.*: expected at least the least cost, "):
         lambda_for_budget(*boxes, 0.99 * least)
