@@ -26,6 +26,8 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.cost_aware_analytic import CostAwareAnalyticAcquisitionFunction
 from ax_costaware.exceptions import InputError
+from ax_costaware.models import LogNormalCostModel
+from ax_costaware.queries import AffineCost
 
 D = 2
 BOUNDS = torch.tensor([[0.0] * D, [1.0] * D], dtype=torch.double)
@@ -70,7 +72,18 @@ def linear_cost(X: Tensor) -> Tensor:
     return 1 + 3 * X[..., 0]
 
 
-COSTS = {"number": 2.5, "callable": linear_cost, "model": LearnedCost()}
+def learned_cost() -> LogNormalCostModel:
+    X, _ = data()
+    return LogNormalCostModel(X, linear_cost(X), bounds=BOUNDS)
+
+
+COSTS = {
+    "number": 2.5,
+    "callable": linear_cost,
+    "value object": AffineCost({0: 3.0}, fixed=1.0),
+    "model": LearnedCost(),
+    "log-normal": learned_cost(),
+}
 
 
 def made(
@@ -92,6 +105,8 @@ def test_values_from_the_models_posterior(cost: str, maximize: bool) -> None:
     true_cost = {
         "number": torch.full((7,), 2.5).double(),
         "callable": linear_cost(X),
+        "value object": linear_cost(X),
+        "log-normal": learned_cost().expected_cost(X),
         "model": LearnedCost().log_expected_cost(X).exp(),
     }[cost]
     index = made("index", model, COSTS[cost], maximize=maximize)(points)
