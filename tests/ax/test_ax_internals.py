@@ -81,7 +81,10 @@ def test_decisions_of_a_batch_are_pending_without_a_trial_index() -> None:
 def test_signatures_of_overridden_public_methods() -> None:
     """A parameter that Ax adds would not reach the base class."""
     from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
+    from ax_costaware.adapter.gittins_adapter import GittinsAdapter
     from ax_costaware.generators.control_set_generator import ControlSetGenerator
+    from ax_costaware.generators.gittins_generator import GittinsGenerator
+    from ax_costaware.generators.gittins_nodes import InitialGittinsNode
     from ax_costaware.generators.initial_node import InitialControlSetNode
 
     for ours, theirs, name in (
@@ -91,6 +94,12 @@ def test_signatures_of_overridden_public_methods() -> None:
         (ControlSetGenerator, BoTorchGenerator, "gen"),
         (ControlSetGenerator, BoTorchGenerator, "best_point"),
         (InitialControlSetNode, GenerationNode, "new_trial_limit"),
+        (GittinsAdapter, TorchAdapter, "gen"),
+        (GittinsGenerator, BoTorchGenerator, "fit"),
+        (GittinsGenerator, BoTorchGenerator, "gen"),
+        (InitialGittinsNode, GenerationNode, "new_trial_limit"),
+        (InitialGittinsNode, GenerationNode, "gen"),
+        (InitialGittinsNode, GenerationNode, "deserialize_init_args"),
     ):
         found, expected = (
             list(inspect.signature(getattr(cls, name)).parameters) for cls in (ours, theirs)
@@ -109,3 +118,11 @@ def test_how_a_trial_came_about() -> None:
     assert trial.generation_method_str == "Sobol"
     bare = client._experiment.new_trial(GeneratorRun(arms=[Arm({"x1": 0.25})]))
     assert bare.generation_method_str == UNKNOWN_GENERATION_METHOD_STR
+
+
+def test_generator_run_keeps_what_is_written_into_its_metadata() -> None:
+    """``generators/gittins_nodes.py`` adds its record to a run of Ax's Sobol generator."""
+    run = GeneratorRun(arms=[Arm({"x1": 0.25})], gen_metadata={"of": "Ax"})
+    run._gen_metadata = {**(run.gen_metadata or {}), "ours": 1}
+    assert run.gen_metadata == {"of": "Ax", "ours": 1}
+    assert run.clone().gen_metadata == run.gen_metadata
