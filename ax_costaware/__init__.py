@@ -4,6 +4,7 @@ Tell Ax what each kind of trial costs and which inputs it controls; it then spen
 and says when to stop. Importing the package registers its classes with Ax's JSON and SQL stores.
 """
 
+from ax_costaware.generators.gittins_stopping import GittinsStoppingStrategy
 from ax_costaware.generators.surrogates import FixedHyperparameters
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
@@ -15,7 +16,7 @@ from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, Improvement
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
 from ax_costaware.queries.marginals import Discrete, Empirical, TruncatedNormal, Uniform
-from ax_costaware.session import complete_trial, query, recommend, spending
+from ax_costaware.session import complete_trial, query, recommend, should_stop, spending
 from ax_costaware.storage import register_all
 from ax_costaware.strategies import control_set_parameter, control_set_strategy, gittins_strategy
 
@@ -32,6 +33,7 @@ __all__ = [
     "FixedHyperparameters",
     "GittinsDecay",
     "GittinsStop",
+    "GittinsStoppingStrategy",
     "ImprovementPerCostStop",
     "LargestValuePerCost",
     "TableCost",
@@ -44,5 +46,6 @@ __all__ = [
     "gittins_strategy",
     "query",
     "recommend",
+    "should_stop",
     "spending",
 ]

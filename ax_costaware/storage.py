@@ -30,6 +30,7 @@ from ax_costaware.generators.budget import AffordableTrials
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.gittins_nodes import AffordableBatch, InitialGittinsNode
 from ax_costaware.generators.gittins_settings import GittinsSettings
+from ax_costaware.generators.gittins_stopping import GittinsStoppingStrategy
 from ax_costaware.generators.initial_node import InitialControlSetNode
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.generators.surrogates import FixedHyperparameters
@@ -94,14 +95,15 @@ def register_all() -> None:
         register_value_object(cls)
     CORE_ENCODER_REGISTRY[ControlSetSettings] = _encode_settings
     CORE_ENCODER_REGISTRY[GittinsSettings] = _encode_gittins_settings
-    for node_or_criterion in (
+    for part in (
         AffordableBatch,
         AffordableTrials,
+        GittinsStoppingStrategy,
         InitialControlSetNode,
         InitialGittinsNode,
     ):
-        CORE_ENCODER_REGISTRY[node_or_criterion] = _encode_init_args
-        CORE_DECODER_REGISTRY[node_or_criterion.__name__] = node_or_criterion
+        CORE_ENCODER_REGISTRY[part] = _encode_init_args
+        CORE_DECODER_REGISTRY[part.__name__] = part
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
     register_transform(HideControlSet)
     register_model(FixedHyperparameterGP)

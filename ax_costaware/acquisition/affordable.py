@@ -43,7 +43,7 @@ class Affordable(AcquisitionFunction):
         spread = float(values.max() - values.min()) if len(values) else 0.0
         self.slope: float = _STEEPNESS * spread + torch.finfo(points.dtype).eps
 
-    @t_batch_mode_transform(expected_q=1)
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """Evaluate at ``batch_shape x 1 x d`` points; ``batch_shape`` values."""
         excess = (self._log_cost(X.squeeze(-2)) - self._log_limit).clamp_min(0.0)
@@ -63,7 +63,7 @@ class Cheapness(AcquisitionFunction):
         super().__init__(model=acquisition.model)
         self._log_cost = log_cost_function(cost)
 
-    @t_batch_mode_transform(expected_q=1)
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """Evaluate at ``batch_shape x 1 x d`` points; ``batch_shape`` values."""
         points = X.squeeze(-2)

@@ -86,7 +86,8 @@ def _row_by_row(settings: GittinsSettings, space: DecodedSpace) -> CostOfPoints:
         return X.new_tensor([settings.cost_at(row) for row in rows]).reshape(X.shape[:-1])
 
     def evaluate(X: Tensor) -> Tensor:
-        return cast(Tensor, _FiniteDifferences.apply(X, costs, space.bounds, smooth))
+        found = _FiniteDifferences.apply(X, costs, space.bounds, smooth)  # type: ignore[no-untyped-call]
+        return cast(Tensor, found)
 
     return evaluate
 

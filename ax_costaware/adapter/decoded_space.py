@@ -57,7 +57,8 @@ class Column:
         codes, block = self.codes.to(X), X[..., list(self.indices)]
         if len(self.indices) > 1:
             parts = block.clamp_min(0.0) @ codes.T + _EMPTY
-            return parts / parts.sum(dim=-1, keepdim=True)
+            shares: Tensor = parts / parts.sum(dim=-1, keepdim=True)
+            return shares
         nearest = (block - codes.flatten()).abs().argmin(dim=-1)
         return torch.nn.functional.one_hot(nearest, len(codes)).to(X)
 
@@ -66,7 +67,7 @@ class Column:
         parameter = self.parameter
         if isinstance(parameter, ChoiceParameter) and len(self.indices) > 1:
             return self.weights(X) @ X.new_tensor([float(str(v)) for v in parameter.values])
-        values = X[..., self.indices[0]]
+        values: Tensor = X[..., self.indices[0]]
         if parameter.log_scale:
             return torch.pow(10.0, values)
         if isinstance(parameter, RangeParameter) and parameter.logit_scale:
@@ -88,7 +89,7 @@ class Column:
         if self.codes is not None:
             return self.codes[(u * len(self.codes)).long().clamp_max(len(self.codes) - 1)]
         lower, upper = bounds[:, self.indices[0]]
-        values = (lower + u * (upper - lower)).unsqueeze(-1)
+        values: Tensor = (lower + u * (upper - lower)).unsqueeze(-1)
         if self.parameter.parameter_type is not ParameterType.INT:
             return values
         if self.parameter.log_scale:
@@ -158,7 +159,8 @@ class DecodedSpace:
         if self.constraints is not None:
             A, b = (part.to(X) for part in self.constraints)
             X = X[(b + 1e-9 >= X @ A.T).all(dim=-1)][:n]
-        return X.unique(dim=0)
+        different: Tensor = X.unique(dim=0)
+        return different
 
 
 def decoded_space(

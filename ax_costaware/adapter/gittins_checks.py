@@ -9,6 +9,7 @@ from __future__ import annotations
 from ax.core.experiment import Experiment
 from ax.core.parameter import ChoiceParameter, FixedParameter, Parameter, RangeParameter
 from ax.core.search_space import SearchSpace
+from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.adapter.experiment_checks import (
@@ -64,7 +65,7 @@ def _check_cost(search_space: SearchSpace, settings: GittinsSettings) -> None:
 
 def _check_table(parameter: Parameter, settings: GittinsSettings) -> None:
     """Every value of the parameter has a cost."""
-    values = None
+    values: tuple[TParamValue, ...] | None = None
     if isinstance(parameter, FixedParameter):
         values = (parameter.value,)
     elif isinstance(parameter, ChoiceParameter | RangeParameter):

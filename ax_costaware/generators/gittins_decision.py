@@ -59,20 +59,23 @@ class GittinsDecision:
     incumbent: Incumbent
     """The best point in hand."""
 
-    chosen: Chosen | None
-    """The point to try next; None if nothing is affordable."""
+    reason: str
+    """Why to stop or to go on, as a phrase; empty where no rule was asked."""
 
-    lmbda: float | None
-    """The lambda in force; None if nothing is affordable."""
-
-    next_relative_lambda: float | None
-    """The relative lambda of the next decision; None without a decay."""
-
-    stop: bool
+    stop: bool = True
     """Whether the rule, or the budget, says to stop."""
 
-    reason: str
-    """Why, as a phrase."""
+    chosen: Chosen | None = None
+    """The point to try next; None if nothing is affordable."""
+
+    lmbda: float | None = None
+    """The lambda in force; None if nothing is affordable."""
+
+    next_relative_lambda: float | None = None
+    """The relative lambda of the next decision; None without a decay."""
+
+    compared: tuple[float, float] | None = None
+    """The index that the stopping rule looked at, and its lambda; None where none was asked."""
 
     def record(self, settings: GittinsSettings) -> dict[str, Any]:
         """What is stored with the trial."""
@@ -122,11 +125,11 @@ class GittinsDecision:
     def stop_message(self, settings: GittinsSettings) -> str:
         """Why no further trial is generated, what was saved, and what to deploy."""
         parts = [f"Stopped, for {self.reason}."]
-        if self.chosen is not None and self.lmbda is not None:
+        if self.compared is not None:
+            index, price = self.compared
             parts.append(
-                f"Largest Gittins index {self.chosen.index:.6g}, best posterior mean "
-                f"{self.incumbent.mean:.6g}, lambda {self.lmbda:.6g} "
-                f"({_SOURCES[settings.lambda_source]})."
+                f"Largest Gittins index {index:.6g}, best posterior mean "
+                f"{self.incumbent.mean:.6g}, lambda {price:.6g}."
             )
         parts.append(f"{self._money(settings)} {deploy(self.incumbent)}")
         return " ".join(parts)

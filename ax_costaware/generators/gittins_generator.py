@@ -6,12 +6,11 @@ sign of maximisation; what it records has the objective's own.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -176,7 +175,9 @@ class GittinsGenerator(BoTorchGenerator):
         best, row = incumbent(self.surrogate.model, request.evaluated, transform)
         in_hand = Incumbent(request.trials[row], request.parameters[row], sign * best)
         limit = affordable_limit(where, settings)
-        options = config.model_gen_options.get(Keys.OPTIMIZER_KWARGS.value) or {}
+        options = cast(
+            dict[str, Any], config.model_gen_options.get(Keys.OPTIMIZER_KWARGS.value, {})
+        )
         search = Search(
             surrogate=self.surrogate,
             digest=digest,
@@ -195,28 +196,34 @@ class GittinsGenerator(BoTorchGenerator):
         )
 
         def stopped(reason: str) -> tuple[None, GittinsDecision]:
-            relative = where.relative_lambda
-            return None, GittinsDecision(where, in_hand, None, None, relative, True, reason)
+            return None, GittinsDecision(where, in_hand, reason)
 
         if limit is not None and limit <= 0:
             return stopped("the budget is used up")
         price = self._price(search, request, best)
         try:
-            found = search.best(*self._acquisition(where, price, best))
+            found = search.best(*self._criterion(where, price, best))
+            if found is None:
+                return stopped("what is left of the budget pays for no trial")
+            chosen, index = self._describe(request, config, found, price)
+            verdict = self._verdict(search, request, found, index, best, price)
         except SearchSpaceExhausted:
             return stopped("every point of the search space has been evaluated")
-        if found is None:
-            return stopped("what is left of the budget pays for no trial")
-        chosen, index = self._describe(request, config, found, price)
-        # In the middle of a batch nothing is known that was not known at its start.
-        asked = where.undelivered == 0
         after = where.relative_lambda
-        if after is not None and settings.decay is not None and asked:
+        # In the middle of a batch nothing is known that was not known at its start.
+        if after is not None and settings.decay is not None and where.undelivered == 0:
             after = settings.decay.after(after, index, best)
-        verdict = self._verdict(search, request, found, index, best, price) if asked else None
-        stop = verdict is not None and verdict.stop
-        reason = "" if verdict is None else verdict.reason
-        return found.point, GittinsDecision(where, in_hand, chosen, price, after, stop, reason)
+        decision = GittinsDecision(
+            where,
+            in_hand,
+            reason="" if verdict is None else verdict.decision.reason,
+            stop=verdict is not None and verdict.decision.stop,
+            chosen=chosen,
+            lmbda=price,
+            next_relative_lambda=after,
+            compared=None if verdict is None else (sign * verdict.index, verdict.price),
+        )
+        return found.point, decision
 
     def _price(self, search: Search, request: GittinsRequest, best: float) -> float:
         def boxes() -> Boxes:
@@ -230,7 +237,7 @@ class GittinsGenerator(BoTorchGenerator):
             self.settings, request.where, boxes, best, request.outcome_spread, request.mean_cost
         )
 
-    def _acquisition(
+    def _criterion(
         self, where: GittinsStanding, price: float, best: float
     ) -> tuple[type[AcquisitionFunction], dict[str, Any]]:
         """What is maximised, with its arguments besides the cost."""
@@ -279,22 +286,35 @@ class GittinsGenerator(BoTorchGenerator):
         index: float,
         best: float,
         price: float,
-    ) -> StopDecision | None:
+    ) -> _Verdict | None:
         """What the stopping rule says, of its own maximum where the search was for another."""
-        settings = self.settings
+        settings, where = self.settings, request.where
         rule = settings.rule or (GittinsStop() if request.assess else None)
-        if rule is None:
+        if rule is None or where.undelivered:
             return None
-        if isinstance(rule, ImprovementPerCostStop):
-            if settings.acquisition == "log_ei_per_cost":
-                return rule.decide(found.value, price)
-            other = search.best(LogExpectedImprovementPerCost, {"best_f": best})
-            return rule.decide(-math.inf if other is None else other.value, price)
         own = rule.price(price)
-        if settings.acquisition == "gittins" and own == price:
-            return rule.decide(index, best, price)
-        other = search.best(PandoraBoxGittinsIndex, {"lmbda": own})
-        return rule.decide(index if other is None else other.value, best, price)
+        if isinstance(rule, ImprovementPerCostStop):
+            if settings.acquisition != "log_ei_per_cost":
+                found = search.best(LogExpectedImprovementPerCost, {"best_f": best}) or found
+            return _Verdict(rule.decide(found.value, price), index, price)
+        if settings.acquisition != "gittins" or own != price:
+            other = search.best(PandoraBoxGittinsIndex, {"lmbda": own})
+            index = index if other is None else other.value
+        return _Verdict(rule.decide(index, best, price), index, own)
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """What a stopping rule says, and of what."""
+
+    decision: StopDecision
+    """Whether to stop."""
+
+    index: float
+    """The index that it looked at, for maximisation."""
+
+    price: float
+    """The lambda of that index."""
 
 
 def _moments(posterior: PointPosterior, X: Tensor) -> tuple[Tensor, Tensor]:

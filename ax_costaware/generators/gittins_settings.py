@@ -13,14 +13,18 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeGuard
 
-from ax.core.base_trial import BaseTrial
 from ax.core.trial import Trial
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.generators.method_settings import MethodSettings
+from ax_costaware.generators.method_settings import (
+    MethodSettings,
+    check_bool,
+    check_integer,
+    checked_budget,
+)
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.costs import Cost
 
@@ -91,20 +95,24 @@ class GittinsSettings(MethodSettings):
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         set_field(self, "cost", _checked_cost(self.cost))
-        for name in ("budget", "lmbda"):
-            set_field(self, name, _checked_positive_or_none(name, getattr(self, name)))
+        set_field(self, "budget", checked_budget(self.budget))
+        if self.lmbda is not None:
+            if not _is_positive(self.lmbda):
+                raise UserInputError(
+                    f"lmbda={self.lmbda!r}: expected a finite number > 0, or None."
+                )
+            set_field(self, "lmbda", float(self.lmbda))
         for name, allowed in (("acquisition", ACQUISITIONS), ("cost_model", COST_MODELS)):
             if getattr(self, name) not in allowed:
                 raise UserInputError(
                     f"{name}={getattr(self, name)!r}: expected one of {list(allowed)}."
                 )
         for name, least in (("seed", 0), ("initial_trials", 0)):
-            _check_integer(name, getattr(self, name), least)
+            check_integer(name, getattr(self, name), least)
         for name in ("num_restarts", "raw_samples"):
             if getattr(self, name) is not None:
-                _check_integer(name, getattr(self, name), 1)
-        if not isinstance(self.charge_initial, bool):
-            raise UserInputError(f"charge_initial={self.charge_initial!r}: expected True or False.")
+                check_integer(name, getattr(self, name), 1)
+        check_bool("charge_initial", self.charge_initial)
         self._check_lambda()
         if self.lmbda is None and self.decay is None and self.budget is None:
             set_field(self, "decay", GittinsDecay())
@@ -134,17 +142,17 @@ class GittinsSettings(MethodSettings):
             return GittinsStop() if self.stop and self.decay is None else None
         return self.stop
 
-    def control_set_of(self, trial: BaseTrial) -> None:
+    def control_set_of(self, trial: Trial) -> None:
         """None: every trial controls every parameter."""
         return None
 
-    def declared_cost(self, trial: BaseTrial) -> float | None:
+    def declared_cost(self, trial: Trial) -> float | None:
         """What a trial costs by the settings alone; None where its cost has to be learned.
 
         Raises:
             UserInputError: If ``cost`` gives no finite positive number for the trial.
         """
-        if self.cost_metric is not None or not isinstance(trial, Trial) or trial.arm is None:
+        if self.cost_metric is not None or trial.arm is None:
             return None
         return self.cost_at(trial.arm.parameters)
 
@@ -163,7 +171,7 @@ class GittinsSettings(MethodSettings):
         if isinstance(cost, str):
             raise UserInputError(f"cost={cost!r} names a metric: it is known only when reported.")
         value = cost(dict(parameters)) if callable(cost) else cost
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+        if not _is_positive(value):
             raise UserInputError(
                 f"cost gave {value!r} for {dict(parameters)}: expected a finite number > 0."
             )
@@ -204,7 +212,7 @@ def _checked_cost(cost: object) -> CostArgument:
         return cost
     if isinstance(cost, str) and cost:
         return cost
-    if isinstance(cost, Real) and not isinstance(cost, bool) and 0 < cost < math.inf:
+    if _is_positive(cost):
         return float(cost)
     if callable(cost) and not isinstance(cost, type):
         return cost
@@ -215,14 +223,6 @@ def _checked_cost(cost: object) -> CostArgument:
     )
 
 
-def _checked_positive_or_none(name: str, value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
-        raise UserInputError(f"{name}={value!r}: expected a finite number > 0, or None.")
-    return float(value)
-
-
-def _check_integer(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserInputError(f"{name}={value!r}: expected an integer >= {least}.")
+def _is_positive(value: object) -> TypeGuard[float]:
+    """Whether ``value`` is a finite number > 0; numpy's are numbers, a ``bool`` is none."""
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < math.inf

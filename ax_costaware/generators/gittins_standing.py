@@ -123,8 +123,9 @@ def checked_reported_costs(experiment: Experiment, settings: GittinsSettings) ->
     if missing:
         raise UserInputError(
             f"cost={metric!r}: trials {missing} were completed without a cost, and the next is "
-            f"chosen by what they cost. Report it with complete_trial(..., cost=...), or add it to "
-            f"Ax's data under the metric {metric!r}."
+            "chosen by what they cost. Report it with complete_trial(..., cost=...); for a trial "
+            "that is completed add it to the data, for example with "
+            f"client.attach_data({missing[0]}, {{{metric!r}: ...}})."
         )
     bad = {i: c for i, c in sorted(reported.items()) if not 0 < c < math.inf}
     if bad:

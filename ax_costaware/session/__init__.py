@@ -1,7 +1,8 @@
 """What a user asks of a running experiment and tells it: the session functions.
 
 ``query`` says what a trial controls and why, ``complete_trial`` records how it came out,
-``recommend`` says what to deploy, and ``spending`` what was paid.
+``recommend`` says what to deploy, ``spending`` what was paid, and ``should_stop`` whether the next
+trial would be worth its cost.
 """
 
 from ax_costaware.session.completion import complete_trial
@@ -9,6 +10,7 @@ from ax_costaware.session.query import Query, query
 from ax_costaware.session.realized import OutOfBoundsWarning
 from ax_costaware.session.recommendation import Recommendation, recommend
 from ax_costaware.session.resolution import SessionClient
+from ax_costaware.session.should_stop import StopAssessment, should_stop
 from ax_costaware.session.spending import Spending, spending
 
 __all__ = [
@@ -17,8 +19,10 @@ __all__ = [
     "Recommendation",
     "SessionClient",
     "Spending",
+    "StopAssessment",
     "complete_trial",
     "query",
     "recommend",
+    "should_stop",
     "spending",
 ]

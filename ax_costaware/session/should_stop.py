@@ -1,0 +1,153 @@
+"""Whether the next trial of an experiment would be worth its cost: ``should_stop``.
+
+The check is the decision of the Gittins strategy, without making it: the best posterior mean at an
+evaluated point against the largest Gittins index (Xie et al. 2024, "Cost-aware Bayesian
+Optimization via the Pandora's Box Gittins Index"). It works on an experiment that any strategy
+runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ax.core.types import TParamValue
+from ax.exceptions.core import DataRequiredError, UserInputError
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+
+from ax_costaware.generators.gittins_settings import CostArgument, GittinsSettings
+from ax_costaware.generators.gittins_stopping import assess, settings_to_check
+from ax_costaware.generators.method_settings import MethodSettings, model_spec_of
+from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
+from ax_costaware.session.display import display_number, display_values
+from ax_costaware.session.resolution import Session, SessionClient, open_session
+
+
+@dataclass(frozen=True)
+class StopAssessment:
+    """Whether to stop now, and why; values are in the objective's own unit and sign."""
+
+    stop: bool
+    """Whether no trial is worth its cost, or none can be paid."""
+
+    index: float | None
+    """The largest Gittins index of the trials that can be paid; None where none can."""
+
+    incumbent: float
+    """The best posterior mean at an evaluated point."""
+
+    incumbent_trial: int
+    """The trial that evaluated it."""
+
+    lmbda: float | None
+    """What one unit of cost is worth, in units of the objective; None where ``index`` is."""
+
+    spent: float
+    """What was spent, reservations for unfinished trials included."""
+
+    remaining: float | None
+    """What is left of the budget; None without one."""
+
+    parameters: dict[str, TParamValue]
+    """The incumbent's parameterization: what to deploy."""
+
+    reason: str
+    """The reason, as a sentence."""
+
+    def __str__(self) -> str:
+        compared = (
+            ""
+            if self.index is None
+            else (
+                f" Largest index {display_number(self.index)}, best posterior mean "
+                f"{display_number(self.incumbent)}."
+            )
+        )
+        return (
+            f"{'Stop' if self.stop else 'Go on'}: {self.reason}{compared} Best so far: trial "
+            f"{self.incumbent_trial}, {display_values(self.parameters)}."
+        )
+
+
+def should_stop(
+    client: SessionClient,
+    cost: CostArgument | None = None,
+    lmbda: float | None = None,
+    budget: float | None = None,
+    surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
+    seed: int | None = None,
+) -> StopAssessment:
+    """Whether another trial would be worth its cost, on an experiment that any strategy runs.
+
+    The model is fitted to all data reported so far. Nothing in the experiment changes. What a
+    strategy of ``gittins_strategy`` was told need not be told again, and arguments override it; a
+    strategy that never stops by itself is asked whether it would by ``GittinsStop`` at the lambda
+    in force.
+
+    Args:
+        client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+        cost: What a trial costs, as in ``gittins_strategy``.
+        lmbda: What one unit of cost is worth, in units of the objective.
+        budget: What all trials may cost together; where ``lmbda`` is not given it is found from
+            what is left of it.
+        surrogate_spec: The model of the objective; None for the strategy's, or Ax's default GP.
+        seed: Seed of everything random; None for the strategy's, or 0.
+
+    Raises:
+        UserInputError: If no trial has an outcome yet, or none its cost where costs are learned;
+            if ``cost``, or both ``lmbda`` and ``budget``, are missing for a strategy that does not
+            have them; or if the experiment does not fit them.
+        UnsupportedError: If the experiment asks for what the method does not do.
+    """
+    session = open_session(client)
+    settings, spec = _settings_and_surrogate(session)
+    if settings is None:
+        if cost is None:
+            raise UserInputError(
+                "cost=None: the experiment's strategy is not one of gittins_strategy, so say what "
+                "a trial costs, and with lmbda or budget what that is worth."
+            )
+        settings = settings_to_check(cost, lmbda, budget, seed=seed or 0)
+    else:
+        settings = replace(
+            settings,
+            cost=settings.cost if cost is None else cost,
+            budget=settings.budget if budget is None else budget,
+            seed=settings.seed if seed is None else seed,
+        )
+        if lmbda is not None:
+            # It takes the place of a decay, and of a price that the rule brings.
+            rule = settings.stop
+            rule = rule if isinstance(rule, bool) else replace(rule, lmbda=None)
+            settings = replace(settings, lmbda=lmbda, decay=None, stop=rule)
+    if surrogate_spec is not None or spec is None:
+        spec = resolved_surrogate_spec(surrogate_spec)
+    try:
+        decision = assess(session.experiment, settings, spec)
+    except DataRequiredError as error:
+        raise UserInputError(f"nothing to assess yet: {error}") from error
+    index, price = decision.compared or (None, None)
+    return StopAssessment(
+        stop=decision.stop,
+        index=index,
+        incumbent=decision.incumbent.mean,
+        incumbent_trial=decision.incumbent.trial_index,
+        lmbda=price,
+        spent=decision.where.spent,
+        remaining=decision.where.remaining,
+        parameters=decision.incumbent.parameters,
+        reason=f"{decision.reason[0].upper()}{decision.reason[1:]}.",
+    )
+
+
+def _settings_and_surrogate(
+    session: Session,
+) -> tuple[GittinsSettings | None, SurrogateSpec | None]:
+    """The settings and the surrogate of a Gittins strategy; None for any other."""
+    try:
+        spec = model_spec_of(session.strategy)
+    except UserInputError:
+        return None, None
+    settings: MethodSettings = spec.generator_kwargs["settings"]
+    if not isinstance(settings, GittinsSettings):
+        return None, None
+    return settings, spec.generator_kwargs["surrogate_spec"]
