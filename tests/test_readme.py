@@ -24,6 +24,9 @@ def test_python_examples_run(
     for number, block in enumerate(blocks):
         exec(compile(block, f"{README.name}, example {number}", "exec"), namespace)
     printed = capsys.readouterr().out
+    assert "Trial 7: set epochs" in printed, "the classifier has not stopped after eight trials"
+    assert "initial: 5 trials" in printed
+    assert "worth it:" in printed
     assert "Trial 7: set temperature" in printed
     assert "Spent 8 of 50, 42 remaining." in printed
     assert len(namespace["client"].summarize()) == 1, "the experiment in the database has one trial"
