@@ -1,8 +1,8 @@
 """Searching among what is left of a budget pays for, and for the cheapest point there is.
 
 A bound on the expected cost is no box and no linear constraint, and the optimisers of mixed spaces
-know no other. So it enters as an exact penalty: nothing below the bound, and above it a slope in
-the logarithm of the cost that is steep beside what the acquisition function varies.
+know no other. So it enters as a smooth penalty that begins just below the bound, and exceeds there
+all that the acquisition function varies.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 
-_STEEPNESS = 10.0
-"""Slope of the penalty, in spreads of the acquisition function per unit of log cost."""
+_MARGIN = 0.02
+"""Log of the cost, below the limit, over which the penalty grows to the acquisition function's
+spread."""
 
 
 class Affordable(AcquisitionFunction):
@@ -40,14 +41,13 @@ class Affordable(AcquisitionFunction):
         with torch.no_grad():
             values = acquisition(points.unsqueeze(-2))
         values = values[values.isfinite()]
-        spread = float(values.max() - values.min()) if len(values) else 0.0
-        self.slope: float = _STEEPNESS * spread + torch.finfo(points.dtype).eps
+        self.spread: float = float(values.max() - values.min()) if len(values) else 1.0
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """Evaluate at ``batch_shape x 1 x d`` points; ``batch_shape`` values."""
-        excess = (self._log_cost(X.squeeze(-2)) - self._log_limit).clamp_min(0.0)
-        value: Tensor = self.acquisition(X) - self.slope * excess
+        excess = (self._log_cost(X.squeeze(-2)) - self._log_limit) / _MARGIN + 1.0
+        value: Tensor = self.acquisition(X) - self.spread * excess.clamp_min(0.0).square()
         return value
 
 

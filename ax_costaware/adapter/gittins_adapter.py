@@ -253,12 +253,16 @@ class GittinsAdapter(CostAwareAdapter):
         if fixed:
             (point,) = self.model_points([{**rows[0], **fixed}])
             held = {i: float(point[i]) for name in fixed for i in space.columns[name].indices}
+        points = space.sobol_points(NUM_POINTS, settings.seed, held).to(evaluated)
+        if not any(column.is_smooth for column in space.columns.values()):
+            # Ax repeats no point of a space that can be enumerated.
+            points = points[(points.unsqueeze(1) != evaluated).any(dim=-1).all(dim=-1)]
         (metric,) = self.outcomes
         outcomes = self.get_training_data().observation_data["mean", metric].dropna()
         return GittinsRequest(
             where=gittins_standing(self.experiment, settings, reserved),
             cost=cost,
-            points=space.sobol_points(NUM_POINTS, settings.seed, held).to(evaluated),
+            points=points,
             evaluated=evaluated,
             parameters=tuple(rows),
             trials=tuple(trials),

@@ -6,6 +6,7 @@ sign of maximisation; what it records has the objective's own.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -199,14 +200,22 @@ class GittinsGenerator(BoTorchGenerator):
             return None, GittinsDecision(where, in_hand, reason)
 
         if limit is not None and limit <= 0:
-            return stopped("the budget is used up")
+            return stopped(f"the budget is used up{_by_the_batch(where)}")
         price = self._price(search, request, best)
+        reach = max(best, self._believed(request, config))
         try:
-            found = search.best(*self._criterion(where, price, best))
+            found = search.best(*self._criterion(where, price, reach))
             if found is None:
-                return stopped("what is left of the budget pays for no trial")
+                return stopped(
+                    f"what is left of the budget pays for no trial{_by_the_batch(where)}"
+                )
             chosen, index = self._describe(request, config, found, price)
-            verdict = self._verdict(search, request, found, index, best, price)
+            verdict = self._verdict(search, request, config, found, index, best, price)
+            if settings.acquisition == "gittins" and best < reach and index <= reach:
+                # Beside what is under evaluation nothing is worth the price: the trial that would
+                # be at the highest price below it, and not once more the best that is pending.
+                found = search.best(LogExpectedImprovementPerCost, {"best_f": reach}) or found
+                chosen, _ = self._describe(request, config, found, price)
         except SearchSpaceExhausted:
             return stopped("every point of the search space has been evaluated")
         after = where.relative_lambda
@@ -224,6 +233,15 @@ class GittinsGenerator(BoTorchGenerator):
             compared=None if verdict is None else (sign * verdict.index, verdict.price),
         )
         return found.point, decision
+
+    def _believed(self, request: GittinsRequest, config: TorchOptConfig) -> float:
+        """The best value that points under evaluation are believed to have, for maximisation."""
+        X_pending = _pending(config)
+        if X_pending is None:
+            return -math.inf
+        posterior = PointPosterior.of(self.surrogate.model, direction(request.minimize))
+        with torch.no_grad():
+            return float(_moments(posterior, X_pending)[0].max())
 
     def _price(self, search: Search, request: GittinsRequest, best: float) -> float:
         def boxes() -> Boxes:
@@ -256,8 +274,7 @@ class GittinsGenerator(BoTorchGenerator):
     ) -> tuple[Chosen, float]:
         """What is recorded of a point, and its index with the sign of maximisation."""
         sign = -1.0 if request.minimize else 1.0
-        transform, pending = direction(request.minimize), config.pending_observations
-        X_pending = None if not pending or not len(pending[0]) else pending[0]
+        transform, X_pending = direction(request.minimize), _pending(config)
         model, X = self.surrogate.model, found.point.unsqueeze(0)
         with torch.no_grad():
             posterior = PointPosterior.of(model, transform, X_pending)
@@ -282,6 +299,7 @@ class GittinsGenerator(BoTorchGenerator):
         self,
         search: Search,
         request: GittinsRequest,
+        config: TorchOptConfig,
         found: Found,
         index: float,
         best: float,
@@ -296,7 +314,9 @@ class GittinsGenerator(BoTorchGenerator):
         if isinstance(rule, ImprovementPerCostStop):
             if settings.acquisition != "log_ei_per_cost":
                 found = search.best(LogExpectedImprovementPerCost, {"best_f": best}) or found
-            return _Verdict(rule.decide(found.value, price), index, price)
+            # Its index at that price is on the same side of the incumbent.
+            _, index = self._describe(request, config, found, own)
+            return _Verdict(rule.decide(found.value, price), index, own)
         if settings.acquisition != "gittins" or own != price:
             other = search.best(PandoraBoxGittinsIndex, {"lmbda": own})
             index = index if other is None else other.value
@@ -315,6 +335,18 @@ class _Verdict:
 
     price: float
     """The lambda of that index."""
+
+
+def _pending(config: TorchOptConfig) -> Tensor | None:
+    pending = config.pending_observations
+    return None if not pending or not len(pending[0]) else pending[0]
+
+
+def _by_the_batch(where: GittinsStanding) -> str:
+    """Ax drops the trials of a batch that it cannot fill, which is no reason to lose them."""
+    if not where.undelivered:
+        return ""
+    return f", with {where.undelivered} before it in the batch: ask for {where.undelivered}"
 
 
 def _moments(posterior: PointPosterior, X: Tensor) -> tuple[Tensor, Tensor]:

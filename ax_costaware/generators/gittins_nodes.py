@@ -14,6 +14,8 @@ from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
+from ax.core.parameter import FixedParameter
+from ax.core.search_space import SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import OptimizationShouldStop, UnsupportedError
 from ax.generation_strategy.generation_node import GenerationNode
@@ -24,7 +26,9 @@ from ax.generation_strategy.transition_criterion import (
     TrialCountPausingCriterion,
 )
 from ax.storage.json_store.decoder import object_from_json
+from torch.quasirandom import SobolEngine
 
+from ax_costaware.adapter.experiment_checks import free_parameters
 from ax_costaware.adapter.gittins_checks import check_gittins_experiment
 from ax_costaware.generators.budget import undelivered_observations
 from ax_costaware.generators.gittins_settings import GittinsSettings
@@ -34,11 +38,15 @@ from ax_costaware.generators.gittins_standing import (
     gittins_standing,
     largest_charge,
 )
+from ax_costaware.generators.initial_design import value_at
 from ax_costaware.ledger import decision_record, ledger, remaining
 from ax_costaware.records import RECORD
 
 _NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
+
+_NUM_LOOKS = 128
+"""Parameterizations whose known costs are looked at."""
 
 _MOST_ATTEMPTS = 256
 """Quasi-random points that are passed over as too dear before the design gives up."""
@@ -188,8 +196,10 @@ class InitialGittinsNode(GenerationNode):
 class AffordableBatch(TrialCountPausingCriterion):
     """Limits a batch of trials to the number that the budget is likely to pay for.
 
-    Ax drops the whole batch if one of its trials cannot be generated. The criterion itself never
-    pauses: that the budget is exhausted is said by the generator, which knows what to deploy.
+    Ax drops the whole batch if one of its trials cannot be generated. Known costs are looked at all
+    over the search space; of learned ones the largest charge so far is the measure. The criterion
+    itself never pauses: that the budget is exhausted is said by the generator, which knows what to
+    deploy.
 
     Args:
         settings: The settings of the strategy.
@@ -202,12 +212,14 @@ class AffordableBatch(TrialCountPausingCriterion):
         self.initial = initial
 
     def num_till_threshold(self, experiment: Experiment, trials_from_node: set[int]) -> int:
-        """Trials that can be paid if none is dearer than the dearest so far; at least one."""
+        """Trials that can be paid if none is dearer than the dearest known; at least one."""
         settings = self.settings
         if settings.budget is None or (self.initial and not settings.charge_initial):
             return _NO_LIMIT
         entries = ledger(experiment, settings)
         left, largest = remaining(entries, settings.budget), largest_charge(entries)
+        if settings.cost_metric is None:
+            largest = max(largest, _largest_cost(settings, experiment.search_space))
         if left is None or largest == 0:
             return _NO_LIMIT
         return max(1, math.floor(left / largest + 1e-9))
@@ -220,6 +232,24 @@ class AffordableBatch(TrialCountPausingCriterion):
         self, node_name: str, experiment: Experiment, trials_from_node: set[int]
     ) -> None:
         """Nothing to raise: the criterion never blocks."""
+
+
+def _largest_cost(settings: GittinsSettings, search_space: SearchSpace) -> float:
+    """The largest known cost among quasi-random parameterizations; zero if all are infeasible."""
+    parameters = free_parameters(search_space)
+    fixed = {
+        name: parameter.value
+        for name, parameter in search_space.parameters.items()
+        if isinstance(parameter, FixedParameter)
+    }
+    largest = 0.0
+    for row in SobolEngine(len(parameters), scramble=True, seed=0).draw(_NUM_LOOKS).tolist():
+        inputs = zip(parameters.items(), row, strict=True)
+        values = {**fixed, **{name: value_at(parameter, u) for (name, parameter), u in inputs}}
+        # A cost need not be one where no trial can be.
+        if search_space.check_membership(values):
+            largest = max(largest, settings.cost_at(values))
+    return largest
 
 
 def _exhausted(where: GittinsStanding, settings: GittinsSettings) -> str:

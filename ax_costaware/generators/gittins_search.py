@@ -6,6 +6,7 @@ They are reached through a ``BoTorchGenerator`` that shares the fitted surrogate
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ from ax.generators.torch.botorch_modular.surrogate import Surrogate
 from ax.generators.torch_base import TorchOptConfig
 from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.exceptions.warnings import OptimizationWarning
 from torch import Tensor
 
 from ax_costaware.acquisition.affordable import Affordable, Cheapness
@@ -91,24 +93,43 @@ class Search:
             return acquisition
 
         found = self._run(acquisition_class, options, unchanged)
+        if len(self.digest.discrete_choices) < len(self.digest.feature_names):
+            # That nothing is worth its cost must not be for want of a good start. (A space that is
+            # enumerated needs none, and Ax repeats no point of it.)
+            found = self._better(found, self.points, seen[0])
         limit = self.limit
         if limit is None or found.cost <= limit:
             return found
-        if limit <= 0:
-            return None
-        cheapest = self._run(acquisition_class, options, lambda a: Cheapness(a, self.cost))
-        if cheapest.cost > limit:
-            return None
-        found = self._run(
-            acquisition_class, options, lambda a: Affordable(a, self.cost, limit, self.points)
-        )
-        if found.cost <= limit:
+        costs = self.costs(self.points)
+        payable = self.points[costs <= limit]
+        if not len(payable):
+            if limit <= 0 or (len(costs) and float(costs.min()) == float(costs.max())):
+                return None
+            cheapest = self._run(acquisition_class, options, lambda a: Cheapness(a, self.cost))
+            if cheapest.cost > limit:
+                return None
+            payable = cheapest.point.unsqueeze(0)
+        with warnings.catch_warnings():
+            # A line search may end at the bend of the penalty; there are the points besides.
+            warnings.simplefilter("ignore", OptimizationWarning)
+            warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
+            found = self._run(
+                acquisition_class, options, lambda a: Affordable(a, self.cost, limit, self.points)
+            )
+        # The margin of the penalty turns away what costs just what is left; the points do not.
+        return self._better(found if found.cost <= limit else None, payable, seen[0])
+
+    def _better(
+        self, found: Found | None, points: Tensor, acquisition: AcquisitionFunction
+    ) -> Found:
+        """The best of ``points``, or what was found if that is at least as good."""
+        if found is not None and not len(points):
             return found
-        points = torch.cat([cheapest.point.unsqueeze(0), self.points.to(cheapest.point)])
-        points = points[self.costs(points) <= limit]
         with torch.no_grad():
-            values = seen[0](points.unsqueeze(-2))
+            values = acquisition(points.unsqueeze(-2))
         best = int(values.argmax())
+        if found is not None and found.value >= float(values[best]):
+            return found
         return self._found(points[best], float(values[best]))
 
     def costs(self, X: Tensor) -> Tensor:

@@ -141,4 +141,5 @@ def affordable_limit(where: GittinsStanding, settings: GittinsSettings) -> float
     """The largest cost that what is left pays for, rounding allowed for; None without a budget."""
     if where.remaining is None or settings.budget is None:
         return None
-    return where.remaining + ROUNDING * settings.budget
+    slack = ROUNDING * settings.budget
+    return where.remaining + slack if where.remaining > slack else 0.0

@@ -21,7 +21,7 @@ FAST: dict[str, Any] = {
     "num_restarts": 2,
     "raw_samples": 32,
     "initial_trials": 4,
-    "surrogate_spec": FixedHyperparameters(lengthscale=0.4, noise_variance=1e-4),
+    "surrogate_spec": FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-5),
 }
 
 
@@ -55,7 +55,7 @@ def make_client(
     """A client with the toy experiment; ``strategy`` goes to ``gittins_strategy``."""
     client = Client(storage_config=storage_config)
     client.configure_experiment(
-        name="gittins_toy",
+        name="toy",
         parameters=[
             RangeParameterConfig(name, bounds=(0, 1), parameter_type="float")
             for name in ("x1", "x2")

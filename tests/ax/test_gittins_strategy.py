@@ -1,0 +1,416 @@
+"""Whole runs of ``gittins_strategy`` on Ax's Client and AxClient."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ax.api.client import Client
+from ax.exceptions.core import (
+    DataRequiredError,
+    OptimizationShouldStop,
+    UnsupportedError,
+    UserInputError,
+)
+from ax.service.ax_client import AxClient
+from ax.service.utils.instantiation import ObjectiveProperties
+from scipy.stats import norm
+
+from ax_costaware import (
+    AffineCost,
+    FixedHyperparameters,
+    GittinsDecay,
+    GittinsStop,
+    ImprovementPerCostStop,
+    complete_trial,
+    gittins_strategy,
+    query,
+    recommend,
+    spending,
+)
+from ax_costaware.acquisition import gittins_index, lambda_for_budget
+from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
+from ax_costaware.adapter.gittins_adapter import GittinsAdapter
+from tests.ax.gittins_toy import (
+    COST,
+    FAST,
+    arm_of,
+    complete,
+    make_client,
+    objective,
+    record,
+    run_trials,
+    true_cost,
+)
+
+
+def adapter_of(client: Client) -> GittinsAdapter:
+    """The strategy's adapter, fitted to all data."""
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    assert isinstance(adapter, GittinsAdapter)
+    return adapter
+
+
+def posterior(client: Client, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Posterior mean and standard deviation of the strategy's model at points of the square."""
+    with torch.no_grad():
+        found = adapter_of(client).botorch_model.posterior(X.unsqueeze(-2))
+    return found.mean.flatten(), found.variance.flatten().sqrt()
+
+
+def grid() -> torch.Tensor:
+    """A fine grid of the unit square."""
+    side = torch.linspace(0, 1, 51, dtype=torch.double)
+    return torch.cartesian_prod(side, side)
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_run_until_nothing_is_worth_its_cost(minimize: bool) -> None:
+    """Every decision solves the equation of the index and is the largest; the stop says all."""
+    sign, lmbda, X = (-1.0 if minimize else 1.0), 0.003, grid()
+    client = make_client(minimize, lmbda=lmbda, num_restarts=8, raw_samples=256)
+    run_trials(client, 4, sign)
+    end = None
+    while end is None:
+        mean, sd = posterior(client, X)
+        largest = float(gittins_index(sign * mean, sd, lmbda * (2 * X[:, 1] + 0.5)).max())
+        try:
+            run_trials(client, 1, sign)
+        except OptimizationShouldStop as stop:
+            end = stop
+            continue
+        last = max(client._experiment.trials)
+        decided, cost = record(client, last), true_cost(arm_of(client, last))
+        decision = decided["decision"]
+        assert decided["expected_cost"] == pytest.approx(cost, rel=1e-14)
+        index, sd_here = decision["index"], decision["standard_deviation"]
+        z = sign * (decision["mean"] - index) / sd_here
+        improvement = sd_here * (norm.pdf(z) + z * norm.cdf(z))
+        assert improvement == pytest.approx(lmbda * cost, rel=1e-6)
+        assert sign * index > largest - 1e-3
+        assert sign * index > sign * decision["incumbent"], "else it would have stopped"
+        assert (decision["lambda"], decision["lambda_source"]) == (lmbda, "given")
+    best = recommend(client)
+    assert largest <= sign * best.expected_value
+    assert objective(best.parameters) > -0.01
+    trial = next(i for i in client._experiment.trials if arm_of(client, i) == best.parameters)
+    for part in (
+        "Largest Gittins index",
+        f"best posterior mean {best.expected_value:.6g}, lambda 0.003. ",
+        f"Spent {spending(client).spent:g}. Deploy trial {trial} with x1={best.parameters['x1']}",
+    ):
+        assert part in str(end)
+
+
+def test_directions_mirror_each_other() -> None:
+    """Minimising -y asks for the same trials as maximising y, and signs the record."""
+    up, down = make_client(lmbda=0.01), make_client(minimize=True, lmbda=0.01)
+    arms = run_trials(up, 8), run_trials(down, 8, sign=-1.0)
+    for one, other in zip(*arms, strict=True):
+        assert one == pytest.approx(other, abs=1e-5)
+    first, second = (record(client, 7)["decision"] for client in (up, down))
+    for name in ("index", "incumbent", "mean"):
+        assert first[name] == pytest.approx(-second[name], abs=1e-5)
+    assert first["incumbent_trial"] == second["incumbent_trial"]
+
+
+def test_a_function_costs_what_its_value_object_does() -> None:
+    """Its gradient is found by differences, so the decisions agree to these."""
+    decided = []
+    for cost in (COST, true_cost, lambda x: np.float64(true_cost(x))):
+        client = make_client(cost=cost, lmbda=0.01)
+        run_trials(client, 7)
+        decided.append([record(client, i) for i in range(4, 7)])
+    for given in decided[1:]:
+        for one, other in zip(decided[0], given, strict=True):
+            assert one["expected_cost"] == pytest.approx(other["expected_cost"], abs=1e-4)
+            assert one["decision"]["index"] == pytest.approx(other["decision"]["index"], abs=1e-4)
+
+
+def test_a_constant_cost() -> None:
+    """A number: a budget of seven pays for seven trials."""
+    client = make_client(cost=1, budget=7, stop=False)
+    with pytest.raises(OptimizationShouldStop, match=r"budget is used up. Spent 7 of 7"):
+        run_trials(client, 8)
+    assert [entry.charged for entry in spending(client).entries] == [1.0] * 7
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_lambda_from_the_budget(stop: bool) -> None:
+    """It spends what is left in expectation; held with a stopping rule, else found every time."""
+    client = make_client(budget=40.0, stop=stop)
+    run_trials(client, 4)
+    left = spending(client).remaining
+    assert left is not None
+    mean, sd = posterior(client, grid()[::3])
+    cost = 2 * grid()[::3, 1] + 0.5
+    rough = lambda_for_budget(mean, sd, cost, left, best_f=recommend(client).expected_value)
+    run_trials(client, 3)
+    decisions = [record(client, i)["decision"] for i in range(4, 7)]
+    assert {d["lambda_source"] for d in decisions} == {"budget"}
+    assert decisions[0]["lambda"] == pytest.approx(rough, rel=0.2)
+    assert decisions[0]["spent"] + decisions[0]["remaining"] == pytest.approx(40.0)
+    assert (len({d["lambda"] for d in decisions}) == 1) == stop
+
+
+def test_the_budget_is_never_exceeded() -> None:
+    """Towards the end only what is left is spent, on the best that it pays for."""
+    client = make_client(budget=9.0, stop=False)
+    with pytest.raises(OptimizationShouldStop) as end:
+        run_trials(client, 40)
+    spent = spending(client)
+    assert 9.0 - 0.5 < spent.spent <= 9.0 + 1e-6
+    for index in range(4, len(client._experiment.trials)):
+        decided = record(client, index)
+        assert decided["expected_cost"] <= decided["decision"]["remaining"] + 1e-6
+    assert f"Spent {spent.spent:g} of 9, which saves {spent.remaining:g}." in str(end.value)
+
+
+def test_decay_and_units() -> None:
+    """Lambda halves when no trial is worth it; other units of value and cost change no trial."""
+    found = []
+    for value, price in ((1.0, 1.0), (1000.0, 60.0)):
+        surrogate = FixedHyperparameters(
+            0.5, outputscale=0.2 * value**2, noise_variance=1e-5 * value**2
+        )
+        client = make_client(
+            cost=AffineCost({"x2": 2.0 * price}, fixed=0.5 * price),
+            decay=GittinsDecay(0.5, 2.0),
+            surrogate_spec=surrogate,
+        )
+        arms = run_trials(client, 12, sign=value)
+        decisions = [record(client, i)["decision"] for i in range(4, 12)]
+        found.append((arms[:7], decisions))
+        relative = [d["relative_lambda"] for d in decisions]
+        assert relative[0] == 0.5
+        assert relative[-1] < 0.5
+        for now, then in pairwise(decisions):
+            fell = now["index"] <= now["incumbent"]
+            assert now["next_relative_lambda"] == now["relative_lambda"] / (2 if fell else 1)
+            assert then["relative_lambda"] == now["next_relative_lambda"]
+            assert now["stop_rule"] is None
+    (arms, decisions), (scaled_arms, scaled) = found
+    for one, other in zip(arms, scaled_arms, strict=True):
+        assert one == pytest.approx(other, abs=1e-3)
+    assert scaled[0]["lambda"] == pytest.approx(decisions[0]["lambda"] * 1000 / 60, rel=1e-6)
+
+
+@pytest.mark.parametrize("acquisition", ["log_ei_per_cost", "log_ei_cost_cooling"])
+@pytest.mark.parametrize("rule", [GittinsStop(0.003), ImprovementPerCostStop(0.003)])
+def test_peers_and_rules(acquisition: str, rule: Any) -> None:
+    """At one price both rules stop all acquisitions in the same state."""
+    client = make_client(budget=40.0, acquisition=acquisition, stop=rule)
+    with pytest.raises(OptimizationShouldStop, match=r"lambda 0.003\. Spent .* which saves"):
+        run_trials(client, 30)
+    last = record(client, max(client._experiment.trials))["decision"]
+    assert last["acquisition"] == acquisition
+    assert last["stop_rule"] == repr(rule)
+    X = grid()
+    mean, sd = posterior(client, X)
+    best = recommend(client).expected_value
+    assert float(gittins_index(mean, sd, 0.003 * (2 * X[:, 1] + 0.5)).max()) <= best + 1e-6
+
+
+def test_learned_costs() -> None:
+    """The cost of every trial is learned from, of one that failed, too, at full precision."""
+    client = make_client(cost="hours", lmbda=0.003)
+    run_trials(client, 2, report=True)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    complete_trial(client, index, None, cost=true_cost(dict(arm)))
+    run_trials(client, 5, report=True)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    decided = record(client, index)
+    mean, sd = (decided["decision"][name] for name in ("cost_log_mean", "cost_log_sd"))
+    assert decided["expected_cost"] == pytest.approx(math.exp(mean + sd**2 / 2))
+    assert abs(mean - math.log(true_cost(dict(arm)))) < 3 * sd + 0.1
+    adapter = adapter_of(client)
+    model: Any = adapter.cost_function(adapter.space())
+    fitted = math.e ** float(model.log_moments(adapter.model_points([arm_of(client, 2)]))[0][0])
+    assert fitted == pytest.approx(true_cost(arm_of(client, 2)), rel=0.1)
+    assert "expected_cost" not in record(client, 0), "nothing was expected yet"
+
+
+def test_a_cost_that_is_missing_or_zero() -> None:
+    """The next decision is refused by the name of the trial, and works once it is there."""
+    client = make_client(cost="hours", lmbda=0.003)
+    client.configure_tracking_metrics(["hours"])
+    run_trials(client, 3, report=True)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    client.complete_trial(index, raw_data={"y": objective(dict(arm))})
+    with pytest.raises(UserInputError, match=r"cost='hours': trials \[3\] were completed without"):
+        client.get_next_trials(max_trials=1)
+    client.attach_data(index, raw_data={"hours": 1.5})
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    client.complete_trial(index, raw_data={"y": objective(dict(arm)), "hours": 0.0})
+    with pytest.raises(
+        UserInputError, match=r"by trial {4: 0.0} are not all finite .* ten decimals"
+    ):
+        client.get_next_trials(max_trials=1)
+
+
+def test_decisions_repeat_with_the_seed_and_leave_the_global_one_alone() -> None:
+    """Two runs with one seed agree, another seed differs, and global states are unmoved."""
+    first, second = (run_trials(make_client(seed=3, budget=20), 7) for _ in range(2))
+    assert first == second
+    assert run_trials(make_client(seed=4, budget=20), 7) != first
+    client = make_client(lmbda=0.003)
+    run_trials(client, 4)
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    client.get_next_trials(max_trials=1)
+    assert torch.equal(before[0], torch.random.get_rng_state())
+    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_several_trials_at_once_and_out_of_order() -> None:
+    """Trials of a batch and running ones push the next away, and are reserved for."""
+    client = make_client(budget=30.0)
+    first = client.get_next_trials(max_trials=8)
+    assert list(first) == [0, 1, 2, 3], "the initial design has four trials"
+    with pytest.raises(DataRequiredError):
+        client.get_next_trials(max_trials=1)
+    for index in (2, 0, 3):
+        complete(client, index, dict(first[index]))
+    batch = client.get_next_trials(max_trials=3) | client.get_next_trials(max_trials=1)
+    assert list(batch) == [4, 5, 6, 7]
+    decisions = [record(client, index)["decision"] for index in batch]
+    assert len({d["lambda"] for d in decisions}) == 1
+    costs = [true_cost(dict(arm)) for arm in (first | batch).values()]
+    for index, decision in zip(batch, decisions, strict=True):
+        assert decision["spent"] == pytest.approx(sum(costs[:index]), rel=1e-12)
+    points = [np.array(list(arm.values())) for arm in batch.values()]
+    for i, one in enumerate(points):
+        assert all(np.abs(one - other).max() > 0.05 for other in points[:i])
+    for index in (7, 1, 5, 4):
+        complete(client, index, dict((first | batch)[index]))
+    client.mark_trial_failed(6)
+    assert list(client.get_next_trials(max_trials=1)) == [8]
+    assert query(client, 8).decision["remaining"] == pytest.approx(30.0 - sum(costs))
+
+
+def test_a_batch_is_not_stopped_in_its_middle() -> None:
+    """Ax would drop it; what no other trial of it is worth goes to the next best, not twice."""
+    client = make_client(lmbda=0.003)
+    run_trials(client, 5)
+    batch = client.get_next_trials(max_trials=7)
+    assert len(batch) == 7
+    points = [np.array(list(arm.values())) for arm in batch.values()]
+    for i, one in enumerate(points):
+        assert all(np.abs(one - other).max() > 1e-3 for other in points[:i])
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_batches_never_lose_trials_to_the_budget(learned: bool) -> None:
+    """However small the rest of the budget, a batch comes out whole and within it."""
+    client = make_client(cost="hours" if learned else COST, budget=11.0, stop=False)
+
+    def run_batches() -> None:
+        while True:
+            for index, arm in client.get_next_trials(max_trials=4).items():
+                complete(client, index, dict(arm), report=learned)
+
+    with pytest.raises(OptimizationShouldStop) as end:
+        run_batches()
+    assert "in the batch" not in str(end.value)
+    assert spending(client).spent > 11.0 - 0.7
+    if not learned:
+        assert spending(client).spent <= 11.0 + 1e-6
+
+
+def test_an_initial_design_within_the_budget() -> None:
+    """Points that are too dear are passed over, and the end is said when none is left."""
+    client = make_client(budget=2.2)
+    with pytest.raises(OptimizationShouldStop, match="initial design is not finished"):
+        run_trials(client, 5)
+    assert 2.2 - 0.6 < spending(client).spent <= 2.2
+    free = make_client(budget=2.2, charge_initial=False)
+    run_trials(free, 5)
+    assert spending(free).entries[3].charged == 0.0
+    assert spending(free).spent <= 2.2 + 1e-6
+
+
+def test_failed_and_abandoned_trials() -> None:
+    """Neither is pending any more, an initial one is replaced, and what never ran is free."""
+    client = make_client(budget=25.0)
+    (lost,) = client.get_next_trials(max_trials=1)
+    client.mark_trial_failed(lost)
+    run_trials(client, 4)
+    assert record(client, 4)["phase"] == "initial"
+    (lost,) = client.get_next_trials(max_trials=1)
+    assert record(client, lost)["phase"] == "rule"
+    client.mark_trial_abandoned(lost)
+    run_trials(client, 1)
+    costs = [true_cost(arm_of(client, i)) for i in client._experiment.trials if i != lost]
+    assert spending(client).spent == pytest.approx(sum(costs))
+
+
+def test_fixed_parameters() -> None:
+    """Values that the caller fixes are honoured in both phases, and the record says so."""
+    client = make_client(budget=25.0)
+    ((_, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.25}).items()
+    assert arm["x2"] == 0.25
+    client.mark_trial_failed(0)
+    run_trials(client, 4)
+    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.25}).items()
+    assert arm["x2"] == 0.25
+    assert record(client, index)["expected_cost"] == pytest.approx(1.0)
+    assert "The caller had fixed {'x2': 0.25}." in query(client, index).why
+
+
+def test_parameter_constraints() -> None:
+    """Trials meet them; a cost that would be negative beyond them is none of our business."""
+    client = make_client(
+        constraints=["x1 + x2 <= 0.8"], cost=AffineCost({"x1": -1.0, "x2": -1.0}, 0.9), budget=5.0
+    )
+    client.get_next_trials(max_trials=2)
+    for index in (0, 1):
+        complete(client, index, arm_of(client, index))
+    for arm in run_trials(client, 5):
+        assert arm["x1"] + arm["x2"] <= 0.8 + 1e-6
+
+
+def test_several_arms_are_refused() -> None:
+    """A cost belongs to one arm."""
+    client = make_client(lmbda=0.003, initial_trials=1)
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match="takes one arm"):
+            client._generation_strategy.gen(experiment=client._experiment, n=2)
+        run_trials(client, 1)
+
+
+def test_no_initial_design_needs_an_attached_trial() -> None:
+    """With ``initial_trials=0`` the model decides from what the user attached."""
+    client = make_client(initial_trials=0, lmbda=0.003)
+    with pytest.raises(DataRequiredError, match="attach one"):
+        client.get_next_trials(max_trials=1)
+    index = client.attach_trial({"x1": 0.2, "x2": 0.4})
+    complete(client, index, {"x1": 0.2, "x2": 0.4})
+    run_trials(client, 1)
+    assert record(client, 1)["phase"] == "rule"
+
+
+@pytest.mark.filterwarnings("ignore:The `AxClient` class is deprecated:DeprecationWarning")
+def test_ax_client() -> None:
+    """The same strategy runs through AxClient, with costs that are learned."""
+    client = AxClient(
+        generation_strategy=gittins_strategy("hours", budget=8.0, **FAST), verbose_logging=False
+    )
+    client.create_experiment(
+        name="toy",
+        parameters=[{"name": n, "type": "range", "bounds": [0.0, 1.0]} for n in ("x1", "x2")],
+        objectives={"y": ObjectiveProperties(minimize=False)},
+    )
+
+    def run() -> None:
+        while True:
+            arm, index = client.get_next_trial()
+            complete(client, index, arm, report=True)
+
+    with pytest.raises(OptimizationShouldStop, match="Deploy trial"):
+        run()
+    assert recommend(client).control_set is None
+    assert spending(client).spent <= 8.0 + 0.5
