@@ -1,0 +1,185 @@
+"""The Gittins strategy on every kind of parameter, and Ax's own functions beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ax.adapter.cross_validation import cross_validate
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.exceptions.core import OptimizationShouldStop, UnsupportedError, UserInputError
+
+from ax_costaware import (
+    AffineCost,
+    TableCost,
+    complete_trial,
+    gittins_strategy,
+    recommend,
+    spending,
+)
+from tests.ax.gittins_toy import FAST, arm_of, record
+
+pytestmark = pytest.mark.filterwarnings(
+    # BoTorch's optimiser of mixed spaces, where there are parameter constraints.
+    "ignore:Unknown solver options. tol:scipy.optimize.OptimizeWarning"
+)
+
+FAST_FIT = {name: value for name, value in FAST.items() if name != "surrogate_spec"}
+TABLE = TableCost("soil", {"clay": 1.0, "sand": 2.5, "peat": 4.0})
+
+
+def mixed_client(**strategy: Any) -> Client:
+    """Every kind of parameter, with a parameter constraint, minimising."""
+    client = Client()
+    client.configure_experiment(
+        name="mixed",
+        parameters=[
+            RangeParameterConfig("dose", (-5, 5), "float"),
+            RangeParameterConfig("pots", (1, 4), "int"),
+            RangeParameterConfig("days", (1, 64), "int", scaling="log"),
+            RangeParameterConfig("rate", (0.01, 1.0), "float", scaling="log"),
+            ChoiceParameterConfig("soil", ["clay", "sand", "peat"], "str", is_ordered=False),
+            ChoiceParameterConfig("lamp", [1, 5, 20], "int", is_ordered=True),
+            ChoiceParameterConfig("size", ["S", "M", "L"], "str", is_ordered=True),
+        ],
+        parameter_constraints=["dose + pots <= 5"],
+    )
+    client.configure_optimization(objective="-loss")
+    client.configure_tracking_metrics(["hours"])
+    client.set_generation_strategy(gittins_strategy(**{**FAST_FIT, **strategy}))
+    return client
+
+
+def loss(x: dict[str, Any]) -> float:
+    """Something smooth that every parameter matters for."""
+    soil = {"clay": 0.0, "sand": 0.3, "peat": 0.6}[x["soil"]]
+    size = {"S": 0.2, "M": 0.0, "L": 0.1}[x["size"]]
+    late = (x["days"] - 8) ** 2 / 4000
+    return float(
+        (x["dose"] - 1) ** 2 / 25 + (x["pots"] - 3) ** 2 / 9 + x["lamp"] / 20 + x["rate"]
+    ) + (soil + size + late)
+
+
+def run(client: Client, count: int, learned: bool = False) -> None:
+    """Run some trials."""
+    for _ in range(count):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        cost = 1.0 + 0.1 * float(arm["days"]) if learned else None
+        complete_trial(client, index, {"loss": loss(dict(arm))}, cost=cost)
+
+
+COSTS: dict[str, Any] = {
+    "table": TABLE,
+    "affine": AffineCost({"days": 0.05, "pots": 0.5, "rate": 1.0}, fixed=0.25),
+    "function": lambda x: 0.5 + 0.01 * x["days"] + {"S": 1.0, "M": 2.0, "L": 3.0}[x["size"]],
+    "learned": "hours",
+}
+
+
+@pytest.fixture(scope="module", params=list(COSTS))
+def mixed(request: pytest.FixtureRequest) -> Client:
+    """A run on all of them."""
+    client = mixed_client(cost=COSTS[request.param], budget=60.0, stop=False)
+    run(client, 6, learned=request.param == "learned")
+    return client
+
+
+def test_arms_and_costs_are_valid(mixed: Client) -> None:
+    """Integers and choices are exact, constraints hold, and costs are those of the arms."""
+    for index in mixed._experiment.trials:
+        arm = arm_of(mixed, index)
+        mixed._experiment.search_space.check_types(arm, raise_error=True)
+        assert mixed._experiment.search_space.check_membership(arm)
+        assert type(arm["days"]) is int
+        expected = record(mixed, index).get("expected_cost")
+        cost = mixed._generation_strategy.nodes_by_name["InitialTrials"].settings.cost
+        if not isinstance(cost, str):
+            at = cost.at(arm) if hasattr(cost, "at") else cost(arm)
+            assert expected == pytest.approx(at, rel=1e-12)
+    assert spending(mixed).spent > 0
+
+
+def test_ax_keeps_working(mixed: Client) -> None:
+    """Prediction, cross-validation and best point on such an experiment."""
+    best = recommend(mixed)
+    (prediction,) = mixed.predict([best.parameters])
+    assert prediction["loss"][0] == pytest.approx(best.expected_value, abs=1e-6)
+    adapter = mixed._generation_strategy.adapter
+    assert adapter is not None
+    assert len(cross_validate(adapter)) == 6, "recommend brought the model up to date"
+    for use_model in (True, False):
+        parameters, _, index, _ = mixed.get_best_parameterization(use_model_predictions=use_model)
+        assert parameters == arm_of(mixed, index)
+
+
+def test_only_what_is_left_is_spent_on_a_choice() -> None:
+    """With less than the dearer soils cost left, the cheapest is all that is asked for."""
+    client = mixed_client(cost=TABLE, budget=9.0, stop=False, initial_trials=2)
+    with pytest.raises(OptimizationShouldStop, match="which saves"):
+        run(client, 12)
+    assert 8.0 < spending(client).spent <= 9.0
+    last = [arm_of(client, i)["soil"] for i in client._experiment.trials][-1]
+    assert last in {"clay", "sand"}
+
+
+def test_a_space_that_is_exhausted() -> None:
+    """Ax repeats no point of a space that can be enumerated: when all are tried it is over."""
+    client = Client()
+    client.configure_experiment(
+        name="small",
+        parameters=[
+            ChoiceParameterConfig("a", [1, 2, 3], "int", is_ordered=True),
+            RangeParameterConfig("b", (0, 1), "int"),
+        ],
+    )
+    client.configure_optimization(objective="y")
+    strategy = gittins_strategy(TableCost("a", {1: 1.0, 2: 2.0, 3: 3.0}), stop=False, **FAST)
+    client.set_generation_strategy(strategy)
+
+    def exhaust() -> None:
+        while True:
+            ((index, arm),) = client.get_next_trials(max_trials=1).items()
+            complete_trial(client, index, float(arm["a"]) - float(arm["b"]))
+
+    with pytest.raises(OptimizationShouldStop, match="every point of the search space"):
+        exhaust()
+    arms = [tuple(arm_of(client, i).values()) for i in client._experiment.trials]
+    assert sorted(set(arms[4:]) | set(arms)) == [(a, b) for a in (1, 2, 3) for b in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        (AffineCost({"moon": 1.0}), r"reads \['moon'\], which the experiment does not have"),
+        (AffineCost({"soil": 1.0}), "multiplies parameter 'soil', whose values are no numbers"),
+        (TableCost("soil", {"clay": 1.0, "sand": 2.0}), "soil.*peat"),
+        (TableCost("dose", {1.0: 1.0}), "'dose' has more values than a table holds"),
+        ("loss", "cost='loss' is the objective: expected another metric"),
+        (lambda x: 0.0, r"cost gave 0.0 for {'dose'.*expected a finite number > 0"),
+        (lambda x: [1.0], r"cost gave \[1.0\] for"),
+        (lambda x: float("nan"), "cost gave nan for"),
+    ],
+)
+def test_costs_that_do_not_fit_the_experiment(cost: Any, message: str) -> None:
+    """They are refused before the first trial."""
+    with pytest.raises(UserInputError, match=message):
+        mixed_client(cost=cost, budget=10.0).get_next_trials(max_trials=1)
+
+
+def test_a_cost_that_is_negative_somewhere() -> None:
+    """Without constraints the cheapest corner is looked at before anything is spent."""
+    client = Client()
+    client.configure_experiment(name="x", parameters=[RangeParameterConfig("x", (0, 1), "float")])
+    client.configure_optimization(objective="y")
+    client.set_generation_strategy(gittins_strategy(AffineCost({"x": -1.0}, 0.5), budget=3))
+    with pytest.raises(UserInputError, match=r"AffineCost\({'x': -1.0}, fixed=0.5\) at {'x': 1.0}"):
+        client.get_next_trials(max_trials=1)
+
+
+def test_several_objectives_are_refused() -> None:
+    """Before the first trial."""
+    client = mixed_client(cost=1.0)
+    client.configure_optimization(objective="loss, hours")
+    with pytest.raises(UnsupportedError, match="several metrics"):
+        client.get_next_trials(max_trials=1)

@@ -1,0 +1,125 @@
+"""The stopping rule in an Orchestrator, for a strategy that knows no costs, and for our own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ax.adapter.registry import Generators
+from ax.api.client import Client
+from ax.api.protocols import IMetric, IRunner
+from ax.core.trial_status import TrialStatus
+from ax.core.types import TParameterization
+from ax.exceptions.core import UserInputError
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.orchestration.orchestrator import Orchestrator
+from ax.orchestration.orchestrator_options import OrchestratorOptions
+
+from ax_costaware import (
+    FixedHyperparameters,
+    GittinsStop,
+    GittinsStoppingStrategy,
+    ImprovementPerCostStop,
+    recommend,
+    spending,
+)
+from tests.ax.gittins_toy import COST, FAST, make_client, objective
+
+SURROGATE = FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-5)
+
+
+class Plant(IRunner, IMetric):
+    """Runs a trial and measures it, at once."""
+
+    def __init__(self) -> None:
+        super().__init__(name="y")
+        self.arms: dict[int, dict[str, Any]] = {}
+
+    def run_trial(self, trial_index: int, parameterization: TParameterization) -> dict[str, Any]:
+        self.arms[trial_index] = dict(parameterization)
+        return {}
+
+    def poll_trial(self, trial_index: int, trial_metadata: Mapping[str, Any]) -> TrialStatus:
+        return TrialStatus.COMPLETED
+
+    def stop_trial(self, trial_index: int, trial_metadata: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def fetch(self, trial_index: int, trial_metadata: Mapping[str, Any]) -> tuple[int, float]:
+        return 0, objective(self.arms[trial_index])
+
+
+def plant_client(strategy: GenerationStrategy | None = None, **options: Any) -> Client:
+    """The toy experiment with a runner and a metric."""
+    client = make_client(**options)
+    if strategy is not None:
+        client.set_generation_strategy(strategy)
+    plant = Plant()
+    client.configure_runner(plant)
+    client.configure_metrics([plant])
+    return client
+
+
+def sobol() -> GenerationStrategy:
+    """A strategy that would never end."""
+    spec = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": 1})
+    return GenerationStrategy(
+        name="Sobol", nodes=[GenerationNode(name="Sobol", generator_specs=[spec])]
+    )
+
+
+@pytest.mark.parametrize("rule", [None, ImprovementPerCostStop()])
+def test_ends_the_run_of_any_strategy(rule: Any) -> None:
+    """Not before five trials, and well before the most that were allowed."""
+    client = plant_client(sobol(), lmbda=1.0)
+    stopping = GittinsStoppingStrategy(
+        COST, lmbda=0.01, rule=rule, surrogate_spec=SURROGATE, num_restarts=2, raw_samples=32
+    )
+    orchestrator = Orchestrator(
+        experiment=client._experiment,
+        generation_strategy=client._generation_strategy,
+        options=OrchestratorOptions(
+            global_stopping_strategy=stopping,
+            init_seconds_between_polls=0,
+            min_seconds_before_poll=0.0,
+            max_pending_trials=1,
+        ),
+    )
+    orchestrator.run_n_trials(max_trials=40)
+    trials = len(client._experiment.trials)
+    assert 5 <= trials < 40
+    stop, message = stopping.should_stop_optimization(client._experiment)
+    assert stop
+    assert "lambda 0.01. Spent" in message
+    assert "Deploy trial" in message
+
+
+def test_our_own_strategy_ends_a_run_by_itself() -> None:
+    """``Client.run_trials`` takes it as it is, and in parallel."""
+    client = plant_client(budget=8.0, stop=GittinsStop())
+    client.run_trials(max_trials=40, parallelism=3, initial_seconds_between_polls=0)
+    assert spending(client).spent <= 8.0 + 1e-6
+    assert len(client._experiment.trials) < 40
+    assert recommend(client).expected_value > -0.05
+
+
+def test_before_there_is_data() -> None:
+    """No reason to stop, and no error."""
+    client = plant_client(sobol())
+    stopping = GittinsStoppingStrategy(COST, budget=10.0, min_trials=0)
+    stop, message = stopping.should_stop_optimization(client._experiment)
+    assert not stop
+    assert "no trial has an observation" in message
+
+
+def test_bad_arguments() -> None:
+    """Refused when it is made."""
+    with pytest.raises(UserInputError, match="lmbda=None and budget=None: expected lmbda"):
+        GittinsStoppingStrategy(COST)
+    with pytest.raises(UserInputError, match="cost=0: expected"):
+        GittinsStoppingStrategy(0, lmbda=1.0)
+    assert GittinsStoppingStrategy(COST, rule=GittinsStop(2.0))._settings.lmbda == 2.0
+    assert FAST["num_restarts"] == 2

@@ -1,0 +1,106 @@
+"""The check on experiments of our own strategy and of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
+from ax.exceptions.core import OptimizationShouldStop, UserInputError
+
+from ax_costaware import GittinsDecay, GittinsStop, should_stop, spending
+from tests.ax.gittins_toy import COST, FAST, make_client, objective, record, run_trials
+
+SURROGATE = FAST["surrogate_spec"]
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_it_says_what_the_next_decision_does(minimize: bool) -> None:
+    """The numbers of the record that the next trial gets, and stop where asking for it stops."""
+    sign = -1.0 if minimize else 1.0
+    client = make_client(minimize, lmbda=0.01)
+    run_trials(client, 4, sign)
+    while True:
+        found = should_stop(client)
+        before = len(client._experiment.trials)
+        if found.stop:
+            break
+        run_trials(client, 1, sign)
+        decision = record(client, before)["decision"]
+        assert found.index == decision["index"]
+        assert found.lmbda == decision["lambda"]
+        for name in ("incumbent", "incumbent_trial", "spent", "remaining"):
+            assert getattr(found, name) == decision[name]
+    with pytest.raises(OptimizationShouldStop) as stop:
+        client.get_next_trials(max_trials=1)
+    assert found.index is not None
+    assert sign * found.index <= sign * found.incumbent
+    assert f"{found.index:.6g}" in str(stop.value)
+    assert found.reason.rstrip(".").lower() in str(stop.value).lower()
+    assert str(found).startswith("Stop: The largest Gittins index falls short")
+    assert len(client._experiment.trials) == before
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+def test_an_experiment_of_axs_default_strategy() -> None:
+    """Cost and lambda are needed, and only these; learned costs are read from Ax's data."""
+    client = Client()
+    client.configure_experiment(
+        name="plain",
+        parameters=[RangeParameterConfig(n, (0, 1), "float") for n in ("x1", "x2")],
+    )
+    client.configure_optimization(objective="y")
+    client.configure_tracking_metrics(["hours"])
+    client.configure_generation_strategy(initialization_budget=8)
+    for index, arm in client.get_next_trials(max_trials=5).items():
+        x = dict(arm)
+        client.complete_trial(index, {"y": objective(x), "hours": 1.0 + float(x["x2"])})
+    options: dict[str, Any] = {"surrogate_spec": SURROGATE}
+    go, stop = (should_stop(client, cost=COST, lmbda=p, **options) for p in (1e-4, 1.0))
+    assert (go.stop, stop.stop) == (False, True)
+    assert go.parameters == stop.parameters
+    assert go.spent == pytest.approx(sum(COST.at(a.parameters) for a in _arms(client)))
+    learned = should_stop(client, cost="hours", budget=20.0, **options)
+    assert learned.remaining is not None
+    assert learned.spent == pytest.approx(sum(1.0 + a.parameters["x2"] for a in _arms(client)))
+    with pytest.raises(UserInputError, match="cost=None: the experiment's strategy is not one of"):
+        should_stop(client, lmbda=1.0)
+    with pytest.raises(UserInputError, match="lmbda=None and budget=None"):
+        should_stop(client, cost=COST)
+    with pytest.raises(UserInputError, match=r"cost='money': trials \[0, 1, 2, 3, 4\]"):
+        should_stop(client, cost="money", lmbda=1.0, **options)
+
+
+def _arms(client: Client) -> Any:
+    return client._experiment.arms_by_name.values()
+
+
+def test_a_price_may_be_tried() -> None:
+    """Given, it takes the place of a decay and of the rule's own."""
+    decaying = make_client(decay=GittinsDecay(0.1))
+    ruled = make_client(lmbda=0.01, stop=GittinsStop(5.0))
+    for client in (decaying, ruled):
+        run_trials(client, 4)
+        assert should_stop(client, lmbda=1e-6).lmbda == 1e-6
+        assert not should_stop(client, lmbda=1e-6).stop
+    assert should_stop(ruled).stop
+    assert should_stop(ruled).lmbda == 5.0
+    assert not should_stop(decaying).stop
+
+
+def test_when_nothing_can_be_paid() -> None:
+    """Stop, without an index."""
+    client = make_client(cost=1.0, budget=4.0)
+    run_trials(client, 4)
+    found = should_stop((client._experiment, client._generation_strategy))
+    assert (found.stop, found.index, found.lmbda) == (True, None, None)
+    assert found.remaining == 0.0
+    assert str(found).startswith("Stop: The budget is used up. Best so far: trial ")
+    assert found.spent == spending(client).spent
+
+
+def test_too_early() -> None:
+    """Without an outcome there is nothing to assess."""
+    with pytest.raises(UserInputError, match="nothing to assess yet: no trial has an observation"):
+        should_stop(make_client(lmbda=1.0))
