@@ -21,13 +21,20 @@ from ax.storage.json_store.registry import (
 )
 
 from ax_costaware import (
+    AffineCost,
+    ConstantCost,
     ControlSet,
     Discrete,
     Empirical,
     EpsilonSchedule,
     ExploreThenCommit,
     FixedHyperparameters,
+    GittinsDecay,
+    GittinsStop,
+    GittinsStoppingStrategy,
+    ImprovementPerCostStop,
     LargestValuePerCost,
+    TableCost,
     TheoreticalBeta,
     TruncatedNormal,
     Uniform,
@@ -35,11 +42,15 @@ from ax_costaware import (
 )
 from ax_costaware.acquisition import (
     ExpectedUpperConfidenceBound,
+    LogExpectedImprovementPerCost,
+    PandoraBoxGittinsIndex,
     PartialQueryLogExpectedImprovement,
 )
 from ax_costaware.adapter.hide_control_set import HideControlSet
 from ax_costaware.generators.budget import AffordableTrials
 from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
+from ax_costaware.generators.gittins_nodes import AffordableBatch, InitialGittinsNode
+from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.initial_node import InitialControlSetNode
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
@@ -55,7 +66,25 @@ SETTINGS = ControlSetSettings(
     beta=TheoreticalBeta(norm_bound=1.0, noise_std=0.1),
     initial_control_sets=("x1", "x1+x2"),
 )
+GITTINS = GittinsSettings(
+    AffineCost({"x1": 1e-12, "x2": 0.1}, fixed=0.3), budget=7, stop=ImprovementPerCostStop(0.5)
+)
+TABLE = TableCost("size", {"S": 0.1, "L": 0.30000000000000004})
 VALUES = [
+    AffineCost({"a": 0.1, "b": -2}, fixed=3.0),
+    AffineCost({0: 0.1, -1: 1e-300}),
+    ConstantCost(0.1),
+    TABLE,
+    TableCost("lid", {True: 1.0, False: 2.0}),
+    TableCost(2, {1: 1.0, 2.5: 2.0}),
+    GittinsDecay(0.2, 3.0),
+    GittinsStop(),
+    GittinsStop(1e-9),
+    ImprovementPerCostStop(0.1),
+    GITTINS,
+    GittinsSettings(TABLE, decay=GittinsDecay(), stop=False, num_restarts=3),
+    GittinsSettings("hours"),
+    GittinsSettings(2, lmbda=0.1),
     ControlSet(["a", "b"], cost=0.1, name="both"),
     ControlSet(["a"]),
     Uniform(0, 1),
@@ -108,12 +137,37 @@ def test_node_criterion_and_enum() -> None:
     assert len(node.pausing_criteria) == 2
     criterion = round_trip(AffordableTrials(SETTINGS, initial=True))
     assert (criterion.settings, criterion.initial) == (SETTINGS, True)
-    assert round_trip(CostAwareGenerators.CONTROL_SETS) is CostAwareGenerators.CONTROL_SETS
+    for member in CostAwareGenerators:
+        assert round_trip(member) is member
+
+
+def test_gittins_node_criterion_and_stopping_strategy() -> None:
+    """The same for the Gittins method; a stopping strategy takes what the rule needs along."""
+    node = round_trip(InitialGittinsNode(GITTINS, "first", "second"))
+    assert isinstance(node, InitialGittinsNode)
+    assert (node.settings, node.name, node.next_node) == (GITTINS, "first", "second")
+    assert {c.transition_to for c in node.transition_criteria} == {"second"}
+    assert len(node.pausing_criteria) == 2
+    criterion = round_trip(AffordableBatch(GITTINS, initial=True))
+    assert (criterion.settings, criterion.initial) == (GITTINS, True)
+    stopping = GittinsStoppingStrategy(
+        TABLE, 0.5, rule=GittinsStop(), surrogate_spec=FixedHyperparameters(0.1), min_trials=7
+    )
+    found = round_trip(stopping)
+    assert isinstance(found, GittinsStoppingStrategy)
+    assert found._settings == stopping._settings
+    assert found._surrogate_spec == stopping._surrogate_spec
+    assert found.min_trials == 7
 
 
 def test_classes_that_are_stored_by_name() -> None:
     """The transform, the model and the acquisition functions."""
-    for acquisition in (ExpectedUpperConfidenceBound, PartialQueryLogExpectedImprovement):
+    for acquisition in (
+        ExpectedUpperConfidenceBound,
+        LogExpectedImprovementPerCost,
+        PandoraBoxGittinsIndex,
+        PartialQueryLogExpectedImprovement,
+    ):
         assert round_trip(acquisition) is acquisition
     assert round_trip(HideControlSet) is HideControlSet
     assert round_trip(FixedHyperparameterGP) is FixedHyperparameterGP

@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from ax_costaware import ControlSet, ExploreThenCommit, Uniform, control_set_strategy, strategies
+from ax_costaware import ControlSet, ExploreThenCommit, Uniform, control_set_strategy
 from ax_costaware.policies import EpsilonSchedule
+from ax_costaware.strategies import control_sets
 
 CONTROL_SETS = [ControlSet(["a"], 1.0), ControlSet(["a", "b"], 5.0)]
 MARGINALS = {"b": Uniform(0.0, 1.0)}
@@ -34,7 +35,7 @@ def test_says_when_exploring_takes_the_whole_budget(
     said: list[str] = []
     logger = logging.Logger("test")
     logger.addFilter(lambda record: bool(said.append(record.getMessage())))
-    monkeypatch.setattr(strategies, "logger", logger)
+    monkeypatch.setattr(control_sets, "logger", logger)
     control_set_strategy(CONTROL_SETS, MARGINALS, **options)  # type: ignore[arg-type]
     assert len(said) == warns
     if warns:
