@@ -19,7 +19,12 @@ from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParamValue
-from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
+from ax.exceptions.core import (
+    DataRequiredError,
+    OptimizationShouldStop,
+    UnsupportedError,
+    UserInputError,
+)
 from ax.generators.types import TConfig
 from torch import Tensor
 
@@ -222,22 +227,26 @@ class GittinsAdapter(CostAwareAdapter):
     ) -> GeneratorRun:
         check_gittins_experiment(self.experiment, self.settings)
         fixed = {} if fixed_features is None else fixed_features.parameters
-        request = self._request(
-            search_space, undelivered_observations(pending_observations), fixed, assess
-        )
-        return super().gen(
-            n=1,
-            search_space=search_space,
-            optimization_config=optimization_config,
-            pending_observations=live_observations(self.experiment, pending_observations),
-            fixed_features=fixed_features,
-            model_gen_options=cast(TConfig, {**(model_gen_options or {}), RECORD: request}),
-        )
+        pending = live_observations(self.experiment, pending_observations)
+        request = self._request(search_space, pending, fixed, assess)
+        try:
+            return super().gen(
+                n=1,
+                search_space=search_space,
+                optimization_config=optimization_config,
+                pending_observations=pending,
+                fixed_features=fixed_features,
+                model_gen_options=cast(TConfig, {**(model_gen_options or {}), RECORD: request}),
+            )
+        except OptimizationShouldStop as stop:
+            if not fixed:
+                raise
+            raise OptimizationShouldStop(f"{stop} The caller had fixed {fixed}.") from stop
 
     def _request(
         self,
         search_space: SearchSpace | None,
-        undelivered: list[ObservationFeatures],
+        pending: dict[str, list[ObservationFeatures]],
         fixed: Mapping[str, TParamValue],
         assess: bool,
     ) -> GittinsRequest:
@@ -246,8 +255,7 @@ class GittinsAdapter(CostAwareAdapter):
         trials, rows = self._evaluated()
         evaluated = self.model_points(rows)
         reserved: list[float] = []
-        if undelivered:
-            promised = [dict(o.parameters) for o in undelivered]
+        if promised := [dict(o.parameters) for o in undelivered_observations(pending)]:
             reserved = self._costs_at(self.model_points(promised), promised, cost)
         held: dict[int, float] = {}
         if fixed:
@@ -256,7 +264,9 @@ class GittinsAdapter(CostAwareAdapter):
         points = space.sobol_points(NUM_POINTS, settings.seed, held).to(evaluated)
         if not any(column.is_smooth for column in space.columns.values()):
             # Ax repeats no point of a space that can be enumerated.
-            points = points[(points.unsqueeze(1) != evaluated).any(dim=-1).all(dim=-1)]
+            under_way = [dict(o.parameters) for o in max(pending.values(), key=len, default=[])]
+            tried = torch.cat([evaluated, self.model_points([rows[0], *under_way])])
+            points = points[(points.unsqueeze(1) != tried).any(dim=-1).all(dim=-1)]
         (metric,) = self.outcomes
         outcomes = self.get_training_data().observation_data["mean", metric].dropna()
         return GittinsRequest(

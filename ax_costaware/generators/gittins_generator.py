@@ -150,17 +150,17 @@ class GittinsGenerator(BoTorchGenerator):
                 "the Gittins generator makes one decision at a time, for a GittinsAdapter."
             )
         with _seeded(decision_seed(self.settings.seed, request.where.trial_index)):
-            point, decision = self._decide(request, search_space_digest, torch_opt_config)
+            found, decision = self._decide(request, search_space_digest, torch_opt_config)
         if decision.stop and not request.assess:
             raise OptimizationShouldStop(decision.stop_message(self.settings))
         metadata: dict[str, Any] = {RECORD: decision}
-        if point is None:
-            point = request.evaluated[0]
-        elif not request.assess:
+        if found is not None and not request.assess:
             metadata = {
-                Keys.EXPECTED_ACQF_VAL: [],
+                Keys.EXPECTED_ACQF_VAL: [found.value],
                 RECORD: decision.record(self.settings),
             }
+        # An assessment without a point has nothing to generate, and Ax wants a point.
+        point = request.evaluated[0] if found is None else found.point
         return TorchGenResults(
             points=point.detach().cpu().unsqueeze(0),
             weights=torch.ones(1, dtype=torch.double),
@@ -169,7 +169,7 @@ class GittinsGenerator(BoTorchGenerator):
 
     def _decide(
         self, request: GittinsRequest, digest: SearchSpaceDigest, config: TorchOptConfig
-    ) -> tuple[Tensor | None, GittinsDecision]:
+    ) -> tuple[Found | None, GittinsDecision]:
         settings, where = self.settings, request.where
         sign = -1.0 if request.minimize else 1.0
         transform = direction(request.minimize)
@@ -232,7 +232,7 @@ class GittinsGenerator(BoTorchGenerator):
             next_relative_lambda=after,
             compared=None if verdict is None else (sign * verdict.index, verdict.price),
         )
-        return found.point, decision
+        return found, decision
 
     def _believed(self, request: GittinsRequest, config: TorchOptConfig) -> float:
         """The best value that points under evaluation are believed to have, for maximisation."""
