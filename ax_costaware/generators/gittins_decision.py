@@ -124,7 +124,7 @@ class GittinsDecision:
 
     def stop_message(self, settings: GittinsSettings) -> str:
         """Why no further trial is generated, what was saved, and what to deploy."""
-        parts = [f"Stopped, for {self.reason}."]
+        parts = [f"Stopped: {self.reason}."]
         if self.compared is not None:
             index, price = self.compared
             parts.append(

@@ -35,6 +35,7 @@ from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.gittins_standing import (
     GittinsStanding,
     affordable_limit,
+    checked_reported_costs,
     gittins_standing,
     largest_charge,
 )
@@ -138,11 +139,15 @@ class InitialGittinsNode(GenerationNode):
 
         Raises:
             OptimizationShouldStop: If there is none.
-            UserInputError: If the experiment does not fit the settings.
+            UserInputError: If the experiment does not fit the settings, or a cost to learn from is
+                missing, or is no finite number > 0.
             UnsupportedError: If several arms are asked for.
         """
         settings = self.settings
         check_gittins_experiment(experiment, settings)
+        if settings.cost_metric is not None:
+            # The design needs no costs; but after it, it would be too late to measure them.
+            checked_reported_costs(experiment, settings)
         if n is not None and n != 1:
             raise UnsupportedError(
                 f"n={n}: a cost belongs to one arm, so a trial takes one arm. Ask for several "

@@ -122,7 +122,7 @@ def checked_reported_costs(experiment: Experiment, settings: GittinsSettings) ->
     ]
     if missing:
         raise UserInputError(
-            f"cost={metric!r}: trials {missing} were completed without a cost, and the next is "
+            f"cost={metric!r}: trials {missing} were completed without a cost, and trials are "
             "chosen by what they cost. Report it with complete_trial(..., cost=...); for a trial "
             "that is completed add it to the data, for example with "
             f"client.attach_data({missing[0]}, {{{metric!r}: ...}})."

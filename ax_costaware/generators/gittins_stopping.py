@@ -85,8 +85,9 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
     Args:
         cost: What a trial costs, as in ``gittins_strategy``.
         lmbda: What one unit of cost is worth, in units of the objective.
-        budget: What all trials may cost together; where ``lmbda`` is not given it is found from
-            what is left of it.
+        budget: What all trials may cost together; the run ends when no trial can be paid. Where
+            ``lmbda`` is not given, it is the one at which just what is left would be spent, found
+            anew each time: then there is no other reason to stop than that the budget is used up.
         rule: ``GittinsStop`` (None) or ``ImprovementPerCostStop``.
         cost_model: How a cost is learned: ``"gp"`` or ``"linear"``.
         surrogate_spec: The model of the objective; None for Ax's default GP.

@@ -87,8 +87,9 @@ def should_stop(
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
         cost: What a trial costs, as in ``gittins_strategy``.
         lmbda: What one unit of cost is worth, in units of the objective.
-        budget: What all trials may cost together; where ``lmbda`` is not given it is found from
-            what is left of it.
+        budget: What all trials may cost together. Where ``lmbda`` is not given, and the strategy
+            holds none, it is the one at which just what is left would be spent: then there is no
+            other reason to stop than that the budget is used up.
         surrogate_spec: The model of the objective; None for the strategy's, or Ax's default GP.
         seed: Seed of everything random; None for the strategy's, or 0.
 

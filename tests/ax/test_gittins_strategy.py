@@ -234,6 +234,15 @@ def test_learned_costs() -> None:
     assert "expected_cost" not in record(client, 0), "nothing was expected yet"
 
 
+def test_a_metric_that_is_never_reported() -> None:
+    """Said after the first trial that is completed without it, not at the end of the design."""
+    client = make_client(cost="hours", lmbda=0.003)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    client.complete_trial(index, raw_data={"y": objective(dict(arm))})
+    with pytest.raises(UserInputError, match=r"trials \[0\] were completed without a cost"):
+        client.get_next_trials(max_trials=1)
+
+
 def test_a_cost_that_is_missing_or_zero() -> None:
     """The next decision is refused by the name of the trial, and works once it is there."""
     client = make_client(cost="hours", lmbda=0.003)
