@@ -26,7 +26,7 @@ from ax_costaware import (
     recommend,
     spending,
 )
-from tests.ax.gittins_toy import COST, FAST, make_client, objective
+from tests.ax.gittins_toy import COST, make_client, objective
 
 SURROGATE = FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-5)
 
@@ -122,4 +122,3 @@ def test_bad_arguments() -> None:
     with pytest.raises(UserInputError, match="cost=0: expected"):
         GittinsStoppingStrategy(0, lmbda=1.0)
     assert GittinsStoppingStrategy(COST, rule=GittinsStop(2.0))._settings.lmbda == 2.0
-    assert FAST["num_restarts"] == 2
