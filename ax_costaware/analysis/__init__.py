@@ -1,5 +1,6 @@
 """Ax analyses of cost-aware experiments, for ``client.compute_analyses([...])``."""
 
 from ax_costaware.analysis.cost_and_value import CostAndValueAnalysis
+from ax_costaware.analysis.stopping import StoppingAnalysis
 
-__all__ = ["CostAndValueAnalysis"]
+__all__ = ["CostAndValueAnalysis", "StoppingAnalysis"]

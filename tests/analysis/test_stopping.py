@@ -1,0 +1,124 @@
+"""The card of ``StoppingAnalysis``: its frame, and when it can be computed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
+from ax.api.client import Client
+from ax.core.analysis_card import NotApplicableStateAnalysisCard
+from ax.exceptions.core import OptimizationShouldStop, UserInputError
+
+from ax_costaware import should_stop, spending
+from ax_costaware.analysis import StoppingAnalysis
+from tests.ax.gittins_toy import FAST, complete, make_client, record, run_trials
+
+from .conftest import make_client as make_control_set_client
+
+
+def _card(client: Client) -> PlotlyAnalysisCard:
+    (card,) = client.compute_analyses([StoppingAnalysis()], display=False)
+    assert isinstance(card, PlotlyAnalysisCard)
+    return card
+
+
+def _run_to_the_stop(client: Client, sign: float = 1.0) -> str:
+    for _ in range(40):
+        try:
+            run_trials(client, 1, sign)
+        except OptimizationShouldStop as stop:
+            return str(stop)
+    raise AssertionError("it did not stop")
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_why_it_stopped(sign: float) -> None:
+    client = make_client(minimize=sign < 0, lmbda=0.03, budget=100.0)
+    _run_to_the_stop(client, sign)
+    card = _card(client)
+    frame, now = card.df, should_stop(client)
+    assert list(frame["trial_index"]) == list(range(len(frame)))
+    assert list(frame["status"]) == ["COMPLETED"] * (len(frame) - 1) + ["NEXT"]
+    assert list(frame["initial"]) == [i < FAST["initial_trials"] for i in range(len(frame))]
+    assert frame["cumulative_cost"].iloc[-1] == pytest.approx(spending(client).spent)
+    decided = frame[frame["index"].notna()]
+    worth = sign * (decided["index"] - decided["incumbent"]) > 0
+    assert list(worth) == [True] * (len(decided) - 1) + [False]
+    last = frame.iloc[-1]
+    assert (last["index"], last["incumbent"], last["lambda"]) == (
+        now.index,
+        now.incumbent,
+        now.lmbda,
+    )
+    best = frame["outcome"].max() if sign > 0 else frame["outcome"].min()
+    assert last["best_outcome"] == best
+    assert math.isnan(last["outcome"])
+    assert card.subtitle.startswith(now.reason)
+    assert " of 100." in card.subtitle
+    names = [trace.name for trace in card.get_figure().data]
+    assert "now: stop" in names
+
+
+def test_rows_hold_what_was_recorded_and_is_under_way() -> None:
+    client = make_client(lmbda=1e-4)
+    run_trials(client, 5)
+    ((index, _),) = client.get_next_trials(max_trials=1).items()
+    row = _card(client).df.iloc[index]
+    decision = record(client, index)["decision"]
+    assert row["status"] == "RUNNING"
+    assert math.isnan(row["outcome"])
+    assert (row["index"], row["incumbent"]) == (decision["index"], decision["incumbent"])
+    assert row["expected_cost"] == record(client, index)["expected_cost"] == row["charged"]
+    assert row[["cost_lower", "cost_upper"]].isna().all()
+
+
+def test_learned_costs_have_the_interval_that_was_predicted() -> None:
+    client = make_client(cost="hours", lmbda=1e-4)
+    for _ in range(6):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        complete(client, index, dict(arm), report=True)
+    card = _card(client)
+    rows = card.df.iloc[:6]
+    predicted = rows["cost_lower"].notna()
+    assert list(predicted) == [False] * 4 + [True] * 2
+    lower, upper = rows.loc[predicted, "cost_lower"], rows.loc[predicted, "cost_upper"]
+    spread = np.log(upper / lower) / (2 * 1.959964)
+    expected = np.sqrt(lower * upper) * np.exp(spread**2 / 2)
+    np.testing.assert_allclose(expected, rows.loc[predicted, "expected_cost"], rtol=1e-6)
+    titles = [annotation.text for annotation in card.get_figure().layout.annotations]
+    assert any(text.startswith("Learned cost:") for text in titles)
+    assert "95 %" in card.subtitle
+
+
+def test_before_the_model_decides_there_is_only_what_comes_next() -> None:
+    client = make_client(lmbda=1e-4)
+    run_trials(client, 2)
+    frame = _card(client).df
+    assert list(frame["index"].notna()) == [False, False, True]
+    standalone = StoppingAnalysis().compute(client._experiment, client._generation_strategy)
+    pd.testing.assert_frame_equal(standalone.df, frame)
+
+
+def test_not_applicable_before_the_first_outcome() -> None:
+    client = make_client(lmbda=1e-4)
+    (card,) = client.compute_analyses([StoppingAnalysis()], display=False)
+    assert isinstance(card, NotApplicableStateAnalysisCard)
+    client.get_next_trials(max_trials=1)
+    with pytest.raises(UserInputError, match="StoppingAnalysis cannot be computed"):
+        StoppingAnalysis().compute(client._experiment, client._generation_strategy)
+
+
+def test_strategy_is_needed_and_must_have_a_price() -> None:
+    client = make_client(lmbda=1e-4)
+    run_trials(client, 1)
+    with pytest.raises(UserInputError, match="strategy must be provided"):
+        StoppingAnalysis().compute(client._experiment)
+    other = make_control_set_client()
+    with pytest.raises(UserInputError, match="control_set_strategy, which has no price"):
+        StoppingAnalysis().compute(client._experiment, other._generation_strategy)
+    client.configure_generation_strategy(method="random_search")
+    with pytest.raises(UserInputError, match="does not know what a trial costs"):
+        StoppingAnalysis().compute(client._experiment, client._generation_strategy)
