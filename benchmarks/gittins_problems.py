@@ -16,7 +16,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Standardize
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from botorch.sampling.pathwise import draw_kernel_feature_paths
-from botorch.test_functions import Ackley, Levy, Rosenbrock
+from botorch.test_functions.synthetic import Ackley, Levy, Rosenbrock
 from gpytorch.kernels import MaternKernel
 from gpytorch.means import ZeroMean
 from torch import Tensor

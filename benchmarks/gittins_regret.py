@@ -40,7 +40,7 @@ import torch
 from botorch import fit_gpytorch_mll
 from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
 from botorch.models import SingleTaskGP
-from botorch.optim import optimize_acqf
+from botorch.optim.optimize import optimize_acqf
 from botorch.utils.sampling import draw_sobol_samples
 from gittins_problems import Problem, cost_of, model_of, problem
 from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -183,6 +183,7 @@ def decide(
     point, value = optimize_acqf(
         acquisition, bounds, q=1, num_restarts=10 * run.dim, raw_samples=200 * run.dim
     )
+    assert value is not None
     price.learn(float(value), best)
     return point[0].detach(), lmbda / scale
 

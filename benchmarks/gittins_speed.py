@@ -21,11 +21,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import LogExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
-from botorch.optim import optimize_acqf
+from botorch.optim.optimize import optimize_acqf
 from gittins_problems import cost_of
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from kept_runs import RESULTS
