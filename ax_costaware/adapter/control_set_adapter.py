@@ -43,9 +43,9 @@ from ax_costaware.generators.budget import (
 from ax_costaware.generators.control_set_generator import (
     ControlSetGenerator,
     ControlSetRequest,
-    direction,
 )
 from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.cost_aware_generator import direction
 from ax_costaware.models import expectation_posterior
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.records import CONTROL_SET, RECORD

@@ -52,6 +52,7 @@ class StoppingLabels:
 
     @property
     def better(self) -> str:
+        """Which values are good."""
         return f"{'lower' if self.minimize else 'higher'} is better"
 
     @property

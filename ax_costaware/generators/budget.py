@@ -9,6 +9,7 @@ needs no state. Costs are in the user's own unit.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ from ax_costaware.ledger import ledger, remaining, spent
 from ax_costaware.policies.control_set_rules import ControlSetHistory
 from ax_costaware.records import CONTROL_SET
 
-_NO_LIMIT = 2**31
+NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
 
 PendingObservations = Mapping[str, list[ObservationFeatures]]
@@ -141,11 +142,29 @@ def stop_message(where: Standing, settings: ControlSetSettings, advice: str) -> 
     )
 
 
-class AffordableTrials(TrialCountPausingCriterion):
-    """Limits a batch of trials to the number that the budget is certain to pay for.
+class BatchLimit(TrialCountPausingCriterion):
+    """Limits a batch of trials to the number that can be paid.
 
     Ax drops the whole batch if one of its trials cannot be generated. The criterion itself never
     pauses: that the budget is exhausted is said by the generator, which knows what to deploy.
+    """
+
+    @abstractmethod
+    def num_till_threshold(self, experiment: Experiment, trials_from_node: set[int]) -> int:
+        """Trials that can be paid; at least one."""
+
+    def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
+        """Always False."""
+        return False
+
+    def block_continued_generation_error(
+        self, node_name: str, experiment: Experiment, trials_from_node: set[int]
+    ) -> None:
+        """Nothing to raise: the criterion never blocks."""
+
+
+class AffordableTrials(BatchLimit):
+    """Limits a batch of trials to the number that the budget is certain to pay for.
 
     Args:
         settings: The settings of the strategy.
@@ -162,7 +181,7 @@ class AffordableTrials(TrialCountPausingCriterion):
         settings = self.settings
         where = standing(experiment, settings, undelivered=[], initial=self.initial)
         if where.remaining is None or (self.initial and not settings.charge_initial):
-            return _NO_LIMIT
+            return NO_LIMIT
         names = set(settings.initial_control_sets) if self.initial else set(settings.names)
         payable = [
             settings.cost(name)
@@ -173,12 +192,3 @@ class AffordableTrials(TrialCountPausingCriterion):
             return 1
         # After j trials at most j * max(payable) is gone, and the cheapest must still fit.
         return 1 + max(0, math.floor((where.remaining - min(payable)) / max(payable) + 1e-9))
-
-    def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
-        """Always False."""
-        return False
-
-    def block_continued_generation_error(
-        self, node_name: str, experiment: Experiment, trials_from_node: set[int]
-    ) -> None:
-        """Nothing to raise: the criterion never blocks."""

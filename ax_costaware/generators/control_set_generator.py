@@ -7,21 +7,15 @@ of the objective, with the sign of maximisation.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from ax.core.search_space import SearchSpaceDigest
-from ax.core.types import TCandidateMetadata
 from ax.exceptions.core import UnsupportedError
-from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
-from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch_base import TorchGenResults, TorchOptConfig
 from ax.utils.common.constants import Keys
-from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
-from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
@@ -30,7 +24,7 @@ from ax_costaware.adapter.hide_control_set import EXACT_VALUES
 from ax_costaware.adapter.model_space import ModelSpace
 from ax_costaware.generators.budget import Standing, decision_seed
 from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.generators.surrogates import default_surrogate_spec
+from ax_costaware.generators.cost_aware_generator import CostAwareGenerator, direction
 from ax_costaware.models import information_gain
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.records import CONTROL_SET, RECORD
@@ -53,53 +47,10 @@ class ControlSetRequest:
     """Direction of the objective."""
 
 
-class ControlSetGenerator(BoTorchGenerator):
-    """Chooses the control set and the values of the next trial.
+class ControlSetGenerator(CostAwareGenerator):
+    """Chooses the control set and the values of the next trial."""
 
-    Args:
-        settings: What the strategy was asked to do.
-        surrogate_spec: The surrogate; by default Ax's, with standardised outcomes.
-        refit_on_cv: Whether hyperparameters are fitted anew on every fold of a cross-validation.
-        warm_start_refit: Whether a fit starts at the hyperparameters of the last one. False, so
-            that a decision depends on the data alone and not on the fits before it.
-    """
-
-    def __init__(
-        self,
-        settings: ControlSetSettings,
-        surrogate_spec: SurrogateSpec | None = None,
-        refit_on_cv: bool = False,
-        warm_start_refit: bool = False,
-    ) -> None:
-        super().__init__(
-            surrogate_spec=surrogate_spec or default_surrogate_spec(),
-            refit_on_cv=refit_on_cv,
-            warm_start_refit=warm_start_refit,
-        )
-        self.settings = settings
-
-    def fit(
-        self,
-        datasets: Sequence[SupervisedDataset],
-        search_space_digest: SearchSpaceDigest,
-        candidate_metadata: list[list[TCandidateMetadata]] | None = None,
-        state_dict: OrderedDict[str, Tensor] | None = None,
-        refit: bool = True,
-        **additional_model_inputs: Any,
-    ) -> None:
-        """Fit the surrogate under the settings' seed; the global random state stays as it was.
-
-        The seed does not depend on the trial: Ax skips the fit where the data did not change.
-        """
-        with manual_seed(self.settings.seed):
-            super().fit(
-                datasets=datasets,
-                search_space_digest=search_space_digest,
-                candidate_metadata=candidate_metadata,
-                state_dict=state_dict,
-                refit=refit,
-                **additional_model_inputs,
-            )
+    settings: ControlSetSettings
 
     def gen(
         self, n: int, search_space_digest: SearchSpaceDigest, torch_opt_config: TorchOptConfig
@@ -195,13 +146,6 @@ class ControlSetGenerator(BoTorchGenerator):
                 },
             },
         )
-
-
-def direction(minimize: bool) -> PosteriorTransform | None:
-    """Posterior transform after which larger is better."""
-    if not minimize:
-        return None
-    return ScalarizedPosteriorTransform(weights=torch.tensor([-1.0], dtype=torch.double))
 
 
 def _pending(config: TorchOptConfig) -> Tensor | None:

@@ -7,8 +7,7 @@ sign of maximisation; what it records has the objective's own.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -16,14 +15,11 @@ from typing import Any, cast
 import numpy as np
 import torch
 from ax.core.search_space import SearchSpaceDigest
-from ax.core.types import TCandidateMetadata, TParamValue
+from ax.core.types import TParamValue
 from ax.exceptions.core import OptimizationShouldStop, SearchSpaceExhausted, UnsupportedError
-from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
-from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch_base import TorchGenResults, TorchOptConfig
 from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
@@ -34,13 +30,12 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.log_cost import CostFunction
 from ax_costaware.generators.budget import decision_seed
-from ax_costaware.generators.control_set_generator import direction
+from ax_costaware.generators.cost_aware_generator import CostAwareGenerator, direction
 from ax_costaware.generators.gittins_decision import Chosen, GittinsDecision, Incumbent
 from ax_costaware.generators.gittins_price import Boxes, price_of_cost
 from ax_costaware.generators.gittins_search import Found, Search
 from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.gittins_standing import GittinsStanding, affordable_limit
-from ax_costaware.generators.surrogates import default_surrogate_spec
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.policies.gittins import GittinsStop, ImprovementPerCostStop, StopDecision
@@ -82,53 +77,10 @@ class GittinsRequest:
     """Whether only to say whether to stop: then ``OptimizationShouldStop`` is not raised."""
 
 
-class GittinsGenerator(BoTorchGenerator):
-    """Chooses the next trial, or stops.
+class GittinsGenerator(CostAwareGenerator):
+    """Chooses the next trial, or stops."""
 
-    Args:
-        settings: What the strategy was asked to do.
-        surrogate_spec: The surrogate; by default Ax's, with standardised outcomes.
-        refit_on_cv: Whether hyperparameters are fitted anew on every fold of a cross-validation.
-        warm_start_refit: Whether a fit starts at the hyperparameters of the last one. False, so
-            that a decision depends on the data alone and not on the fits before it.
-    """
-
-    def __init__(
-        self,
-        settings: GittinsSettings,
-        surrogate_spec: SurrogateSpec | None = None,
-        refit_on_cv: bool = False,
-        warm_start_refit: bool = False,
-    ) -> None:
-        super().__init__(
-            surrogate_spec=surrogate_spec or default_surrogate_spec(),
-            refit_on_cv=refit_on_cv,
-            warm_start_refit=warm_start_refit,
-        )
-        self.settings = settings
-
-    def fit(
-        self,
-        datasets: Sequence[SupervisedDataset],
-        search_space_digest: SearchSpaceDigest,
-        candidate_metadata: list[list[TCandidateMetadata]] | None = None,
-        state_dict: OrderedDict[str, Tensor] | None = None,
-        refit: bool = True,
-        **additional_model_inputs: Any,
-    ) -> None:
-        """Fit the surrogate under the settings' seed; the global random state stays as it was.
-
-        The seed does not depend on the trial: Ax skips the fit where the data did not change.
-        """
-        with manual_seed(self.settings.seed):
-            super().fit(
-                datasets=datasets,
-                search_space_digest=search_space_digest,
-                candidate_metadata=candidate_metadata,
-                state_dict=state_dict,
-                refit=refit,
-                **additional_model_inputs,
-            )
+    settings: GittinsSettings
 
     def gen(
         self, n: int, search_space_digest: SearchSpaceDigest, torch_opt_config: TorchOptConfig

@@ -16,21 +16,14 @@ from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import FixedParameter
 from ax.core.search_space import SearchSpace
-from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import OptimizationShouldStop, UnsupportedError
-from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.generation_strategy.transition_criterion import (
-    MaxTrialsAwaitingData,
-    MinTrials,
-    TrialCountPausingCriterion,
-)
-from ax.storage.json_store.decoder import object_from_json
+from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.adapter.experiment_checks import free_parameters
 from ax_costaware.adapter.gittins_checks import check_gittins_experiment
-from ax_costaware.generators.budget import undelivered_observations
+from ax_costaware.generators.budget import NO_LIMIT, BatchLimit, undelivered_observations
 from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.gittins_standing import (
     GittinsStanding,
@@ -39,12 +32,10 @@ from ax_costaware.generators.gittins_standing import (
     gittins_standing,
     largest_charge,
 )
+from ax_costaware.generators.handing_over import HandingOverNode, enough_trials
 from ax_costaware.generators.initial_design import value_at
 from ax_costaware.ledger import decision_record, ledger, remaining
 from ax_costaware.records import RECORD
-
-_NO_LIMIT = 2**31
-"""More trials than anybody asks for at once."""
 
 _NUM_LOOKS = 128
 """Parameterizations whose known costs are looked at."""
@@ -53,7 +44,7 @@ _MOST_ATTEMPTS = 256
 """Quasi-random points that are passed over as too dear before the design gives up."""
 
 
-class InitialGittinsNode(GenerationNode):
+class InitialGittinsNode(HandingOverNode):
     """Generates the quasi-random initial trials, then hands over to the node that has a model.
 
     It hands over when ``settings.initial_trials`` trials were generated that neither failed nor
@@ -75,20 +66,7 @@ class InitialGittinsNode(GenerationNode):
                 )
             ],
             should_deduplicate=False,
-            transition_criteria=[
-                MinTrials(
-                    threshold=count,
-                    transition_to=next_node,
-                    not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
-                ),
-                MinTrials(
-                    threshold=min(count, max(2, count // 2)),
-                    transition_to=next_node,
-                    only_in_statuses=[TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED],
-                    use_all_trials_in_exp=True,
-                    count_only_trials_with_data=True,
-                ),
-            ],
+            transition_criteria=enough_trials(count, next_node),
             fallback_specs={},
             pausing_criteria=[
                 MaxTrialsAwaitingData(threshold=count),
@@ -97,33 +75,6 @@ class InitialGittinsNode(GenerationNode):
         )
         self.settings = settings
         self.next_node = next_node
-
-    @classmethod
-    def deserialize_init_args(
-        cls,
-        args: dict[str, Any],
-        decoder_registry: Any = None,
-        class_decoder_registry: Any = None,
-    ) -> dict[str, Any]:
-        """Decode the settings, which Ax leaves to the class."""
-        registries = {
-            "decoder_registry": decoder_registry,
-            "class_decoder_registry": class_decoder_registry,
-        }
-        given = {name: registry for name, registry in registries.items() if registry is not None}
-        return {name: object_from_json(value, **given) for name, value in args.items()}
-
-    def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
-        """How many trials can be generated now.
-
-        Ax asks the current node before it moves to the next one, so that the first batch after the
-        initial design would be cut to one trial: once this node is done the next one answers.
-        """
-        done, following = self.should_transition_to_next_node(raise_data_required_error=False)
-        if done:
-            node = self.generation_strategy.nodes_by_name[following]
-            return node.new_trial_limit(raise_generation_errors=raise_generation_errors)
-        return super().new_trial_limit(raise_generation_errors=raise_generation_errors)
 
     def gen(
         self,
@@ -198,13 +149,11 @@ class InitialGittinsNode(GenerationNode):
         run._gen_metadata = {**(run.gen_metadata or {}), RECORD: record}
 
 
-class AffordableBatch(TrialCountPausingCriterion):
+class AffordableBatch(BatchLimit):
     """Limits a batch of trials to the number that the budget is likely to pay for.
 
-    Ax drops the whole batch if one of its trials cannot be generated. Known costs are looked at all
-    over the search space; of learned ones the largest charge so far is the measure. The criterion
-    itself never pauses: that the budget is exhausted is said by the generator, which knows what to
-    deploy.
+    Known costs are looked at all over the search space; of learned ones the largest charge so far
+    is the measure.
 
     Args:
         settings: The settings of the strategy.
@@ -220,23 +169,14 @@ class AffordableBatch(TrialCountPausingCriterion):
         """Trials that can be paid if none is dearer than the dearest known; at least one."""
         settings = self.settings
         if settings.budget is None or (self.initial and not settings.charge_initial):
-            return _NO_LIMIT
+            return NO_LIMIT
         entries = ledger(experiment, settings)
         left, largest = remaining(entries, settings.budget), largest_charge(entries)
         if settings.cost_metric is None:
             largest = max(largest, _largest_cost(settings, experiment.search_space))
         if left is None or largest == 0:
-            return _NO_LIMIT
+            return NO_LIMIT
         return max(1, math.floor(left / largest + 1e-9))
-
-    def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
-        """Always False."""
-        return False
-
-    def block_continued_generation_error(
-        self, node_name: str, experiment: Experiment, trials_from_node: set[int]
-    ) -> None:
-        """Nothing to raise: the criterion never blocks."""
 
 
 def _largest_cost(settings: GittinsSettings, search_space: SearchSpace) -> float:

@@ -14,12 +14,10 @@ from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
-from ax.core.trial_status import TrialStatus
 from ax.core.types import TParameterization
 from ax.exceptions.core import OptimizationShouldStop, UnsupportedError
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
-from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
-from ax.storage.json_store.decoder import object_from_json
+from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData
 
 from ax_costaware.adapter.control_set_adapter import allowed_control_sets
 from ax_costaware.adapter.experiment_checks import check_experiment
@@ -30,12 +28,13 @@ from ax_costaware.generators.budget import (
     undelivered_control_sets,
 )
 from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.handing_over import HandingOverNode, enough_trials
 from ax_costaware.generators.initial_design import InitialDesign
 from ax_costaware.ledger import decision_record
 from ax_costaware.records import RECORD
 
 
-class InitialControlSetNode(ExternalGenerationNode):
+class InitialControlSetNode(HandingOverNode, ExternalGenerationNode):
     """Generates the initial trials, then hands over to the node that has a model.
 
     It hands over when ``settings.initial_trials`` trials were generated that neither failed nor
@@ -52,20 +51,7 @@ class InitialControlSetNode(ExternalGenerationNode):
         super().__init__(
             name=name,
             should_deduplicate=False,
-            transition_criteria=[
-                MinTrials(
-                    threshold=count,
-                    transition_to=next_node,
-                    not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
-                ),
-                MinTrials(
-                    threshold=min(count, max(2, count // 2)),
-                    transition_to=next_node,
-                    only_in_statuses=[TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED],
-                    use_all_trials_in_exp=True,
-                    count_only_trials_with_data=True,
-                ),
-            ],
+            transition_criteria=enough_trials(count, next_node),
         )
         # Ax's external node takes no pausing criteria, but the base class acts on them.
         self._pausing_criteria = [
@@ -75,33 +61,6 @@ class InitialControlSetNode(ExternalGenerationNode):
         self.settings = settings
         self.next_node = next_node
         self._current_experiment: Experiment | None = None
-
-    @classmethod
-    def deserialize_init_args(
-        cls,
-        args: dict[str, Any],
-        decoder_registry: Any = None,
-        class_decoder_registry: Any = None,
-    ) -> dict[str, Any]:
-        """Decode the settings, which Ax leaves to the class."""
-        registries = {
-            "decoder_registry": decoder_registry,
-            "class_decoder_registry": class_decoder_registry,
-        }
-        given = {name: registry for name, registry in registries.items() if registry is not None}
-        return {name: object_from_json(value, **given) for name, value in args.items()}
-
-    def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
-        """How many trials can be generated now.
-
-        Ax asks the current node before it moves to the next one, so that the first batch after the
-        initial design would be cut to one trial: once this node is done the next one answers.
-        """
-        done, following = self.should_transition_to_next_node(raise_data_required_error=False)
-        if done:
-            node = self.generation_strategy.nodes_by_name[following]
-            return node.new_trial_limit(raise_generation_errors=raise_generation_errors)
-        return super().new_trial_limit(raise_generation_errors=raise_generation_errors)
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Check the experiment and remember it; the design needs no data."""

@@ -1,0 +1,63 @@
+"""What the nodes of all initial designs share: when they hand over, and to whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.transition_criterion import MinTrials, TransitionCriterion
+from ax.storage.json_store.decoder import object_from_json
+
+
+def enough_trials(count: int, next_node: str) -> list[TransitionCriterion]:
+    """Criteria to hand over to the node that has a model.
+
+    That is when ``count`` trials were generated that neither failed nor were abandoned, and half of
+    them (two at least, where there are two) have data.
+    """
+    return [
+        MinTrials(
+            threshold=count,
+            transition_to=next_node,
+            not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
+        ),
+        MinTrials(
+            threshold=min(count, max(2, count // 2)),
+            transition_to=next_node,
+            only_in_statuses=[TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED],
+            use_all_trials_in_exp=True,
+            count_only_trials_with_data=True,
+        ),
+    ]
+
+
+class HandingOverNode(GenerationNode):
+    """A node that is stored with its settings, and answers for the next one when it is done."""
+
+    @classmethod
+    def deserialize_init_args(
+        cls,
+        args: dict[str, Any],
+        decoder_registry: Any = None,
+        class_decoder_registry: Any = None,
+    ) -> dict[str, Any]:
+        """Decode the settings, which Ax leaves to the class."""
+        registries = {
+            "decoder_registry": decoder_registry,
+            "class_decoder_registry": class_decoder_registry,
+        }
+        given = {name: registry for name, registry in registries.items() if registry is not None}
+        return {name: object_from_json(value, **given) for name, value in args.items()}
+
+    def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
+        """How many trials can be generated now.
+
+        Ax asks the current node before it moves to the next one, so that the first batch after the
+        initial design would be cut to one trial: once this node is done the next one answers.
+        """
+        done, following = self.should_transition_to_next_node(raise_data_required_error=False)
+        if done:
+            node = self.generation_strategy.nodes_by_name[following]
+            return node.new_trial_limit(raise_generation_errors=raise_generation_errors)
+        return super().new_trial_limit(raise_generation_errors=raise_generation_errors)
