@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from demo.figure import write_html, write_png
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for seed in range(options.seeds)
     ]
     total = len(tasks) * options.budget
-    runs = run_all(_run, tasks, total, progress=not options.quiet)
+    runs: list[Run] = run_all("demo.runs", tasks, total, progress=not options.quiet)
     print(f"\n{details(runs, seed=0)}\n\n{runs[0].summary}\n\n{comparison(runs)}\n")
     write_html(runs, options.output / "figure.html")
     write_png(runs, options.output / "figure.png")
@@ -47,14 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("  figure.html, figure.png          what would be deployed against the cost")
     print("  experiment.db, experiment.json   the first seed's experiment, to load with Ax")
     print(f"{time.monotonic() - started:.0f} seconds.")
-
-
-def _run(
-    method: str, seed: int, budget: float, folder: Path | None, on_cost: Callable[[float], None]
-) -> Run:
-    from demo.runs import run  # imports Ax, which takes many seconds: in the workers only
-
-    return run(method, seed, budget, on_cost, folder)
 
 
 if __name__ == "__main__":

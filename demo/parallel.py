@@ -6,35 +6,35 @@ needs but the parent does not.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.queues import Queue
 from queue import Empty
-from typing import Any, TypeVar
+from typing import Any
 
 from tqdm import tqdm
 
-Result = TypeVar("Result")
-
 _SECONDS_BETWEEN_LOOKS = 0.2
+_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} {unit} [{elapsed}<{remaining}]"
 _costs: Queue[float]
 
 
 def run_all(
-    run: Callable[..., Result],
+    module: str,
     tasks: Sequence[tuple[Any, ...]],
     total: float,
     unit: str = "cost",
     progress: bool = True,
-) -> list[Result]:
+) -> list[Any]:
     """Call ``run(*task, on_cost)`` for every task, and return what came out in their order.
 
     Args:
-        run: A function of a module that does not import Ax itself. It calls ``on_cost`` with the
-            cost of every trial.
+        module: Name of the module that has ``run``; only the workers import it. ``run`` calls
+            ``on_cost`` with the cost of every trial.
         tasks: The arguments of each call.
         total: What all tasks together may cost.
         unit: Unit of cost.
@@ -45,9 +45,9 @@ def run_all(
     context = multiprocessing.get_context("spawn")
     costs: Queue[float] = context.Queue()
     workers = min(len(tasks), os.cpu_count() or 1)
-    bar = tqdm(total=total, unit=unit, desc="starting Ax", disable=not progress)
+    bar = tqdm(total=total, unit=unit, desc="starting Ax", disable=not progress, bar_format=_BAR)
     with bar, ProcessPoolExecutor(workers, context, _start, (costs,)) as pool:
-        futures = [pool.submit(_call, run, task) for task in tasks]
+        futures = [pool.submit(_call, module, task) for task in tasks]
         while not all(future.done() for future in futures):
             _advance(bar, costs)
         _advance(bar, costs)
@@ -70,5 +70,5 @@ def _start(costs: Queue[float]) -> None:
     logging.disable(logging.WARNING)  # Ax logs every trial, which would break the bar
 
 
-def _call(run: Callable[..., Result], task: tuple[Any, ...]) -> Result:
-    return run(*task, _costs.put)
+def _call(module: str, task: tuple[Any, ...]) -> Any:
+    return importlib.import_module(module).run(*task, _costs.put)

@@ -45,7 +45,7 @@ MARGINALS = {name: Empirical(values) for name, values in MEASURED.items()}
 
 
 def run(
-    method: str, seed: int, budget: float, on_cost: Callable[[float], None], folder: Path | None
+    method: str, seed: int, budget: float, folder: Path | None, on_cost: Callable[[float], None]
 ) -> Run:
     """Spend ``budget`` by ``method``.
 
@@ -53,8 +53,8 @@ def run(
         method: ``"control_sets"``, ``"full_control"`` or ``"plain_ax"``.
         seed: Seed of the method and of the plant.
         budget: What the trials may cost together.
-        on_cost: Called with the cost of every trial.
         folder: Where to keep the experiment as ``experiment.db`` and ``experiment.json``.
+        on_cost: Called with the cost of every trial.
     """
     warnings.simplefilter("ignore", AxParameterWarning)  # given on every load of a choice parameter
     if method == "plain_ax":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from demo.gittins.figure import write_html, write_png
@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for seed in range(options.seeds)
     ]
     total = len(tasks) * options.budget
-    searches = run_all(_run, tasks, total, unit="s", progress=not options.quiet)
+    searches: list[Search] = run_all(
+        "demo.gittins.runs", tasks, total, unit="s", progress=not options.quiet
+    )
     print(f"\n{comparison(searches)}\n\n{conclusion(searches)}\n")
     write_html(searches, options.output / "figure.html")
     write_png(searches, options.output / "figure.png")
@@ -47,14 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("  figure.html, figure.png          accuracy against seconds, and why the search stopped")
     print("  experiment.db, experiment.json   the first seed's experiment, to load with Ax")
     print(f"{time.monotonic() - started:.0f} seconds.")
-
-
-def _run(
-    method: str, seed: int, budget: float, folder: Path | None, on_cost: Callable[[float], None]
-) -> Search:
-    from demo.gittins.runs import run  # imports Ax, which takes long: in the workers only
-
-    return run(method, seed, budget, on_cost, folder)
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ def _draw_decisions(axes: Axes, history: pd.DataFrame) -> None:
         xlabel="before trial",
         ylabel="log of the error rate (lower is better)",
     )
-    axes.legend()
+    axes.legend(loc="lower right")
 
 
 def _draw_costs(axes: Axes, history: pd.DataFrame) -> None:

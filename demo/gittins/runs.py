@@ -22,18 +22,15 @@ from ax_costaware import complete_trial, gittins_strategy, recommend, spending
 from ax_costaware.analysis import StoppingAnalysis
 from demo.database import empty_database
 from demo.gittins.digits import COST, OBJECTIVE, confirmed_accuracy, hyperparameters, train
-from demo.gittins.outcome import GITTINS, Search, Trained
-
-PRICE = 0.03
-"""What a second has to buy: a log error lower by 0.03, which is three per cent less error."""
+from demo.gittins.outcome import GITTINS, PRICE, Search, Trained
 
 
 def run(
     method: str,
     seed: int,
     budget: float,
+    folder: Path | None,
     on_cost: Callable[[float], None],
-    folder: Path | None = None,
 ) -> Search:
     """Search by ``method`` until it stops by itself or ``budget`` is used up.
 
@@ -41,9 +38,9 @@ def run(
         method: One of ``LABELS``.
         seed: Seed of the method.
         budget: CPU seconds that the trials may take together.
-        on_cost: Called with the CPU seconds of every trial.
         folder: Where to keep the experiment as ``experiment.db`` and ``experiment.json``; for
             ``gittins`` only.
+        on_cost: Called with the CPU seconds of every trial.
     """
     if method == GITTINS:
         return _run_gittins(seed, budget, on_cost, folder)

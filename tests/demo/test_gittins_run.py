@@ -43,7 +43,7 @@ def searches(folder: Path) -> Iterator[list[Search]]:
         patch.setattr("demo.gittins.runs.train", made_up)
         patch.setattr("demo.gittins.runs.confirmed_accuracy", lambda parameters: 0.9)
         yield [
-            run(method, 0, BUDGET, on_cost=lambda cost: None, folder=kept)
+            run(method, 0, BUDGET, folder=kept, on_cost=lambda cost: None)
             for method, kept in zip(LABELS, (folder, None, None), strict=True)
         ]
 
@@ -91,7 +91,11 @@ def test_table_counts_seconds_spent_and_saved() -> None:
     assert printed[3].split()[5] == "-"
     said = conclusion([ours, random, replace(random, confirmed=0.96)])
     assert "Nothing is worth it." in said
-    assert "random search: mean confirmed accuracy 0.9500" in said
+    assert "random search: mean confirmed accuracy 0.9500 for 6.0 seconds" in said
+
+
+def test_total_is_what_was_found_and_what_it_took() -> None:
+    assert _search("random").total == pytest.approx(math.log(0.06) + 0.03 * 6.0)
 
 
 def test_curve_is_the_best_so_far_over_the_seconds() -> None:
