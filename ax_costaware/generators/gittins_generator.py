@@ -177,7 +177,7 @@ class GittinsGenerator(CostAwareGenerator):
         decision = GittinsDecision(
             where,
             in_hand,
-            reason="" if verdict is None else verdict.decision.reason,
+            reason="" if verdict is None else _among(verdict.decision, found),
             stop=verdict is not None and verdict.decision.stop,
             chosen=chosen,
             lmbda=price,
@@ -292,6 +292,13 @@ class _Verdict:
 def _pending(config: TorchOptConfig) -> Tensor | None:
     pending = config.pending_observations
     return None if not pending or not len(pending[0]) else pending[0]
+
+
+def _among(decision: StopDecision, found: Found) -> str:
+    """The reason of a decision; of a stop it is said if only the cheap trials were compared."""
+    if decision.stop and found.restricted:
+        return f"{decision.reason}, of those that what is left of the budget pays for"
+    return decision.reason
 
 
 def _by_the_batch(where: GittinsStanding) -> str:

@@ -50,6 +50,9 @@ class Found:
     cost: float
     """Expected cost there."""
 
+    restricted: bool = False
+    """Whether a better point was passed over, since what is left does not pay for it."""
+
 
 @dataclass(frozen=True)
 class Search:
@@ -117,7 +120,8 @@ class Search:
                 acquisition_class, options, lambda a: Affordable(a, self.cost, limit, self.points)
             )
         # The margin of the penalty turns away what costs just what is left; the points do not.
-        return self._better(found if found.cost <= limit else None, payable, seen[0])
+        found = self._better(found if found.cost <= limit else None, payable, seen[0])
+        return replace(found, restricted=True)
 
     def _better(
         self, found: Found | None, points: Tensor, acquisition: AcquisitionFunction

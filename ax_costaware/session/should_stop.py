@@ -63,7 +63,7 @@ class StopAssessment:
             )
         )
         return (
-            f"{'Stop' if self.stop else 'Go on'}: {self.reason}{compared} Best so far: trial "
+            f"{'Stop' if self.stop else 'Go on'}. {self.reason}{compared} Best so far: trial "
             f"{self.incumbent_trial}, {display_values(self.parameters)}."
         )
 

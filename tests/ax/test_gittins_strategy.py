@@ -170,6 +170,20 @@ def test_the_budget_is_never_exceeded() -> None:
     assert f"Spent {spent.spent:g} of 9, which saves {spent.remaining:g}." in str(end.value)
 
 
+def test_a_stop_says_that_only_cheap_trials_were_left() -> None:
+    first = make_client(lmbda=0.06)
+    run_trials(first, 4)
+    # Costs begin at 0.5: what is left pays for next to nothing, and nothing of that is worth it.
+    client = make_client(lmbda=0.06, budget=spending(first).spent + 0.52)
+    run_trials(client, 4)
+    with pytest.raises(OptimizationShouldStop) as stopped:
+        client.get_next_trials(max_trials=1)
+    message = str(stopped.value)
+    assert "of those that what is left of the budget pays for. Largest Gittins index" in message
+    assert "which saves 0.52" in message
+    assert first.get_next_trials(max_trials=1), "without that limit there is a trial worth its cost"
+
+
 def test_decay_and_units() -> None:
     """Lambda halves when no trial is worth it; other units of value and cost change no trial."""
     found = []

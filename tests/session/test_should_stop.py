@@ -38,7 +38,7 @@ def test_it_says_what_the_next_decision_does(minimize: bool) -> None:
     assert sign * found.index <= sign * found.incumbent
     assert f"{found.index:.6g}" in str(stop.value)
     assert found.reason.rstrip(".").lower() in str(stop.value).lower()
-    assert str(found).startswith("Stop: The largest Gittins index falls short")
+    assert str(found).startswith("Stop. The largest Gittins index falls short")
     assert len(client._experiment.trials) == before
 
 
@@ -96,7 +96,7 @@ def test_when_nothing_can_be_paid() -> None:
     found = should_stop((client._experiment, client._generation_strategy))
     assert (found.stop, found.index, found.lmbda) == (True, None, None)
     assert found.remaining == 0.0
-    assert str(found).startswith("Stop: The budget is used up. Best so far: trial ")
+    assert str(found).startswith("Stop. The budget is used up. Best so far: trial ")
     assert found.spent == spending(client).spent
 
 
