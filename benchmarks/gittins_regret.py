@@ -263,20 +263,20 @@ def finished(setting: str, method: str) -> list[int]:
 
 
 def tables() -> None:
-    """Write and print everything that was run."""
+    """Write and print everything that was run, over the seeds that all methods have finished."""
     results: dict[str, Any] = {}
     for name in ("ackley", "levy", "rosenbrock", "gpsample"):
         for dim in (4, 8, 16):
             for suffix in ("", "_unknown"):
                 setting = f"{name}{dim}{suffix}"
                 task = problem(name, dim, 0)
-                curves = {
-                    method: summarise(setting, task, method, seeds)
-                    for method in METHODS
-                    if (seeds := finished(setting, method))
-                }
-                if not curves:
+                done = {method: set(finished(setting, method)) for method in METHODS}
+                done = {method: seeds for method, seeds in done.items() if seeds}
+                # The same seeds for all, whatever was finished when a run was cut short.
+                common = sorted(set.intersection(*done.values())) if done else []
+                if not common:
                     continue
+                curves = {method: summarise(setting, task, method, common) for method in done}
                 results[setting] = curves
                 draw(setting, curves)
                 print(f"\n{setting}, {next(iter(curves.values()))['measure']}")
