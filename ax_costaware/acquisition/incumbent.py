@@ -39,8 +39,6 @@ def incumbent(
     if X.ndim != 2 or len(X) == 0:
         raise InputError(f"X: got shape {tuple(X.shape)}; expected (n, d) with n >= 1.")
     with torch.no_grad():
-        mean, _ = PointPosterior.of(model, posterior_transform)(X)
-    if mean.ndim > 1:
-        mean = mean.mean(dim=-1)
+        mean, _ = PointPosterior.of(model, posterior_transform).mixture(X)
     row = int(mean.argmax() if maximize else mean.argmin())
     return float(mean[row]), row

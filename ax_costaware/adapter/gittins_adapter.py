@@ -149,10 +149,7 @@ class GittinsAdapter(CostAwareAdapter):
         trials, rows = self._evaluated()
         X = self.model_points(rows)
         with torch.no_grad():
-            mean, variance = PointPosterior.of(self.botorch_model)(X)
-        if mean.ndim > 1:
-            variance = variance.mean(dim=-1) + mean.var(dim=-1, correction=0)
-            mean = mean.mean(dim=-1)
+            mean, variance = PointPosterior.of(self.botorch_model).mixture(X)
         costs = self._costs_at(X, rows)
         found: list[Best] = []
         for i in mean.argsort(descending=not self.minimize, stable=True).tolist():
@@ -190,7 +187,7 @@ class GittinsAdapter(CostAwareAdapter):
             return LogNormalCostModel(
                 X,
                 X.new_tensor([reported[index] for index in indices]),
-                kind=settings.cost_model,  # type: ignore[arg-type]
+                kind=settings.cost_model,
                 bounds=space.bounds,
             )
         except InputError as error:

@@ -193,15 +193,15 @@ class GittinsGenerator(CostAwareGenerator):
             return -math.inf
         posterior = PointPosterior.of(self.surrogate.model, direction(request.minimize))
         with torch.no_grad():
-            return float(_moments(posterior, X_pending)[0].max())
+            return float(posterior.mixture(X_pending)[0].max())
 
     def _price(self, search: Search, request: GittinsRequest, best: float) -> float:
         def boxes() -> Boxes:
             points = request.points if len(request.points) else request.evaluated
             posterior = PointPosterior.of(self.surrogate.model, direction(request.minimize))
             with torch.no_grad():
-                mean, sigma = _moments(posterior, points)
-            return Boxes(mean, sigma, search.costs(points))
+                mean, variance = posterior.mixture(points)
+            return Boxes(mean, variance.sqrt(), search.costs(points))
 
         return price_of_cost(
             self.settings, request.where, boxes, best, request.outcome_spread, request.mean_cost
@@ -230,7 +230,7 @@ class GittinsGenerator(CostAwareGenerator):
         model, X = self.surrogate.model, found.point.unsqueeze(0)
         with torch.no_grad():
             posterior = PointPosterior.of(model, transform, X_pending)
-            mean, sigma = _moments(posterior, X)
+            mean, variance = posterior.mixture(X)
             index = PandoraBoxGittinsIndex(
                 model, request.cost, price, posterior_transform=transform, X_pending=X_pending
             )(X.unsqueeze(0))
@@ -241,7 +241,7 @@ class GittinsGenerator(CostAwareGenerator):
         chosen = Chosen(
             index=sign * float(index),
             mean=sign * float(mean[0]),
-            standard_deviation=float(sigma[0]),
+            standard_deviation=float(variance[0]) ** 0.5,
             expected_cost=found.cost,
             log_cost=log_cost,
         )
@@ -306,15 +306,6 @@ def _by_the_batch(where: GittinsStanding) -> str:
     if not where.undelivered:
         return ""
     return f", with {where.undelivered} before it in the batch: ask for {where.undelivered}"
-
-
-def _moments(posterior: PointPosterior, X: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation at points ``n x d``, each ``n``; an ensemble is a mixture."""
-    mean, variance = posterior(X)
-    if mean.ndim > 1:
-        variance = variance.mean(dim=-1) + mean.var(dim=-1, correction=0)
-        mean = mean.mean(dim=-1)
-    return mean, variance.sqrt()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, TypeAlias, TypeGuard
+from typing import Any, ClassVar, TypeAlias, TypeGuard, get_args
 
 from ax.core.trial import Trial
 from ax.exceptions.core import UserInputError
@@ -25,6 +25,7 @@ from ax_costaware.generators.method_settings import (
     check_integer,
     checked_budget,
 )
+from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.costs import Cost
 
@@ -32,7 +33,7 @@ ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
 """Values of ``acquisition``: the Gittins index, log EI per cost, and the same with a cost exponent
 that falls from 1 to 0 with the budget."""
 
-COST_MODELS = ("gp", "linear")
+COST_MODELS: tuple[str, ...] = get_args(CostKind)
 """Values of ``cost_model``: a GP on the log of the cost, or a linear model of it."""
 
 StopRule: TypeAlias = GittinsStop | ImprovementPerCostStop
@@ -74,7 +75,7 @@ class GittinsSettings(MethodSettings):
     acquisition: str = "gittins"
     """What is maximised: one of ``ACQUISITIONS``."""
 
-    cost_model: str = "gp"
+    cost_model: CostKind = "gp"
     """Model of a cost that is learned: one of ``COST_MODELS``."""
 
     initial_trials: int = 5

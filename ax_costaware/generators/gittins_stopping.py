@@ -20,6 +20,7 @@ from ax_costaware.generators.gittins_decision import GittinsDecision
 from ax_costaware.generators.gittins_settings import CostArgument, GittinsSettings, StopRule
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
+from ax_costaware.models.log_normal_cost import CostKind
 
 
 def assess(
@@ -47,7 +48,7 @@ def settings_to_check(
     lmbda: float | None,
     budget: float | None,
     rule: StopRule | None = None,
-    cost_model: str = "gp",
+    cost_model: CostKind = "gp",
     seed: int = 0,
     num_restarts: int | None = None,
     raw_samples: int | None = None,
@@ -107,7 +108,7 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
         lmbda: float | None = None,
         budget: float | None = None,
         rule: StopRule | None = None,
-        cost_model: str = "gp",
+        cost_model: CostKind = "gp",
         surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
         seed: int = 0,
         num_restarts: int | None = None,

@@ -73,6 +73,13 @@ class PointPosterior(ABC):
             Two tensors ``...``; ``... x m`` for an ensemble of ``m`` models.
         """
 
+    def mixture(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of points ``... x d``, each ``...``; an ensemble is one mixture."""
+        mean, variance = self(X)
+        if mean.ndim == X.ndim - 1:
+            return mean, variance
+        return mean.mean(dim=-1), variance.mean(dim=-1) + mean.var(dim=-1, correction=0)
+
 
 class FactoredPosterior(PointPosterior):
     """An exact GP by its cached factor."""

@@ -16,6 +16,7 @@ from ax_costaware.generators.gittins_nodes import AffordableBatch, InitialGittin
 from ax_costaware.generators.gittins_settings import CostArgument, GittinsSettings, StopRule
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
+from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsDecay
 
 INITIAL_NODE = "InitialTrials"
@@ -29,7 +30,7 @@ def gittins_strategy(
     decay: GittinsDecay | None = None,
     stop: bool | StopRule = True,
     acquisition: str = "gittins",
-    cost_model: str = "gp",
+    cost_model: CostKind = "gp",
     initial_trials: int = 5,
     charge_initial: bool = True,
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,

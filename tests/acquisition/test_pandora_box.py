@@ -26,7 +26,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.cost_aware_analytic import CostAwareAnalyticAcquisitionFunction
 from ax_costaware.exceptions import InputError
-from ax_costaware.models import LogNormalCostModel
+from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.queries import AffineCost
 
 D = 2
@@ -188,6 +188,12 @@ def test_an_ensemble_is_averaged() -> None:
     best, row = incumbent(model, X)
     assert best == pytest.approx(float(means.max()), rel=1e-6)
     assert row == int(means.argmax())
+    # Mean and variance of a draw from one of the members, each as likely.
+    mean, variance = PointPosterior.of(model).mixture(X)
+    parts = [PointPosterior.of(member)(X) for member in members]
+    second_moment = sum(v + m.square() for m, v in parts) / 2
+    assert torch.allclose(mean, means, rtol=1e-6)
+    assert torch.allclose(variance, second_moment - means.square(), rtol=1e-5)
 
 
 def test_pending_points_are_the_average_over_fantasies() -> None:
