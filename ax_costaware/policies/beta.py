@@ -1,7 +1,11 @@
-r"""The weight of the standard deviation for which the theory of UCB-CVS holds.
+r"""Weights of the standard deviation in an upper confidence bound.
 
-Theorem 4.1 of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*:
+``TheoreticalBeta`` is the one for which the theory of UCB-CVS holds, Theorem 4.1 of Tay et al.
+2023, *Bayesian Optimization with Cost-varying Variable Subsets*:
 :math:`\beta_t = B + \sigma \sqrt{2 (\gamma_{t-1} + 1 + \log((m + 1) / \delta))}`.
+``LogarithmicBeta`` is the schedule of the experiments of Bogunovic, Scarlett and Cevher 2016,
+*Time-Varying Gaussian Process Bandit Optimization*, whose bound is
+:math:`\mu + \sqrt{\beta_t} \sigma`.
 """
 
 from __future__ import annotations
@@ -11,9 +15,9 @@ from dataclasses import dataclass
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    finite_number,
     integer_at_least,
     nonnegative_number,
+    number_between_zero_and_one,
     positive_number,
 )
 
@@ -39,10 +43,7 @@ class TheoreticalBeta:
     """Probability with which the bound may fail."""
 
     def __post_init__(self) -> None:
-        expected = "a number strictly between 0 and 1"
-        delta = finite_number(self.delta, "delta", expected)
-        if not 0 < delta < 1:
-            raise InputError(f"delta={self.delta!r}: expected {expected}.")
+        delta = number_between_zero_and_one(self.delta, "delta")
         object.__setattr__(self, "norm_bound", nonnegative_number(self.norm_bound, "norm_bound"))
         object.__setattr__(self, "noise_std", positive_number(self.noise_std, "noise_std"))
         object.__setattr__(self, "delta", delta)
@@ -66,3 +67,33 @@ class TheoreticalBeta:
         count = integer_at_least(num_control_sets, 1, "num_control_sets")
         confidence = math.log((count + 1) / self.delta)
         return self.norm_bound + self.noise_std * math.sqrt(2 * (gain + 1 + confidence))
+
+
+@dataclass(frozen=True)
+class LogarithmicBeta:
+    """``beta_t = scale * log(rate * t)`` in round ``t = 1, 2, ...``; its square root weighs sigma.
+
+    Raises:
+        InputError: Unless ``scale`` is a finite number > 0 and ``rate`` a finite number > 1.
+    """
+
+    scale: float = 0.8
+    """Factor of the logarithm."""
+
+    rate: float = 4.0
+    """Factor of the round; above 1, so that beta is positive from the first round."""
+
+    def __post_init__(self) -> None:
+        rate = positive_number(self.rate, "rate")
+        if not rate > 1:
+            raise InputError(f"rate={self.rate!r}: expected a finite number > 1.")
+        object.__setattr__(self, "scale", positive_number(self.scale, "scale"))
+        object.__setattr__(self, "rate", rate)
+
+    def __call__(self, round_index: float) -> float:
+        """Beta of a round.
+
+        Args:
+            round_index: The round, counted from 1.
+        """
+        return self.scale * math.log(self.rate * round_index)

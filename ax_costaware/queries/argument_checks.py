@@ -57,6 +57,24 @@ def _bounded_number(value: Any, name: str, expected: str, exclusive: bool) -> fl
     return number
 
 
+def number_between_zero_and_one(value: Any, name: str) -> float:
+    """As ``finite_number``, and strictly between zero and one."""
+    expected = "a number strictly between 0 and 1"
+    number = finite_number(value, name, expected)
+    if not 0 < number < 1:
+        raise InputError(f"{name}={value!r}: expected {expected}.")
+    return number
+
+
+def probability(value: Any, name: str) -> float:
+    """As ``finite_number``, and in ``[0, 1]``."""
+    expected = "a number in [0, 1]"
+    number = finite_number(value, name, expected)
+    if not 0 <= number <= 1:
+        raise InputError(f"{name}={value!r}: expected {expected}.")
+    return number
+
+
 def integer_at_least(value: Any, least: int, name: str) -> int:
     """``value`` as an ``int``.
 

@@ -1,0 +1,309 @@
+"""Whether to measure: the rules of CE-GP-UCB on plain numbers.
+
+Wang, Ren, Bogunovic, Xiong and Urtasun 2020, *Cost-Efficient Online Hyperparameter Optimization*.
+Each round a point is used, that with the largest upper confidence bound; a rule says whether its
+outcome is worth measuring. It sees posterior means and variances, with the sign of maximisation and
+in one unit: of the point, and of its rivals, the points that it may be confused with. Which points
+those are is found by whoever has the model; a rule says which kind it wants.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import number_between_zero_and_one, probability
+
+Compare: TypeAlias = Literal["correlation", "local_optima"]
+"""Which points are rivals of the chosen one: those whose prior correlation with it is under 1/2,
+or, as in the paper, the other local optima of the upper confidence bound."""
+
+_SMALLEST_VARIANCE = 1e-300
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """Posterior moments, of shape ``k``, of the points that the chosen one is compared with."""
+
+    mean: NDArray[np.float64]
+    """Posterior means."""
+
+    variance: NDArray[np.float64]
+    """Posterior variances."""
+
+    covariance: NDArray[np.float64] | None = None
+    """Posterior covariances with the chosen point, for a rule that wants them."""
+
+
+@dataclass(frozen=True)
+class QueryDecision:
+    """Whether to measure, and why."""
+
+    measure: bool
+    """Whether to measure."""
+
+    reason: str
+    """The reason, a sentence with the numbers that decided."""
+
+    confidence: float | None = None
+    """Smallest probability that the point is better than a rival, where a rule asks for it."""
+
+
+class FeedbackRule(ABC):
+    """A rule that says whether the outcome of a round is measured."""
+
+    @property
+    def compare(self) -> Compare | None:
+        """Which rivals the rule wants; None: it wants none."""
+        return None
+
+    @property
+    def joint(self) -> bool:
+        """Whether it wants their covariances with the chosen point."""
+        return False
+
+    @abstractmethod
+    def decide(
+        self,
+        mean: float,
+        variance: float,
+        rivals: Rivals | None,
+        beta: float,
+        draw: Callable[[], float],
+    ) -> QueryDecision:
+        """Decide whether to measure.
+
+        Args:
+            mean: Posterior mean at the chosen point.
+            variance: Posterior variance there.
+            rivals: The points that it is compared with; not used by a rule that wants none.
+            beta: Weight of the upper confidence bound ``mean + sqrt(beta) * sd``.
+            draw: Gives a number that is uniform on [0, 1), the next one with each call.
+
+        Raises:
+            InputError: If the rule wants rivals, or their covariances, and there are none.
+        """
+
+
+@dataclass(frozen=True)
+class QueryRule(FeedbackRule):
+    """Measure unless the point is better than each rival with probability ``kappa`` at least.
+
+    Line 8 of the paper's Algorithm 1. With ``kappa`` of 1/2 or less the rule may never measure
+    again, because long after the last measurement every such probability is 1/2.
+
+    Raises:
+        InputError: Unless ``kappa`` is strictly between 0 and 1 and ``compare`` is one of its
+            values.
+    """
+
+    kappa: float = 0.9
+    """The confidence that makes a measurement superfluous."""
+
+    compare: Compare = "correlation"
+    """Which points are rivals."""
+
+    joint: bool = False
+    """Whether the posterior covariance of the point and its rival counts. The paper takes them for
+    independent, which measures more."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kappa", number_between_zero_and_one(self.kappa, "kappa"))
+        _check_compare(self.compare)
+        if not isinstance(self.joint, bool):
+            raise InputError(f"joint={self.joint!r}: expected True or False.")
+
+    def decide(
+        self,
+        mean: float,
+        variance: float,
+        rivals: Rivals | None,
+        beta: float,
+        draw: Callable[[], float],
+    ) -> QueryDecision:
+        """Compare the point with its rivals; see ``FeedbackRule.decide``."""
+        rivals = _present(rivals)
+        spread = rivals.variance + variance
+        if self.joint:
+            if rivals.covariance is None:
+                raise InputError("rivals.covariance=None: the rule asks for joint moments.")
+            spread = spread - 2 * rivals.covariance
+        # Where the difference is certain its sign decides.
+        z = (mean - rivals.mean) / np.sqrt(np.maximum(spread, _SMALLEST_VARIANCE))
+        least = float(z.min())
+        confidence = float(ndtr(least))
+        measure = least < float(ndtri(self.kappa))
+        return QueryDecision(
+            measure,
+            f"the point is better than its strongest rival with probability {confidence:.3g}, "
+            f"{'below' if measure else 'not below'} kappa = {self.kappa:g}",
+            confidence,
+        )
+
+
+@dataclass(frozen=True)
+class LCBUCBRule(FeedbackRule):
+    """Measure unless the chosen point's lower bound is above the upper bound of every rival.
+
+    The condition of the paper's Lemma 8. It measures more than ``QueryRule(0.99)``.
+
+    Raises:
+        InputError: Unless ``compare`` is one of its values.
+    """
+
+    compare: Compare = "correlation"
+    """Which points are rivals."""
+
+    def __post_init__(self) -> None:
+        _check_compare(self.compare)
+
+    def decide(
+        self,
+        mean: float,
+        variance: float,
+        rivals: Rivals | None,
+        beta: float,
+        draw: Callable[[], float],
+    ) -> QueryDecision:
+        """Compare the confidence intervals; see ``FeedbackRule.decide``."""
+        rivals = _present(rivals)
+        weight = math.sqrt(beta)
+        lower = mean - weight * math.sqrt(variance)
+        upper = float((rivals.mean + weight * np.sqrt(rivals.variance)).max())
+        measure = upper > lower
+        return QueryDecision(
+            measure,
+            f"the largest upper confidence bound of a rival, {upper:.6g}, is "
+            f"{'above' if measure else 'not above'} the point's lower one, {lower:.6g}",
+        )
+
+
+@dataclass(frozen=True)
+class BernoulliRule(FeedbackRule):
+    """Measure with a fixed probability, whatever the model says.
+
+    Raises:
+        InputError: Unless ``quota`` is in [0, 1].
+    """
+
+    quota: float
+    """The probability, which is the expected share of the rounds that are measured."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quota", probability(self.quota, "quota"))
+
+    def decide(
+        self,
+        mean: float,
+        variance: float,
+        rivals: Rivals | None,
+        beta: float,
+        draw: Callable[[], float],
+    ) -> QueryDecision:
+        """Draw; see ``FeedbackRule.decide``."""
+        measure = draw() < self.quota
+        return QueryDecision(
+            measure,
+            f"drawn {'to measure' if measure else 'to skip'}: the quota is {self.quota:g} of the "
+            "rounds",
+        )
+
+
+@dataclass(frozen=True)
+class MixedRule(FeedbackRule):
+    """Measure with probability ``lower``; else, where ``rule`` says so, with ``upper - lower``.
+
+    Algorithm 1 of the paper, with ``lower = B1 / T`` and ``upper = B2 / T`` for its quotas of
+    measurements B1 and B2 in T rounds. With ``lower=0, upper=1`` it is ``rule`` itself.
+
+    Raises:
+        InputError: Unless ``rule`` is a rule and ``0 <= lower <= upper <= 1``.
+    """
+
+    rule: FeedbackRule
+    """The rule that uses what the lower quota leaves."""
+
+    lower: float
+    """Share of the rounds that are measured in any case, in expectation."""
+
+    upper: float
+    """Largest share of the rounds that are measured, in expectation."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, FeedbackRule):
+            raise InputError(f"rule={self.rule!r}: expected a rule such as QueryRule(0.9).")
+        lower, upper = probability(self.lower, "lower"), probability(self.upper, "upper")
+        if lower > upper:
+            raise InputError(
+                f"lower={self.lower!r}, upper={self.upper!r}: expected quotas with lower <= upper."
+            )
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    @property
+    def compare(self) -> Compare | None:
+        """Which rivals the inner rule wants."""
+        return self.rule.compare
+
+    @property
+    def joint(self) -> bool:
+        """Whether the inner rule wants covariances."""
+        return self.rule.joint
+
+    def decide(
+        self,
+        mean: float,
+        variance: float,
+        rivals: Rivals | None,
+        beta: float,
+        draw: Callable[[], float],
+    ) -> QueryDecision:
+        """Draw for the lower quota, then ask the rule; see ``FeedbackRule.decide``."""
+        if draw() < self.lower:
+            return QueryDecision(
+                True, f"drawn to measure: the lower quota is {self.lower:g} of the rounds"
+            )
+        inner = self.rule.decide(mean, variance, rivals, beta, draw)
+        if not inner.measure or draw() < self.upper - self.lower:
+            return inner
+        return QueryDecision(
+            False,
+            f"{inner.reason}, but drawn to skip: the quota left is "
+            f"{self.upper - self.lower:g} of the rounds",
+            inner.confidence,
+        )
+
+
+@dataclass(frozen=True)
+class FullFeedback(FeedbackRule):
+    """Measure every round, as time-varying GP-UCB does."""
+
+    def decide(
+        self,
+        mean: float,
+        variance: float,
+        rivals: Rivals | None,
+        beta: float,
+        draw: Callable[[], float],
+    ) -> QueryDecision:
+        """Measure; see ``FeedbackRule.decide``."""
+        return QueryDecision(True, "every round is measured")
+
+
+def _check_compare(compare: object) -> None:
+    if compare not in get_args(Compare):
+        raise InputError(f"compare={compare!r}: expected one of {list(get_args(Compare))}.")
+
+
+def _present(rivals: Rivals | None) -> Rivals:
+    if rivals is None or len(rivals.mean) == 0:
+        raise InputError(f"rivals={rivals!r}: the rule compares the point with at least one other.")
+    return rivals
