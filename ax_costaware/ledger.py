@@ -12,6 +12,11 @@ What a trial is charged:
 - nothing, if it was abandoned or went stale without a reported cost: it was never run;
 - a trial that failed or was stopped early is charged, for it was run;
 - a trial that is not finished yet is charged what is expected of it, which reserves that much.
+
+Where the method may do without a measurement, what costs is to measure (Wang et al. 2020,
+"Cost-Efficient Online Hyperparameter Optimization"): a trial that was completed without an outcome
+is charged what was reported, else nothing; one that was measured although the strategy did not ask
+for it is charged like any other.
 """
 
 from __future__ import annotations
@@ -67,6 +72,10 @@ class LedgerEntry:
     status: str
     """Name of the trial's status in Ax."""
 
+    skipped: bool = False
+    """Whether the trial was completed without a value of the objective, under a method that may do
+    without; False for all other methods."""
+
 
 def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntry, ...]:
     """The ledger of an experiment: one entry per trial, by increasing trial index.
@@ -84,6 +93,7 @@ def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntr
     """
     reported = reported_costs(experiment, settings)
     mean = math.fsum(reported.values()) / len(reported) if reported else 0.0
+    measured = measured_trials(experiment) if settings.may_skip else frozenset()
     entries: list[LedgerEntry] = []
     rule_has_begun = False
     for index, trial in sorted(experiment.trials.items()):
@@ -97,7 +107,14 @@ def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntr
         free = (initial and not settings.charge_initial) or (
             index not in reported and trial.status in _NEVER_RUN
         )
-        estimate = mean if expected is None else expected
+        skipped = settings.may_skip and trial.status.is_completed and index not in measured
+        due = expected
+        if skipped:
+            due = 0.0
+        elif index in measured:
+            # Where the strategy asked for no measurement, none was expected to be paid.
+            due = settings.declared_cost(trial)
+        estimate = mean if due is None else due
         entries.append(
             LedgerEntry(
                 trial_index=index,
@@ -108,6 +125,7 @@ def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntr
                 reported_cost=reported.get(index),
                 charged=0.0 if free else reported.get(index, estimate),
                 status=trial.status.name,
+                skipped=skipped,
             )
         )
     return tuple(entries)
@@ -121,7 +139,7 @@ def reported_costs(experiment: Experiment, settings: MethodSettings) -> dict[int
     they count.
     """
     metric = settings.cost_metric
-    in_data = {} if metric is None else costs_in_data(experiment, metric)
+    in_data = {} if metric is None else values_in_data(experiment, metric)
     reported: dict[int, float] = {}
     for index, trial in experiment.trials.items():
         record = outcome_record(trial)
@@ -136,7 +154,7 @@ def reported_costs(experiment: Experiment, settings: MethodSettings) -> dict[int
     return reported
 
 
-def costs_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
+def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
     """Finite values of ``metric`` among Ax's data, by trial index; ten decimals of them."""
     frame = experiment.lookup_data().df
     rows = frame[frame["metric_name"] == metric]
@@ -145,6 +163,14 @@ def costs_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
         for index, mean in zip(rows["trial_index"], rows["mean"], strict=True)
         if math.isfinite(mean)
     }
+
+
+def measured_trials(experiment: Experiment) -> frozenset[int]:
+    """Trials with a finite value of the objective among Ax's data, whatever their status."""
+    config = experiment.optimization_config
+    names = [] if config is None else config.objective.metric_names
+    found = [frozenset(values_in_data(experiment, name)) for name in names]
+    return frozenset.intersection(*found) if found else frozenset()
 
 
 def spent(entries: Iterable[LedgerEntry]) -> float:

@@ -12,6 +12,8 @@ from ax.core.arm import Arm
 from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
+from ax.core.objective import Objective
+from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
@@ -19,7 +21,7 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.method_settings import MethodSettings
-from ax_costaware.ledger import ledger, remaining, reported_costs, spent
+from ax_costaware.ledger import ledger, measured_trials, remaining, reported_costs, spent
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.records import CONTROL_SET, RECORD
@@ -64,6 +66,13 @@ class _Whole(MethodSettings):
         return 2.0 + float(trial.arm.parameters["x"])  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True)
+class _Costly(_Whole):
+    """The same for a method that may do without a measurement."""
+
+    may_skip: ClassVar[bool] = True
+
+
 def _observe(experiment: Experiment, trial_index: int, metric: str, value: float) -> None:
     """Data as anybody may attach them to an experiment."""
     row = {
@@ -77,9 +86,14 @@ def _observe(experiment: Experiment, trial_index: int, metric: str, value: float
     experiment.attach_data(Data(df=pd.DataFrame([row])))
 
 
-def _experiment(*control_sets: str) -> Experiment:
+def _experiment(*control_sets: str, objective: str | None = None) -> Experiment:
     return Experiment(
         name="ledger",
+        optimization_config=None
+        if objective is None
+        else OptimizationConfig(
+            Objective(expression=objective, metric_name_to_signature={"y": "y", "z": "z"})
+        ),
         search_space=SearchSpace(
             [
                 ChoiceParameter(
@@ -262,3 +276,59 @@ def test_data_of_a_running_trial_are_not_its_cost_yet() -> None:
     assert ledger(experiment, settings)[0].charged == 4.0
     trial.mark_early_stopped(unsafe=True)
     assert ledger(experiment, settings)[0].charged == 1.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "value", "cost", "charged"),
+    [
+        (True, 1.0, None, 2.5),
+        (True, None, None, 0.0),
+        (True, float("nan"), None, 0.0),
+        (False, None, None, 0.0),
+        (False, None, 0.5, 0.5),
+        (False, 1.0, None, 2.5),
+        (False, 1.0, 0.5, 0.5),
+    ],
+)
+def test_a_skipped_measurement_is_free(
+    asked: bool, value: float | None, cost: float | None, charged: float
+) -> None:
+    """Whether it was skipped is a matter of what was reported, not of what was asked for."""
+    experiment = _experiment(objective="-y")
+    record = {} if cost is None else {"cost": cost}
+    trial = _add(experiment, record=record, expected_cost=2.5 if asked else 0.0)
+    assert ledger(experiment, _Costly())[0].skipped is False
+    _observe(experiment, 0, "hours", 3.0)
+    if value is not None:
+        _observe(experiment, 0, "y", value)
+    trial.mark_completed()
+    (entry,) = ledger(experiment, _Costly())
+    assert entry.charged == charged
+    assert entry.skipped is (value is None or value != value)
+
+
+def test_unfinished_trial_reserves_a_measurement_only_if_it_was_asked_for() -> None:
+    experiment = _experiment(objective="y")
+    for expected_cost in (2.5, 0.0):
+        _add(experiment, expected_cost=expected_cost)
+        _add(experiment, expected_cost=expected_cost).mark_failed()
+    entries = ledger(experiment, _Costly())
+    assert [entry.charged for entry in entries] == [2.5, 2.5, 0.0, 0.0]
+    assert not any(entry.skipped for entry in entries)
+
+
+def test_a_method_that_always_measures_skips_nothing() -> None:
+    experiment = _experiment(objective="y")
+    _add(experiment, expected_cost=2.5).mark_completed()
+    (entry,) = ledger(experiment, _Whole())
+    assert (entry.skipped, entry.charged) == (False, 2.5)
+
+
+def test_an_objective_of_two_metrics_is_measured_with_both() -> None:
+    experiment = _experiment(objective="y + z")
+    for _ in range(2):
+        _add(experiment).mark_completed()
+    for trial_index, metric in ((0, "y"), (0, "z"), (1, "z")):
+        _observe(experiment, trial_index, metric, 1.0)
+    assert measured_trials(experiment) == {0}
+    assert measured_trials(_experiment()) == frozenset()

@@ -33,6 +33,9 @@ class MethodSettings(ABC):
     method: ClassVar[str]
     """Name of the function that makes the strategy, for messages."""
 
+    may_skip: ClassVar[bool] = False
+    """Whether a trial may do without a measurement, which then costs nothing."""
+
     budget: float | None
     """What the experiment may cost in total; None for no limit."""
 

@@ -16,7 +16,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from ax.utils.common.logger import get_logger
 
-from ax_costaware.ledger import costs_in_data
+from ax_costaware.ledger import values_in_data
 from ax_costaware.records import RECORD
 from ax_costaware.session.outcomes import RawData, read_outcomes
 from ax_costaware.session.realized import read_realized, warn_out_of_bounds
@@ -42,14 +42,16 @@ def complete_trial(
         trial_index: Index of a running trial.
         raw_data: The objective's value, ``(mean, sem)``, or a mapping from metric to either; an
             unknown ``sem`` is inferred by the model. None: nothing was measured, and the trial is
-            completed without data (it is still charged, unless ``cost=0``). A mapping may hold
-            the cost, under the metric that the strategy learns costs from.
+            completed without data. With costly feedback that is a skipped measurement, which is
+            free; any other strategy still charges the trial, unless ``cost=0``. A mapping may
+            lack the objective, and may hold the cost, under the metric that the strategy learns
+            costs from.
         realized: The value that each uncontrolled parameter took, in its own unit. A controlled
             parameter may be given too, if it came out differently from plan.
         cost: What the trial cost, in the user's own unit; 0 if it was free. None: it is charged
-            what was expected of it. A strategy that learns its costs needs the cost of every
-            trial, and none is 0; it is shown in Ax's data, too, where the experiment has the
-            metric.
+            what was expected of it, a skipped measurement nothing. A strategy that learns its
+            costs needs the cost of every trial, and none is 0; it is shown in Ax's data, too,
+            where the experiment has the metric.
 
     Raises:
         UserInputError: If the trial does not exist or is not running, a realised value is missing,
@@ -118,7 +120,7 @@ def _write(session: Session, trial: Trial, record: dict[str, Any], outcomes: Out
 
 def _warn_of_missing_cost(session: Session, trial: Trial, cost_metric: str) -> None:
     """Say at once what would stop the next decision, unless the cost came in by Ax before."""
-    if trial.index not in costs_in_data(session.experiment, cost_metric):
+    if trial.index not in values_in_data(session.experiment, cost_metric):
         logger.warning(
             f"trial {trial.index} is completed without its cost, which the strategy learns from "
             f"the metric {cost_metric!r}: no trial is chosen by the model before it is known. Add "

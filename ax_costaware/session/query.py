@@ -35,11 +35,12 @@ class Query:
     not set: they are realised by the environment. Without control sets all are named."""
 
     expected_cost: float | None
-    """Expected cost of the trial, in the user's own unit; None for a trial that came before there
-    was a model of the cost."""
+    """Expected cost of the trial, in the user's own unit: zero where nothing is to be measured,
+    None for a trial that came before there was a model of the cost."""
 
     measure: bool
-    """Whether to measure the outcome; always True for the methods so far."""
+    """Whether to pay for a measurement. Where not, use the values and complete the trial without an
+    outcome, ``complete_trial(client, trial_index)``. Always True but with costly feedback."""
 
     why: str
     """The reason for the choice, as a sentence."""
@@ -49,8 +50,10 @@ class Query:
     ``values`` (expected acquisition value of those that were looked at), ``rule``, ``spent`` and
     ``remaining``. With the Gittins index: ``index``, ``incumbent``, ``incumbent_trial``, ``mean``
     and ``standard_deviation`` of the objective at the point, ``lambda`` and ``lambda_source``,
-    ``stop_rule``, ``spent``, ``remaining``, and more. Empty for a trial that the strategy's rule
-    did not choose."""
+    ``stop_rule``, ``spent``, ``remaining``, and more. With costly feedback: ``rule``, ``confidence``
+    that the point is better than its rivals, ``mean`` and ``standard_deviation`` of the objective
+    at it, ``beta``, ``now``, and more. Empty for a trial that the strategy's rule did not
+    choose."""
 
     def __str__(self) -> str:
         return (
@@ -61,7 +64,7 @@ class Query:
 
 
 def query(client: SessionClient, trial_index: int) -> Query:
-    """The query of a trial: what to control, what it is expected to cost, and why.
+    """The query of a trial: what to control, whether to measure, what that costs, and why.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -81,7 +84,7 @@ def query(client: SessionClient, trial_index: int) -> Query:
         control_set=None if control_set is None else control_set.name,
         controlled=_controlled(trial, control_set),
         expected_cost=expected_cost_of(trial, session.settings),
-        measure=True,
+        measure=bool(record.get("measure", True)),
         why=str(record.get("why") or _why_without_record(trial)),
         decision=dict(record.get("decision") or {}),
     )

@@ -74,14 +74,15 @@ class Session:
         """Complete ``trial`` in Ax and save it where the client has a database.
 
         Without ``outcomes`` the trial is completed without data, which ``AxClient`` has no method
-        for: its ``complete_trial`` would mark the trial as failed.
+        for: its ``complete_trial`` would mark the trial as failed. ``Client`` warns of it, which
+        is right unless the method does without.
         """
         raw_data: dict[str, Any] = {
             metric: mean if sem is None else (mean, sem) for metric, (mean, sem) in outcomes.items()
         }
         config = self.experiment.optimization_config
         has_objective = config is not None and config.metric_names <= raw_data.keys()
-        if isinstance(self.client, Client):
+        if isinstance(self.client, Client) and (has_objective or not self.settings.may_skip):
             self.client.complete_trial(trial_index=trial.index, raw_data=raw_data or None)
         elif self.client is not None and has_objective:
             self.client.complete_trial(trial_index=trial.index, raw_data=raw_data)

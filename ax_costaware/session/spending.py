@@ -21,6 +21,7 @@ _FRAME_COLUMNS = (
     "charged",
     "status",
     "initial",
+    "skipped",
 )
 
 
@@ -52,7 +53,8 @@ class Spending:
 
         The columns are ``trial_index``, ``control_set`` (None for a method without control sets),
         ``expected_cost`` (NaN where nothing was expected yet), ``reported_cost`` (NaN where none
-        was reported), ``charged``, ``status`` and ``initial``.
+        was reported), ``charged``, ``status``, ``initial`` and ``skipped`` (completed without a
+        measurement, under a method that may do without).
         """
         frame = pd.DataFrame(
             [asdict(entry) for entry in self.entries],
@@ -86,7 +88,8 @@ def spending(client: SessionClient) -> Spending:
     """What was spent, what remains of the budget, and what each trial was charged.
 
     A trial is charged its reported cost, else its expected cost; unfinished trials reserve the
-    latter; see ``ax_costaware.ledger`` for all cases.
+    latter; a trial whose measurement was skipped is charged nothing, under a method that may do
+    without. See ``ax_costaware.ledger`` for all cases.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -108,7 +111,9 @@ def spending(client: SessionClient) -> Spending:
 
 
 def _kind(entry: LedgerEntry) -> str:
-    """What the text groups a trial by: its control set, else how it came about."""
+    """What the text groups a trial by: that it was skipped, its control set, or its origin."""
+    if entry.skipped:
+        return "skipped"
     if entry.control_set is not None:
         return entry.control_set
     return "initial" if entry.initial else "chosen by the model" if entry.by_rule else "attached"

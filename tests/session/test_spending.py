@@ -35,6 +35,7 @@ def test_frame(client: Client) -> None:
         "charged",
         "status",
         "initial",
+        "skipped",
     ]
     first, second = frame.to_dict(orient="records")
     assert first == {
@@ -45,6 +46,7 @@ def test_frame(client: Client) -> None:
         "charged": 0.25,
         "status": "COMPLETED",
         "initial": True,
+        "skipped": False,
     }
     assert math.isnan(second["reported_cost"])
     assert second["status"] == "RUNNING"
