@@ -204,6 +204,11 @@ def decision_record(trial: BaseTrial) -> dict[str, Any]:
     return dict((gen_metadata or {}).get(RECORD) or {})
 
 
+def is_to_be_measured(trial: BaseTrial) -> bool:
+    """Whether the strategy asks for the trial's outcome; True where it did not decide on it."""
+    return bool(decision_record(trial).get("measure", True))
+
+
 def outcome_record(trial: BaseTrial) -> dict[str, Any]:
     """What was reported on completion (realised inputs, cost, outcomes); empty before that."""
     return dict(trial.run_metadata.get(RECORD) or {})

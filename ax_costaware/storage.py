@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from inspect import isbuiltin, isfunction, ismethod
 from typing import Any
 
+from ax.core.metric import Metric
 from ax.exceptions.core import UserInputError
 from ax.exceptions.storage import JSONEncodeError
 from ax.storage.botorch_modular_registry import register_acquisition_function, register_model
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
+from ax.storage.metric_registry import CORE_METRIC_REGISTRY, register_metrics
 from ax.storage.transform_registry import register_transform
 from ax.utils.common.serialization import serialize_init_args
 
@@ -87,6 +89,21 @@ def register_value_object(cls: type) -> None:
         raise UserInputError(f"cls={cls!r}: expected a dataclass.")
     CORE_ENCODER_REGISTRY[cls] = _encode
     CORE_DECODER_REGISTRY[_PREFIX + cls.__name__] = cls
+
+
+def register_metric(cls: type[Metric]) -> None:
+    """Let experiments store a metric of your own, under the name of its class.
+
+    The class must be registered again before a stored experiment is loaded.
+
+    Args:
+        cls: The class; it is made anew from the arguments of its constructor, which it must keep
+            as attributes of the same names.
+    """
+    numbers, encoders, decoders = register_metrics({cls: None}, {}, {})
+    CORE_METRIC_REGISTRY.update(numbers)
+    CORE_ENCODER_REGISTRY.update(encoders)
+    CORE_DECODER_REGISTRY.update(decoders)
 
 
 def register_all() -> None:

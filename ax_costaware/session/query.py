@@ -10,7 +10,7 @@ from ax.core.trial import Trial
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.ledger import decision_record, expected_cost_of
+from ax_costaware.ledger import decision_record, expected_cost_of, is_to_be_measured
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.session.display import display_cost, display_values
 from ax_costaware.session.resolution import SessionClient, open_session
@@ -50,10 +50,10 @@ class Query:
     ``values`` (expected acquisition value of those that were looked at), ``rule``, ``spent`` and
     ``remaining``. With the Gittins index: ``index``, ``incumbent``, ``incumbent_trial``, ``mean``
     and ``standard_deviation`` of the objective at the point, ``lambda`` and ``lambda_source``,
-    ``stop_rule``, ``spent``, ``remaining``, and more. With costly feedback: ``rule``, ``confidence``
-    that the point is better than its rivals, ``mean`` and ``standard_deviation`` of the objective
-    at it, ``beta``, ``now``, and more. Empty for a trial that the strategy's rule did not
-    choose."""
+    ``stop_rule``, ``spent``, ``remaining``, and more. With costly feedback: ``rule``,
+    ``confidence`` (probability that the point is better than its strongest rival), ``mean`` and
+    ``standard_deviation`` of the objective at it, ``beta``, ``now`` and more. Empty for a trial
+    that the strategy's rule did not choose."""
 
     def __str__(self) -> str:
         return (
@@ -84,7 +84,7 @@ def query(client: SessionClient, trial_index: int) -> Query:
         control_set=None if control_set is None else control_set.name,
         controlled=_controlled(trial, control_set),
         expected_cost=expected_cost_of(trial, session.settings),
-        measure=bool(record.get("measure", True)),
+        measure=is_to_be_measured(trial),
         why=str(record.get("why") or _why_without_record(trial)),
         decision=dict(record.get("decision") or {}),
     )
