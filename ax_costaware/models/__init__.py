@@ -2,16 +2,20 @@
 
 from ax_costaware.models.cached_posterior import CachedPosterior, information_gain
 from ax_costaware.models.expectation import expectation_posterior
+from ax_costaware.models.forgetting_kernel import ForgettingKernel
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.separable_kernel import SeparableKernel
+from ax_costaware.models.time_varying_gp import TimeVaryingGP
 
 __all__ = [
     "CachedPosterior",
     "CostKind",
+    "ForgettingKernel",
     "LogNormalCostModel",
     "PointPosterior",
     "SeparableKernel",
+    "TimeVaryingGP",
     "expectation_posterior",
     "information_gain",
 ]

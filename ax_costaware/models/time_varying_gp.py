@@ -1,0 +1,166 @@
+r"""A GP over inputs and time, for a function that drifts.
+
+.. math:: k((x, t), (x', t')) = k(x, x') \, (1 - \epsilon)^{|t - t'| / 2}
+
+(Bogunovic, Scarlett and Cevher 2016, "Time-Varying Gaussian Process Bandit Optimization", equation
+5). An observation counts less the older it is, and where nothing is measured the posterior goes
+back to the prior.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.types import DEFAULT, _DefaultType
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import Kernel, ProductKernel
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import Mean
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.forgetting_kernel import ForgettingKernel
+from ax_costaware.queries.argument_checks import positive_number
+
+
+class TimeVaryingGP(SingleTaskGP):
+    """A ``SingleTaskGP`` whose last input column is time.
+
+    What is not given is fitted by the marginal likelihood, as for any BoTorch model.
+
+    Args:
+        train_X: ``batch_shape x n x (d + 1)`` inputs; the last column is time in its own unit, such
+            as rounds, in which the forgetting rate is meant.
+        train_Y: ``batch_shape x n x m`` outcomes.
+        train_Yvar: Known noise variances, of the shape and in the squared unit of ``train_Y``.
+        covar_module: The kernel over the first ``d`` columns. By default a Matern 5/2 kernel with
+            a length-scale per column and BoTorch's dimension-scaled prior, which takes inputs in
+            the unit cube. A kernel that names no columns of its own is restricted to the first
+            ``d``, by its ``active_dims``.
+        forgetting: The forgetting rate per unit of time, in (0, 1); ``None`` fits it.
+        noise: Variance of the observation noise after the outcome transform; ``None`` fits it.
+        mean_module: The prior mean over all ``d + 1`` columns; a constant by default.
+        outcome_transform: Applied to the outcomes; ``Standardize`` by default.
+        input_transform: Applied to the inputs; it has to leave the time as it is.
+
+    Raises:
+        InputError: If there is no column beside the time, ``forgetting`` is not in (0, 1) or
+            ``noise`` not > 0, the noise is given twice, the input transform changes the time, or
+            the kernel takes all ``d + 1`` columns.
+    """
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        train_Yvar: Tensor | None = None,
+        covar_module: Kernel | None = None,
+        forgetting: float | None = None,
+        noise: float | None = None,
+        mean_module: Mean | None = None,
+        outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
+        input_transform: InputTransform | None = None,
+    ) -> None:
+        d = train_X.shape[-1] - 1
+        if d < 1:
+            raise InputError(
+                f"train_X of shape {tuple(train_X.shape)}: expected at least two columns, the"
+                " last of them the time."
+            )
+        self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
+        _, batch_shape = self.get_batch_dimensions(train_X=train_X, train_Y=train_Y)
+        if input_transform is not None:
+            with torch.no_grad():
+                transformed = self.transform_inputs(train_X, input_transform)
+            if not torch.equal(transformed[..., -1], train_X[..., -1]):
+                raise InputError(
+                    f"input_transform={type(input_transform).__name__}: it changes the last column,"
+                    " the time; give it the indices of the others."
+                )
+        likelihood = None
+        if noise is not None:
+            if train_Yvar is not None:
+                raise InputError(f"noise={noise!r} beside train_Yvar: expected one of them.")
+            likelihood = _known_noise(noise, batch_shape)
+        spatial = covar_module
+        if spatial is None:
+            spatial = get_covar_module_with_dim_scaled_prior(
+                ard_num_dims=d, batch_shape=batch_shape, use_rbf_kernel=False
+            )
+        _restrict(spatial, d)
+        times = train_X[..., -1]
+        temporal = ForgettingKernel(
+            forgetting, step=_usual_step(times), batch_shape=batch_shape, active_dims=[d]
+        )
+        super().__init__(
+            train_X=train_X,
+            train_Y=train_Y,
+            train_Yvar=train_Yvar,
+            likelihood=likelihood,
+            covar_module=ProductKernel(spatial, temporal),
+            mean_module=mean_module,
+            outcome_transform=outcome_transform,
+            input_transform=input_transform,
+        )
+        if covar_module is None:
+            # Which dimension of a parameter is the outcome's, for ``subset_output``.
+            self._subset_batch_dict = {
+                "mean_module.raw_constant": -1,
+                "covar_module.kernels.0.raw_lengthscale": -3,
+                "covar_module.kernels.1.raw_forgetting": -3,
+                "likelihood.noise_covar.raw_noise": -2,
+            }
+
+    @property
+    def spatial_kernel(self) -> Kernel:
+        """The kernel over the columns beside the time, after the input transform."""
+        kernel: Kernel = self.covar_module.kernels[0]
+        return kernel
+
+    @property
+    def forgetting_kernel(self) -> ForgettingKernel:
+        """The kernel over the time."""
+        kernel: ForgettingKernel = self.covar_module.kernels[1]
+        return kernel
+
+    @classmethod
+    def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
+        """Constructor arguments from a data set and ``forgetting`` or ``noise``, for Ax."""
+        return {**super().construct_inputs(training_data=training_data), **options}
+
+
+def _known_noise(noise: float, batch_shape: torch.Size) -> GaussianLikelihood:
+    """A likelihood whose noise variance model fitting leaves as it is."""
+    variance = positive_number(noise, "noise")
+    # Half the value as the lower bound: the default one would refuse less than 1e-4. In double
+    # precision until the model takes over its data's: the number is given, and not to be rounded.
+    constraint = GreaterThan(variance / 2, transform=None)
+    likelihood = GaussianLikelihood(noise_constraint=constraint, batch_shape=batch_shape).double()
+    likelihood.noise = torch.tensor(variance, dtype=torch.double)
+    likelihood.requires_grad_(False)
+    return likelihood
+
+
+def _restrict(kernel: Kernel, d: int) -> None:
+    """Have a kernel read the first ``d`` columns, unless it names its own."""
+    for part in kernel.modules():
+        if isinstance(part, Kernel) and part.ard_num_dims == d + 1:
+            raise InputError(
+                f"covar_module: got {d + 1} length-scales for the {d} columns beside the time;"
+                f" expected ard_num_dims={d} or None."
+            )
+    if kernel.active_dims is None:
+        kernel.active_dims = torch.arange(d)
+
+
+def _usual_step(times: Tensor) -> float:
+    """The median step between different times; one where there is a single time."""
+    steps = times.sort(dim=-1).values.diff(dim=-1)
+    steps = steps[steps > 0]
+    return float(steps.median()) if steps.numel() else 1.0
