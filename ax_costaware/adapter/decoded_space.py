@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from ax.adapter.adapter_utils import extract_inequality_constraints, extract_search_space_digest
 from ax.adapter.torch import TorchAdapter
 from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.core.observation import ObservationFeatures
@@ -118,6 +119,18 @@ class DecodedSpace:
         """Names of all parameters."""
         return [*self.columns, *self.fixed]
 
+    @property
+    def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]] | None:
+        """``constraints`` as BoTorch has them, ``(indices, coefficients, rhs)``."""
+        if self.constraints is None:
+            return None
+        found = []
+        for row, limit in zip(*self.constraints, strict=True):
+            (indices,) = row.nonzero(as_tuple=True)
+            # Ax says ``A x <= b``, BoTorch ``sum_i c_i x_i >= rhs``.
+            found.append((indices, -row[indices], -float(limit)))
+        return found
+
     def is_numeric(self, name: str) -> bool:
         """Whether a parameter has raw values that a formula can read."""
         if name in self.columns:
@@ -163,12 +176,7 @@ class DecodedSpace:
         return different
 
 
-def decoded_space(
-    adapter: TorchAdapter,
-    search_space: SearchSpace,
-    bounds: Tensor,
-    constraints: tuple[Tensor, Tensor] | None,
-) -> DecodedSpace:
+def decoded_space(adapter: TorchAdapter, search_space: SearchSpace) -> DecodedSpace:
     """How a fitted adapter encodes the parameters of ``search_space``.
 
     The codes of a choice are asked of the adapter's own transforms, one value at a time.
@@ -176,9 +184,15 @@ def decoded_space(
     Args:
         adapter: The adapter, after ``fit``.
         search_space: The search space in raw units.
-        bounds: Bounds of the columns, ``2 x d``.
-        constraints: Parameter constraints ``A x <= b`` of the columns.
     """
+    transformed = search_space.clone()
+    for step in adapter.transforms.values():
+        transformed = step.transform_search_space(transformed)
+    digest = extract_search_space_digest(transformed, adapter.parameters)
+    constraints = extract_inequality_constraints(
+        transformed.parameter_constraints, adapter.parameters
+    )
+    bounds = torch.tensor(digest.bounds, dtype=torch.double, device=adapter.device).T.contiguous()
     parameters, names = free_parameters(search_space), list(adapter.parameters)
     fixed = {
         name: parameter.value
@@ -208,4 +222,11 @@ def decoded_space(
             assert isinstance(points, Tensor)
             codes = points[:, list(indices)].to(bounds)
         columns[name] = Column(parameter, indices, codes)
-    return DecodedSpace(columns, fixed, bounds, constraints)
+    return DecodedSpace(
+        columns,
+        fixed,
+        bounds,
+        None
+        if constraints is None
+        else (torch.as_tensor(constraints[0]), torch.as_tensor(constraints[1]).flatten()),
+    )

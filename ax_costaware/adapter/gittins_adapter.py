@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from ax.adapter.adapter_utils import extract_inequality_constraints, extract_search_space_digest
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
@@ -195,23 +194,7 @@ class GittinsAdapter(CostAwareAdapter):
 
     def space(self, search_space: SearchSpace | None = None) -> DecodedSpace:
         """How the parameters are encoded in the input space of the fitted model."""
-        search_space = search_space or self.experiment.search_space
-        transformed = search_space.clone()
-        for step in self.transforms.values():
-            transformed = step.transform_search_space(transformed)
-        digest = extract_search_space_digest(transformed, self.parameters)
-        constraints = extract_inequality_constraints(
-            transformed.parameter_constraints, self.parameters
-        )
-        bounds = torch.tensor(digest.bounds, dtype=torch.double, device=self.device).T
-        return decoded_space(
-            self,
-            search_space,
-            bounds.contiguous(),
-            None
-            if constraints is None
-            else (torch.as_tensor(constraints[0]), torch.as_tensor(constraints[1]).flatten()),
-        )
+        return decoded_space(self, search_space or self.experiment.search_space)
 
     def _generate(
         self,
