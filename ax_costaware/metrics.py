@@ -15,10 +15,11 @@ from typing import Any
 from ax.api.protocols import IMetric
 from ax.core.base_trial import BaseTrial
 from ax.core.data import Data
-from ax.core.metric import MetricFetchResult
+from ax.core.experiment import Experiment
+from ax.core.metric import Metric, MetricFetchResult
 from ax.utils.common.result import Ok
 
-from ax_costaware.ledger import is_to_be_measured
+from ax_costaware.ledger import is_to_be_measured, values_in_data
 from ax_costaware.storage import register_metric
 
 
@@ -57,4 +58,24 @@ class SkippingMetric(IMetric):
         """No data where the strategy asks for none, else those of ``fetch``."""
         if not is_to_be_measured(trial):
             return Ok(value=Data())
-        return super().fetch_trial_data(trial, **kwargs)
+        fetched: MetricFetchResult = super().fetch_trial_data(trial, **kwargs)
+        return fetched
+
+    def fetch_data_prefer_lookup(
+        self,
+        experiment: Experiment,
+        metrics: list[Metric],
+        trials: list[BaseTrial] | None = None,
+        **kwargs: Any,
+    ) -> tuple[dict[int, dict[str, MetricFetchResult]], bool]:
+        """As of any metric, but without trials that have no value and are to have none.
+
+        Ax would take their empty data for an error and say so in the log.
+        """
+        known = values_in_data(experiment, self.name)
+        relevant = [
+            trial
+            for trial in (experiment.trials.values() if trials is None else trials)
+            if trial.index in known or is_to_be_measured(trial)
+        ]
+        return super().fetch_data_prefer_lookup(experiment, metrics, relevant, **kwargs)
