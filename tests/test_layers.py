@@ -38,7 +38,11 @@ def test_imports_of_a_layer(layer: str) -> None:
 
 
 def test_rules_see_no_model_and_no_inputs() -> None:
+    # The costly-feedback loop has a model; its rules are beside it.
+    loop = PACKAGE / "policies" / "costly_feedback"
     for path in sorted((PACKAGE / "policies").rglob("*.py")):
+        if loop in path.parents:
+            continue
         for module in _imports(path):
             assert module.split(".")[0] not in {"botorch", "gpytorch", "torch"}, (
                 f"{path} imports {module}"

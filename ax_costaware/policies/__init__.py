@@ -10,6 +10,7 @@ from ax_costaware.policies.control_set_rules import (
     ExploreThenCommit,
     LargestValuePerCost,
 )
+from ax_costaware.policies.costly_feedback import Ask, CostlyFeedbackLoop, ResetEvery
 from ax_costaware.policies.gittins import (
     GittinsDecay,
     GittinsStop,
@@ -28,10 +29,12 @@ from ax_costaware.policies.query_rules import (
 )
 
 __all__ = [
+    "Ask",
     "BernoulliRule",
     "ControlSetDecision",
     "ControlSetHistory",
     "ControlSetRule",
+    "CostlyFeedbackLoop",
     "EpsilonSchedule",
     "Evaluate",
     "ExploreThenCommit",
@@ -46,6 +49,7 @@ __all__ = [
     "MixedRule",
     "QueryDecision",
     "QueryRule",
+    "ResetEvery",
     "Rivals",
     "StopDecision",
     "TheoreticalBeta",

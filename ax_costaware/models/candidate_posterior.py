@@ -1,0 +1,141 @@
+r"""Posterior of a forgetting Gaussian process on finitely many candidates, one round at a time.
+
+The model of Bogunovic, Scarlett and Cevher 2016, *Time-Varying Gaussian Process Bandit
+Optimization*: covariance :math:`k(x, x') \rho^{|t - t'|}` with :math:`\rho = \sqrt{1 - \epsilon}`.
+Let :math:`V = L^{-1} k(X, \cdot)` for the Cholesky factor :math:`L` of the observations'
+covariance, with a column per candidate. When time passes all of :math:`V` shrinks by
+:math:`\rho`, and :math:`L` stays. An observation at candidate :math:`c` adds one row to
+:math:`L`, which is column :math:`c` of :math:`V`, so :math:`L` itself is never needed: the new row
+of :math:`V` is the posterior covariance of :math:`c` with all candidates over the standard
+deviation of the observation. A round costs ``O(rows * candidates)`` when it is measured and
+``O(candidates)`` when it is not.
+
+Row ``i`` has lost all but :math:`\rho^{t - t_i}` of its weight at time :math:`t`. Rows below a
+tolerance are dropped, which changes later posterior means and standard deviations by about that
+share of a prior standard deviation; so memory is bounded however long the process runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+_FIRST_CAPACITY = 32
+
+
+class CandidatePosterior:
+    """Posterior mean and variance of a zero-mean forgetting process at each of ``m`` candidates.
+
+    Args:
+        covariance: Gives row ``c`` of the prior covariance, of shape ``m``.
+        variance: Prior variances, of shape ``m``.
+        forgetting: The forgetting rate epsilon, in ``[0, 1)``; with 0 nothing is forgotten.
+        noise: Variance of an observation's noise, > 0.
+        tolerance: Weight below which an observation is dropped.
+    """
+
+    def __init__(
+        self,
+        covariance: Callable[[int], Vector],
+        variance: Vector,
+        forgetting: float,
+        noise: float,
+        tolerance: float,
+    ) -> None:
+        self._covariance = covariance
+        self._prior_variance = variance
+        self._noise = noise
+        self._log_decay = 0.5 * math.log1p(-forgetting)
+        self._oldest = math.log(tolerance)
+        # Moments at the time of the last observation.
+        self._time = 0.0
+        self._mean = np.zeros_like(variance)
+        self._explained = np.zeros_like(variance)
+        # Rows of V, each at the time of its own observation; those from start to end count.
+        self._rows = np.empty((_FIRST_CAPACITY, len(variance)))
+        self._times = np.empty(_FIRST_CAPACITY)
+        self._start = self._end = 0
+        self._last_explained: tuple[int, Vector] | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """How many observations still count."""
+        return self._end - self._start
+
+    def moments(self, now: float) -> tuple[Vector, Vector]:
+        """Posterior means and variances at time ``now``, each of shape ``m``.
+
+        Args:
+            now: A time not before that of the last observation.
+        """
+        weight = math.exp(self._log_decay * (now - self._time))
+        variance = self._prior_variance - weight * weight * self._explained
+        return weight * self._mean, np.maximum(variance, 0.0, out=variance)
+
+    def covariance(self, candidate: int, now: float) -> Vector:
+        """Posterior covariances of a candidate with all of them at time ``now``, of shape ``m``.
+
+        Another candidate than the last time costs ``O(rows * m)``, the same one ``O(m)``.
+        """
+        weight = math.exp(2 * self._log_decay * (now - self._time))
+        found: Vector = self._covariance(candidate) - weight * self._explained_with(candidate)
+        return found
+
+    def observe(self, candidate: int, now: float, value: float) -> None:
+        """Condition on a value observed at a candidate at time ``now``.
+
+        Args:
+            candidate: Index of the candidate.
+            now: A time not before that of the last observation.
+            value: The observation.
+        """
+        self._drop(now)
+        covariance = self.covariance(candidate, now)
+        # The exact variance is not negative, and only rounding makes it so.
+        deviation = math.sqrt(max(float(covariance[candidate]), 0.0) + self._noise)
+        explained = self._explained_with(candidate)
+        row = self._append(now)
+        np.divide(covariance, deviation, out=row)
+        weight = math.exp(self._log_decay * (now - self._time))
+        surprise = (value - weight * float(self._mean[candidate])) / deviation
+        self._mean = weight * self._mean + surprise * row
+        # So that for the same candidate nothing is to be summed next time.
+        self._last_explained = candidate, weight * weight * explained + row[candidate] * row
+        self._explained = weight * weight * self._explained + row * row
+        self._time = now
+
+    def _explained_with(self, candidate: int) -> Vector:
+        """What the observations take from its prior covariances, at the last observation's time."""
+        if self._last_explained is None or self._last_explained[0] != candidate:
+            rows = self._rows[self._start : self._end]
+            ages = self._time - self._times[self._start : self._end]
+            weights = np.exp(2 * self._log_decay * ages) * rows[:, candidate]
+            self._last_explained = candidate, weights @ rows
+        return self._last_explained[1]
+
+    def _drop(self, now: float) -> None:
+        if self._log_decay == 0:
+            return
+        age = self._oldest / self._log_decay
+        while self._start < self._end and now - self._times[self._start] > age:
+            self._start += 1
+
+    def _append(self, now: float) -> Vector:
+        if self._end == len(self._rows):
+            kept = slice(self._start, self._end)
+            rows, times = self._rows, self._times
+            if 2 * self.num_rows > len(rows):
+                self._rows = np.empty((2 * len(rows), rows.shape[1]))
+                self._times = np.empty(2 * len(rows))
+            # Where source and target overlap numpy copies as if they did not.
+            self._rows[: self.num_rows] = rows[kept]
+            self._times[: self.num_rows] = times[kept]
+            self._start, self._end = 0, self.num_rows
+        self._times[self._end] = now
+        self._end += 1
+        return self._rows[self._end - 1]

@@ -1,0 +1,211 @@
+"""A finite set of candidates as the domain of the costly-feedback loop.
+
+A round costs a few operations on vectors with an entry per candidate; see
+``ax_costaware.models.candidate_posterior`` for what a measurement adds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gpytorch.kernels import Kernel
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import KDTree
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.candidate_posterior import CandidatePosterior
+from ax_costaware.policies.costly_feedback.domain import (
+    Choice,
+    Domain,
+    Hyperparameters,
+    Observation,
+    Point,
+)
+from ax_costaware.policies.query_rules import RIVAL_CORRELATION, Compare, Rivals
+
+TOLERANCE = 1e-4
+"""Weight below which an observation is dropped; it shifts a posterior mean by about that share of a
+prior standard deviation."""
+
+_LARGEST_MATRIX = 2_000
+"""Candidates up to which the whole prior covariance is kept (32 MB); above, a row at a time."""
+
+
+class FiniteDomain(Domain):
+    """Candidates, at least two and all different.
+
+    Args:
+        candidates: ``m x d``, or ``m`` numbers.
+        unit_cube: Whether the kernel is given the candidates scaled to the unit cube.
+
+    Raises:
+        InputError: If there is one candidate, two are equal, or a coordinate is not finite.
+    """
+
+    def __init__(self, candidates: ArrayLike, unit_cube: bool) -> None:
+        self._given = _checked(candidates)
+        self._points = self._given.reshape(len(self._given), -1)
+        lower = self._points.min(axis=0)
+        width = self._points.max(axis=0) - lower
+        self._unit = (self._points - lower) / np.where(width > 0, width, 1.0)
+        self._inputs = self._unit if unit_cube else self._points
+        self._neighbours = _neighbours(self._unit)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a candidate."""
+        return self._points.shape[1]
+
+    def point(self, key: int) -> Point | float:
+        """The candidate, a number if numbers were given."""
+        return self._points[key].copy() if self._given.ndim == 2 else float(self._given[key])
+
+    def inputs(self, key: int) -> Point:
+        """The coordinates that the kernel is given."""
+        return self._inputs[key]
+
+    def random_key(self, generator: np.random.Generator) -> int:
+        """The index of any candidate."""
+        return int(generator.integers(len(self._points)))
+
+    def condition(self, model: Hyperparameters, observations: Sequence[Observation]) -> None:
+        """Take a model, and condition it on observations in the order of their rounds."""
+        self._prior = _Prior(model.kernel, model.outputscale, self._inputs)
+        self._mean = model.mean
+        self._posterior = CandidatePosterior(
+            self._prior.row, self._prior.variance, model.forgetting, model.noise, TOLERANCE
+        )
+        self._last_moments: tuple[int, tuple[Point, Point]] | None = None
+        for observation in observations:
+            self.observe(observation)
+
+    def observe(self, observation: Observation) -> None:
+        """Condition on one more observation."""
+        self._posterior.observe(observation.key, observation.round, observation.value - self._mean)
+
+    def choose(self, now: int, beta: float) -> Choice:
+        """The candidate with the largest upper confidence bound, the first of equals."""
+        mean, variance = self._moments(now)
+        key = int((mean + math.sqrt(beta) * np.sqrt(variance)).argmax())
+        return Choice(key, self._mean + float(mean[key]), float(variance[key]))
+
+    def at(self, key: int, now: int) -> Choice:
+        """A candidate with its posterior."""
+        mean, variance = self._moments(now)
+        return Choice(key, self._mean + float(mean[key]), float(variance[key]))
+
+    def rivals(
+        self, choice: Choice, now: int, beta: float, compare: Compare, joint: bool
+    ) -> Rivals:
+        """The candidates that the chosen one is compared with.
+
+        Where the rule wants local optima and there is no other, and where it wants those of small
+        prior correlation, they are all whose prior correlation with the chosen one is under
+        ``RIVAL_CORRELATION``, or the least correlated, if none is. A single optimum would otherwise
+        never be measured again.
+        """
+        mean, variance = self._moments(now)
+        found = _NONE
+        if compare == "local_optima":
+            bound = mean + math.sqrt(beta) * np.sqrt(variance)
+            optima = np.flatnonzero(bound >= bound[self._neighbours].max(axis=0))
+            found = optima[optima != choice.key]
+        if not len(found):
+            found = self._prior.uncorrelated_with(choice.key)
+        covariance = self._posterior.covariance(choice.key, now)[found] if joint else None
+        return Rivals(self._mean + mean[found], variance[found], covariance)
+
+    def _moments(self, now: int) -> tuple[Point, Point]:
+        """Posterior means and variances in a round, computed once for it."""
+        if self._last_moments is None or self._last_moments[0] != now:
+            self._last_moments = now, self._posterior.moments(now)
+        return self._last_moments[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The candidates as plain values."""
+        return {"candidates": self._given.tolist()}
+
+
+_NONE = np.empty(0, dtype=np.intp)
+
+
+class _Prior:
+    """Prior moments of the candidates."""
+
+    def __init__(self, kernel: Kernel, outputscale: float, inputs: Point) -> None:
+        self._kernel = kernel
+        self._scale = outputscale
+        self._inputs = torch.tensor(inputs, dtype=torch.double)
+        with torch.no_grad():
+            diagonal = kernel(self._inputs, diag=True)
+            self.variance: Point = outputscale * diagonal.double().numpy()
+        self._deviation = np.sqrt(self.variance)
+        self._matrix = None if len(inputs) > _LARGEST_MATRIX else self._covariance(slice(None))
+        self._last_row: tuple[int, Point] | None = None
+        self._last_uncorrelated: tuple[int, NDArray[np.intp]] | None = None
+
+    def row(self, key: int) -> Point:
+        """Prior covariances of a candidate with all of them."""
+        if self._matrix is not None:
+            row: Point = self._matrix[key]
+            return row
+        if self._last_row is None or self._last_row[0] != key:
+            self._last_row = key, self._covariance(slice(key, key + 1))[0]
+        return self._last_row[1]
+
+    def uncorrelated_with(self, key: int) -> NDArray[np.intp]:
+        """The candidates of small prior correlation with one, else the least correlated."""
+        if self._last_uncorrelated is None or self._last_uncorrelated[0] != key:
+            correlation = self.row(key) / (self._deviation * self._deviation[key])
+            found = np.flatnonzero(correlation < RIVAL_CORRELATION)
+            if not len(found):
+                found = correlation.argmin(keepdims=True)
+            self._last_uncorrelated = key, found
+        return self._last_uncorrelated[1]
+
+    def _covariance(self, rows: slice) -> Point:
+        with torch.no_grad():
+            block = self._kernel(self._inputs[rows], self._inputs).to_dense()
+        found: Point = self._scale * block.double().numpy()
+        return found
+
+
+def _checked(candidates: ArrayLike) -> Point:
+    expected = "an m x d array of numbers, or m numbers, with m >= 2"
+    try:
+        if isinstance(candidates, torch.Tensor):
+            candidates = candidates.detach().cpu().numpy()
+        points = np.array(candidates, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"candidates={candidates!r}: expected {expected}.") from error
+    if points.ndim not in (1, 2) or points.shape[-1] == 0:
+        raise InputError(f"candidates of shape {points.shape}: expected {expected}.")
+    if len(points) < 2:
+        raise InputError(f"candidates has {len(points)} point: expected {expected}.")
+    if not np.isfinite(points).all():
+        row = int(np.flatnonzero(~np.isfinite(points.reshape(len(points), -1)).all(axis=1))[0])
+        raise InputError(f"candidates[{row}]={points[row].tolist()!r}: expected finite numbers.")
+    _, first, counts = np.unique(points, axis=0, return_index=True, return_counts=True)
+    if (counts > 1).any():
+        twice = points[first[counts > 1][0]].tolist()
+        raise InputError(f"candidates has the point {twice!r} twice: expected different points.")
+    return points
+
+
+def _neighbours(points: Point) -> NDArray[np.intp]:
+    """Per point those that a local optimum has to beat, ``k x m``: the next two per dimension."""
+    count, d = points.shape
+    if d == 1:
+        order = points[:, 0].argsort()
+        place = order.argsort()
+        # An end has one neighbour, twice.
+        before = np.where(place > 0, place - 1, place + 1)
+        after = np.where(place < count - 1, place + 1, place - 1)
+        return np.stack([order[before], order[after]])
+    _, nearest = KDTree(points).query(points, k=min(2 * d + 1, count))
+    found: NDArray[np.intp] = np.ascontiguousarray(nearest[:, 1:].T)
+    return found

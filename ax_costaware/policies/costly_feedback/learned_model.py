@@ -1,0 +1,97 @@
+"""Hyperparameters of the costly-feedback loop, learned from its measurements.
+
+By the marginal likelihood of a ``TimeVaryingGP``, on the latest measurements.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.transforms.outcome import Standardize
+from botorch.utils.sampling import manual_seed
+from gpytorch.kernels import Kernel, MaternKernel
+from gpytorch.means import ZeroMean
+from gpytorch.mlls import ExactMarginalLogLikelihood
+
+from ax_costaware.models.time_varying_gp import TimeVaryingGP
+from ax_costaware.policies.costly_feedback.domain import Hyperparameters, Point
+
+_DEFAULT_LENGTHSCALE = 0.2
+_DEFAULT_FORGETTING = 0.01
+_DEFAULT_NOISE = 0.01
+
+_NONE = 1e-12
+"""A forgetting rate that is as good as zero, which the model does not take."""
+
+
+def initial_model(
+    dimension: int, kernel: Kernel | None, forgetting: float | None, noise: float | None
+) -> Hyperparameters:
+    """What is given, and defaults for the rest until there are measurements to learn it from."""
+    if kernel is None:
+        kernel = MaternKernel(nu=2.5, ard_num_dims=dimension).double()
+        kernel.lengthscale = _DEFAULT_LENGTHSCALE
+    return Hyperparameters(
+        kernel,
+        _DEFAULT_FORGETTING if forgetting is None else forgetting,
+        _DEFAULT_NOISE if noise is None else noise,
+    )
+
+
+def learned_model(
+    inputs: Point,
+    rounds: Point,
+    values: Point,
+    kernel: Kernel | None,
+    forgetting: float | None,
+    noise: float | None,
+    seed: int,
+) -> Hyperparameters:
+    """Learn what is None; what is given stays.
+
+    Args:
+        inputs: ``n x d`` points in the kernel's coordinates, the unit cube if ``kernel`` is None.
+        rounds: ``n`` rounds of the measurements.
+        values: ``n`` measurements.
+        kernel: The kernel, in units of the measurements. With None a Matern 5/2 kernel is learned,
+            with a mean and a scale of the outcomes.
+        forgetting: The forgetting rate per round; 0 for none.
+        noise: Variance of the noise, in squared units of the measurements.
+        seed: Of the restarts of the fit.
+
+    Raises:
+        ModelFittingError: If no fit succeeds.
+    """
+    X = torch.tensor(np.column_stack([inputs, rounds]), dtype=torch.double)
+    Y = torch.tensor(values, dtype=torch.double).unsqueeze(-1)
+    standardize = Standardize(m=1) if kernel is None else None
+    scale, shift = 1.0, 0.0
+    if standardize is not None:
+        standardize(Y)
+        scale, shift = float(standardize.stdvs), float(standardize.means)
+    model = TimeVaryingGP(
+        X,
+        Y,
+        covar_module=None if kernel is None else deepcopy(kernel).requires_grad_(False),
+        forgetting=_NONE if forgetting == 0 else forgetting,
+        noise=None if noise is None else noise / scale**2,
+        mean_module=None if kernel is None else ZeroMean(),
+        outcome_transform=standardize,
+    )
+    with manual_seed(seed):
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    learned = deepcopy(model.spatial_kernel).requires_grad_(False)
+    learned.active_dims = None
+    constant = 0.0 if kernel is not None else float(model.mean_module.constant.detach())
+    if forgetting is None:
+        forgetting = float(model.forgetting_kernel.forgetting.detach())
+    return Hyperparameters(
+        kernel=learned if kernel is None else kernel,
+        forgetting=forgetting,
+        noise=float(model.likelihood.noise.detach()) * scale**2,
+        outputscale=scale**2,
+        mean=shift + scale * constant,
+    )
