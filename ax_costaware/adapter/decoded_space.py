@@ -120,10 +120,10 @@ class DecodedSpace:
         return [*self.columns, *self.fixed]
 
     @property
-    def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]] | None:
+    def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]]:
         """``constraints`` as BoTorch has them, ``(indices, coefficients, rhs)``."""
         if self.constraints is None:
-            return None
+            return []
         found = []
         for row, limit in zip(*self.constraints, strict=True):
             (indices,) = row.nonzero(as_tuple=True)
