@@ -4,7 +4,9 @@ With control sets the recommendation maximises the expected value of the objecti
 model's posterior mean: for every control set the controlled values with the best
 ``E[mu(x_I, X_-I)]`` over the marginals of the uncontrolled inputs (Tay et al. 2023, the expected
 objective of Equation 1, with the posterior mean for the unknown function). Where a trial controls
-everything, it is the evaluated point with the best posterior mean.
+everything, it is the evaluated point with the best posterior mean; with costly feedback, where an
+old value need not hold any more, the point with the best posterior mean at the time of the next
+trial.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class Recommendation:
 
     alternatives: tuple[Recommendation, ...] = ()
     """What else could be deployed, best first: the best that every other control set can do, or,
-    without control sets, the other points that were evaluated."""
+    without control sets, the other points that were evaluated; with costly feedback, the other
+    local optima of the posterior mean."""
 
     def __str__(self) -> str:
         shown = self.alternatives[:_ALTERNATIVES_SHOWN]
