@@ -1,5 +1,6 @@
 """BoTorch acquisition functions that know what a trial costs and what it controls."""
 
+from ax_costaware.acquisition.confidence_search import ConfidenceOptima, ConfidenceSearch
 from ax_costaware.acquisition.expected_ucb import ExpectedUpperConfidenceBound
 from ax_costaware.acquisition.gittins_index import gittins_index
 from ax_costaware.acquisition.incumbent import incumbent
@@ -10,6 +11,8 @@ from ax_costaware.acquisition.pandora_box import PandoraBoxGittinsIndex
 from ax_costaware.acquisition.partial_query_ei import PartialQueryLogExpectedImprovement
 
 __all__ = [
+    "ConfidenceOptima",
+    "ConfidenceSearch",
     "ControlSetOptima",
     "ExpectedUpperConfidenceBound",
     "LogExpectedImprovementPerCost",

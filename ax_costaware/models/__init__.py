@@ -7,6 +7,7 @@ from ax_costaware.models.forgetting_kernel import ForgettingKernel
 from ax_costaware.models.independent_kernel import IndependentKernel
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.separable_kernel import SeparableKernel
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 
@@ -18,6 +19,7 @@ __all__ = [
     "IndependentKernel",
     "LogNormalCostModel",
     "PointPosterior",
+    "PosteriorNow",
     "SeparableKernel",
     "TimeVaryingGP",
     "expectation_posterior",

@@ -1,0 +1,137 @@
+r"""The posterior of a drifting function at one time, over its inputs alone.
+
+A search for the point to use holds the time fixed, at which the covariance of a point with an
+observation is that of their inputs times a factor of the observation's age. The factor of the
+training data is computed once; what a search then asks for many times over is a kernel and some
+products. Units are those of the posterior after the posterior transform.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from botorch.models.model_list_gp_regression import ModelListGP
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.time_varying_gp import TimeVaryingGP
+
+_LEAST_VARIANCE = 1e-12
+"""Variances are kept above this part of the prior variance: the root has a gradient there."""
+
+
+class Comparison(NamedTuple):
+    """Posterior of points beside that of another one."""
+
+    mean: Tensor
+    """Means of the points."""
+
+    variance: Tensor
+    """Variances of the points."""
+
+    covariance: Tensor
+    """Covariances with the other one."""
+
+    correlation: Tensor
+    """Prior correlations with the other one."""
+
+
+class PosteriorNow:
+    """Posterior of a ``TimeVaryingGP`` at one time, of points without the time.
+
+    Args:
+        model: A model of one outcome with a constant mean, Gaussian noise, and no outcome transform
+            or ``Standardize``; or a ``ModelListGP`` of one such model.
+        now: The time, in the unit of the model's last column.
+        posterior_transform: Applied to the posterior; with one that negates, all is about
+            minimisation.
+        X_pending: ``k x (d + 1)`` points under evaluation with their times, believed at their
+            posterior mean.
+
+    Raises:
+        UnsupportedInputError: If the model is another one.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        now: float,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        if isinstance(model, ModelListGP) and len(model.models) == 1:
+            model = cast(Model, model.models[0])
+        posterior = CachedPosterior.from_model(model, posterior_transform, X_pending)
+        if posterior is None or not isinstance(model, TimeVaryingGP):
+            raise UnsupportedInputError(
+                f"model: got {type(model).__name__}; expected a TimeVaryingGP of one outcome with a"
+                " constant mean, Gaussian noise, and no outcome transform but Standardize."
+            )
+        self.now = now
+        self._posterior = posterior
+        self._kernel = model.spatial_kernel
+        with torch.no_grad():
+            data = posterior.X
+            at_now = pad(data[:1, :-1], (0, 1), value=now)
+            # The share of each observation's covariance that is left.
+            self._weights = model.forgetting_kernel(data, at_now).to_dense().squeeze(-1)
+            identity = torch.eye(len(data)).to(data)
+            # Its product with a row of covariances has the variance's reduction as its square.
+            self._root = torch.linalg.solve_triangular(
+                posterior.cholesky, identity, upper=False
+            ).T.contiguous()
+            self._alpha = posterior.alpha
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance, each ``n``, of points ``n x d``."""
+        rows = self._rows(X)
+        covariance = self._with_data(rows)
+        return self._moments(covariance, covariance @ self._root, self._prior_variance(rows))
+
+    def compare(self, X: Tensor, point: Tensor) -> Comparison:
+        """Points ``n x d`` beside another one, ``d``."""
+        rows = self._rows(torch.cat([X, point.unsqueeze(0)]))
+        covariance = self._with_data(rows)
+        reduction, prior = covariance @ self._root, self._prior_variance(rows)
+        mean, variance = self._moments(covariance[:-1], reduction[:-1], prior[:-1])
+        between = self._kernel(rows[:-1], rows[-1:]).to_dense().squeeze(-1)
+        scale = self._posterior.scale.square()
+        return Comparison(
+            mean,
+            variance,
+            scale * (between - reduction[:-1] @ reduction[-1]),
+            between / (prior[:-1] * prior[-1]).sqrt(),
+        )
+
+    def correlation(self, X: Tensor, point: Tensor) -> Tensor:
+        """Prior correlations, ``n``, of points ``n x d`` with another one, ``d``."""
+        rows = self._rows(torch.cat([X, point.unsqueeze(0)]))
+        prior = self._prior_variance(rows)
+        between: Tensor = self._kernel(rows[:-1], rows[-1:]).to_dense().squeeze(-1)
+        return between / (prior[:-1] * prior[-1]).sqrt()
+
+    def _rows(self, X: Tensor) -> Tensor:
+        """Points after the model's input transform, which is of points with a time."""
+        return self._posterior.transform(pad(X, (0, 1), value=self.now))
+
+    def _prior_variance(self, rows: Tensor) -> Tensor:
+        variance: Tensor = self._kernel(rows, diag=True)
+        return variance
+
+    def _with_data(self, rows: Tensor) -> Tensor:
+        covariance: Tensor = self._kernel(rows, self._posterior.X).to_dense() * self._weights
+        return covariance
+
+    def _moments(
+        self, covariance: Tensor, reduction: Tensor, prior: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        posterior = self._posterior
+        mean = posterior.prior_mean + covariance @ self._alpha
+        variance = prior - reduction.square().sum(dim=-1)
+        variance = torch.maximum(variance, _LEAST_VARIANCE * prior)
+        return posterior.offset + posterior.scale * mean, posterior.scale.square() * variance

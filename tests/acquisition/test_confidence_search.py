@@ -1,0 +1,249 @@
+"""The searches of a round against dense grids."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models.transforms import Normalize
+from gpytorch.kernels import MaternKernel
+from torch import Tensor
+
+from ax_costaware.acquisition import ConfidenceOptima, ConfidenceSearch
+from ax_costaware.acquisition.confidence_search import Compare
+from ax_costaware.models import PosteriorNow, TimeVaryingGP
+from ax_costaware.models.posterior_now import Comparison
+
+# Raw inputs and outcomes are what some of these models are about.
+pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+
+BETA, NOW, CORRELATION = 4.0, 40.0, 0.8
+NEGATIVE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
+
+
+def box(d: int, lower: float = 0.0, upper: float = 1.0) -> Tensor:
+    return torch.tensor([[lower] * d, [upper] * d], dtype=torch.double)
+
+
+def model(d: int, sign: float = 1.0, lengthscale: float = 0.2) -> TimeVaryingGP:
+    """Forty rounds of a function with several hills."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.rand(40, d, generator=generator, dtype=torch.double)
+    t = torch.arange(40.0, dtype=torch.double).unsqueeze(-1)
+    Y = (9 * x).sin().sum(-1, keepdim=True) + x[:, :1]
+    kernel = MaternKernel(nu=2.5).double()
+    kernel.lengthscale = lengthscale
+    options = {"forgetting": 0.02, "noise": 0.01, "outcome_transform": None}
+    return TimeVaryingGP(torch.cat([x, t], dim=-1), sign * Y, covar_module=kernel, **options)  # type: ignore[arg-type]
+
+
+def grid(d: int) -> Tensor:
+    axis = torch.linspace(0, 1, 2001 if d == 1 else 151, dtype=torch.double)
+    return torch.cartesian_prod(*[axis] * d).reshape(-1, d)
+
+
+def bound(posterior: PosteriorNow, X: Tensor) -> Tensor:
+    with torch.no_grad():
+        mean, variance = posterior(X)
+    return mean + math.sqrt(BETA) * variance.sqrt()
+
+
+def least(found: ConfidenceOptima, rivals: Comparison, joint: bool = True) -> float:
+    """The smallest probability that the point is better than a rival, as a normal quantile."""
+    spread = found.variance + rivals.variance - (2 * rivals.covariance if joint else 0.0)
+    return float(((found.mean - rivals.mean) / spread.sqrt()).min())
+
+
+def far_from(search: ConfidenceSearch, found: ConfidenceOptima, points: Tensor) -> Comparison:
+    """All of some points that are rivals by correlation."""
+    with torch.no_grad():
+        far = search.posterior.correlation(points, found.point) < CORRELATION
+        return search.posterior.compare(points[far], found.point)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_the_largest_bound_is_that_of_a_grid(d: int) -> None:
+    posterior = PosteriorNow(model(d), NOW)
+    found = ConfidenceSearch(posterior, box(d), CORRELATION).upper_confidence_bound(BETA)
+    values = bound(posterior, grid(d))
+    assert found.value >= float(values.max()) - 1e-9
+    assert torch.allclose(found.point, grid(d)[values.argmax()], atol=0.01)
+    rows = torch.cat([found.point, torch.tensor([NOW]).to(found.point)]).unsqueeze(0)
+    predicted = model(d).posterior(rows)
+    assert found.mean == pytest.approx(predicted.mean.item())
+    assert found.variance == pytest.approx(predicted.variance.item(), rel=1e-6)
+    assert found.value == pytest.approx(found.mean + math.sqrt(BETA * found.variance))
+
+
+def test_local_optima_are_those_of_a_grid() -> None:
+    posterior = PosteriorNow(model(1, lengthscale=0.1), NOW)
+    found = ConfidenceSearch(posterior, box(1), CORRELATION).upper_confidence_bound(BETA)
+    padded = torch.nn.functional.pad(bound(posterior, grid(1)), (1, 1), value=-math.inf)
+    tops = (padded[1:-1] > padded[:-2]) & (padded[1:-1] > padded[2:])
+    expected = grid(1)[tops].squeeze(-1)
+    assert len(expected) > 2
+    assert torch.allclose(found.local_optima.squeeze(-1).sort().values, expected, atol=1e-3)
+    values = bound(posterior, found.local_optima)
+    assert values.tolist() == sorted(values.tolist(), reverse=True)
+    assert torch.equal(found.local_optima[0], found.point)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("joint", [False, True])
+def test_the_strongest_rival_is_that_of_a_grid(d: int, joint: bool) -> None:
+    posterior = PosteriorNow(model(d), NOW)
+    search = ConfidenceSearch(posterior, box(d), CORRELATION)
+    found = search.upper_confidence_bound(BETA)
+    rivals = search.rivals(found, "correlation", joint)
+    assert float(rivals.correlation.max()) < CORRELATION + 1e-9
+    expected = least(found, far_from(search, found, grid(d)), joint)
+    assert least(found, rivals, joint) == pytest.approx(expected, abs=0.01)
+    # Another rule asks for the largest bound of a rival.
+    bounds = [
+        float((some.mean + math.sqrt(BETA) * some.variance.sqrt()).max())
+        for some in (rivals, far_from(search, found, grid(d)))
+    ]
+    assert bounds[0] == pytest.approx(bounds[1], abs=0.05)
+
+
+def test_rivals_by_local_optima_are_the_others() -> None:
+    search = ConfidenceSearch(PosteriorNow(model(1, lengthscale=0.1), NOW), box(1), CORRELATION)
+    found = search.upper_confidence_bound(BETA)
+    rivals = search.rivals(found, "local_optima", joint=False)
+    mean, variance = search.posterior(found.local_optima[1:])
+    assert rivals.mean.tolist() == pytest.approx(mean.tolist())
+    assert rivals.variance.tolist() == pytest.approx(variance.tolist())
+
+
+@pytest.mark.parametrize("compare", ["correlation", "local_optima"])
+def test_a_single_optimum_still_has_a_rival(compare: Compare) -> None:
+    """Otherwise it would never be measured again, even where all points are alike."""
+    posterior = PosteriorNow(model(2, lengthscale=40.0), NOW)
+    search = ConfidenceSearch(posterior, box(2), CORRELATION)
+    found = search.upper_confidence_bound(BETA)
+    assert len(found.local_optima) == 1
+    rivals = search.rivals(found, compare, joint=False)
+    # The least correlated point is the corner that is farthest away.
+    corner = (found.point < 0.5).to(found.point).unsqueeze(0)
+    mean, _ = posterior(corner)
+    assert rivals.mean.tolist() == pytest.approx(mean.tolist())
+
+
+def test_minimisation_is_maximisation_of_the_negative() -> None:
+    """Up to rounding in the search."""
+    plain = ConfidenceSearch(PosteriorNow(model(2), NOW), box(2), CORRELATION)
+    negated = ConfidenceSearch(
+        PosteriorNow(model(2, sign=-1.0), NOW, NEGATIVE), box(2), CORRELATION
+    )
+    found, other = (search.upper_confidence_bound(BETA) for search in (plain, negated))
+    assert torch.allclose(found.point, other.point, atol=1e-5)
+    assert other.mean == pytest.approx(found.mean)
+    rivals, others = (
+        plain.rivals(found, "correlation", True),
+        negated.rivals(other, "correlation", True),
+    )
+    assert least(other, others) == pytest.approx(least(found, rivals), abs=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_units_of_inputs_and_outcomes_do_not_matter(unit: float) -> None:
+    gp = model(2)
+    scale = torch.tensor([unit, 1 / unit], dtype=torch.double)
+    X = gp.train_inputs[0].clone()
+    X[:, :2] = scale * (X[:, :2] + 3)
+    bounds = scale * box(2, 3.0, 4.0)
+    kernel = MaternKernel(nu=2.5).double()
+    kernel.lengthscale = 0.2
+    transform = Normalize(3, bounds=torch.cat([bounds, box(1)], dim=-1))
+    Y = unit * gp.train_targets.unsqueeze(-1)
+    other = TimeVaryingGP(
+        X, Y, covar_module=kernel, forgetting=0.02, noise=0.01, input_transform=transform
+    )
+    plain = TimeVaryingGP(
+        gp.train_inputs[0], Y / unit, covar_module=gp.spatial_kernel, forgetting=0.02, noise=0.01
+    )
+    searches = [
+        ConfidenceSearch(PosteriorNow(plain, NOW), box(2), CORRELATION),
+        ConfidenceSearch(PosteriorNow(other, NOW), bounds, CORRELATION),
+    ]
+    found, scaled = (search.upper_confidence_bound(BETA) for search in searches)
+    assert torch.allclose(scaled.point / scale - 3, found.point, atol=1e-4)
+    assert scaled.value == pytest.approx(unit * found.value, rel=1e-6)
+    first, second = (
+        least(optima, search.rivals(optima, "correlation", True))
+        for search, optima in zip(searches, (found, scaled), strict=True)
+    )
+    assert second == pytest.approx(first, abs=1e-2)
+
+
+def test_held_columns_keep_a_value_of_the_starts() -> None:
+    values = torch.tensor([0.1, 0.3, 1 / 3, 0.9], dtype=torch.double)
+    starts = torch.cat([torch.rand(200, 1).double(), values.repeat(50).unsqueeze(-1)], dim=-1)
+    search = ConfidenceSearch(
+        PosteriorNow(model(2), NOW), box(2), CORRELATION, starts=starts, held=[1]
+    )
+    found = search.upper_confidence_bound(BETA)
+    assert set(found.local_optima[:, 1].tolist()) <= set(values.tolist())
+    allowed = torch.cartesian_prod(torch.linspace(0, 1, 501).double(), values)
+    assert found.value >= float(bound(search.posterior, allowed).max()) - 1e-6
+    rivals = search.rivals(found, "correlation", True)
+    assert len(rivals.mean) > 100
+
+
+def test_where_all_columns_are_held_the_starts_are_the_candidates() -> None:
+    candidates = grid(2)[::37]
+    posterior = PosteriorNow(model(2), NOW)
+    search = ConfidenceSearch(posterior, box(2), CORRELATION, starts=candidates, held=[0, 1])
+    found = search.upper_confidence_bound(BETA)
+    assert torch.equal(found.point, candidates[bound(posterior, candidates).argmax()])
+    rivals = search.rivals(found, "correlation", False)
+    expected = least(found, far_from(search, found, candidates), joint=False)
+    assert least(found, rivals, joint=False) == pytest.approx(expected)
+
+
+def test_a_column_without_width_stays() -> None:
+    bounds = torch.tensor([[0.0, 0.4], [1.0, 0.4]], dtype=torch.double)
+    found = ConfidenceSearch(
+        PosteriorNow(model(2), NOW), bounds, CORRELATION
+    ).upper_confidence_bound(BETA)
+    assert float(found.point[1]) == 0.4
+
+
+@pytest.mark.parametrize("held", [(), (0,)])
+def test_constraints(held: tuple[int, ...]) -> None:
+    """On the sum of the columns, such that the best point without it is left out."""
+    posterior = PosteriorNow(model(2), NOW)
+    best = ConfidenceSearch(posterior, box(2), CORRELATION).upper_confidence_bound(BETA).point
+    limit = float(best.sum()) - 0.1
+    constraints = [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -limit)]
+    valid = grid(2)[grid(2).sum(-1) <= limit]
+    starts = valid[:: 1 if held else 11]
+    search = ConfidenceSearch(
+        posterior, box(2), CORRELATION, starts=starts, held=held, inequality_constraints=constraints
+    )
+    found = search.upper_confidence_bound(BETA)
+    assert float(found.point.sum()) <= limit + 1e-8
+    assert found.value >= float(bound(posterior, valid).max()) - 1e-6
+    rivals = search.rivals(found, "correlation", False)
+    expected = least(found, far_from(search, found, valid), joint=False)
+    assert least(found, rivals, joint=False) == pytest.approx(expected, abs=0.05)
+
+
+def test_where_nothing_is_known_any_point_will_do() -> None:
+    """Long after the last measurement the bound is the same everywhere."""
+    search = ConfidenceSearch(PosteriorNow(model(2), 1e6), box(2), CORRELATION)
+    found = search.upper_confidence_bound(BETA)
+    assert found.variance == pytest.approx(1.0)
+    assert least(found, search.rivals(found, "correlation", True)) == 0.0
+
+
+def test_same_seed_same_answer() -> None:
+    def run(seed: int) -> tuple[list[float], list[float]]:
+        search = ConfidenceSearch(PosteriorNow(model(2), NOW), box(2), CORRELATION, seed=seed)
+        found = search.upper_confidence_bound(BETA)
+        return found.point.tolist(), search.rivals(found, "correlation", True).mean.tolist()
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
