@@ -66,7 +66,8 @@ class FiniteDomain(Domain):
 
     def inputs(self, key: int) -> Point:
         """The coordinates that the kernel is given."""
-        return self._inputs[key]
+        found: Point = self._inputs[key]
+        return found
 
     def random_key(self, generator: np.random.Generator) -> int:
         """The index of any candidate."""

@@ -11,10 +11,12 @@ import numpy as np
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.outcome import Standardize
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.sampling import manual_seed
-from gpytorch.kernels import Kernel, MaternKernel
+from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
 from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.priors import GammaPrior
 
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 from ax_costaware.policies.costly_feedback.domain import Hyperparameters, Point
@@ -75,7 +77,9 @@ def learned_model(
     model = TimeVaryingGP(
         X,
         Y,
-        covar_module=None if kernel is None else deepcopy(kernel).requires_grad_(False),
+        covar_module=_scaled_matern(X.shape[-1] - 1)
+        if kernel is None
+        else deepcopy(kernel).requires_grad_(False),
         forgetting=_NONE if forgetting == 0 else forgetting,
         noise=None if noise is None else noise / scale**2,
         mean_module=None if kernel is None else ZeroMean(),
@@ -95,3 +99,9 @@ def learned_model(
         outputscale=scale**2,
         mean=shift + scale * constant,
     )
+
+
+def _scaled_matern(dimension: int) -> Kernel:
+    """BoTorch's kernel, and a scale: a search measures mostly good points, which vary little."""
+    kernel = get_covar_module_with_dim_scaled_prior(dimension, use_rbf_kernel=False)
+    return ScaleKernel(kernel, outputscale_prior=GammaPrior(2.0, 0.15))

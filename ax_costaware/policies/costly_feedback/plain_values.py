@@ -72,11 +72,11 @@ def kernel_to_dict(kernel: Kernel) -> dict[str, Any]:
         UnsupportedInputError: If it is none of those whose hyperparameters are known here, is
             batched, or reads some of the columns only.
     """
+    name = type(kernel).__name__
     if kernel.active_dims is not None or len(kernel.batch_shape):
         raise UnsupportedInputError(
-            f"this loop cannot be stored: kernel={kernel!r} is batched or has active_dims."
+            f"this loop cannot be stored: kernel={name}(...) is batched or has active_dims."
         )
-    name = type(kernel).__name__
     if type(kernel) is ScaleKernel:
         inner = kernel_to_dict(kernel.base_kernel)
         return {"type": name, "outputscale": float(kernel.outputscale), "base_kernel": inner}
@@ -87,7 +87,7 @@ def kernel_to_dict(kernel: Kernel) -> dict[str, Any]:
     if type(kernel) is IndependentKernel:
         return {"type": name}
     raise UnsupportedInputError(
-        f"this loop cannot be stored: kernel={kernel!r}; expected RBFKernel, MaternKernel, "
+        f"this loop cannot be stored: kernel={name}(...); expected RBFKernel, MaternKernel, "
         "IndependentKernel, or one of them in a ScaleKernel."
     )
 
