@@ -72,7 +72,7 @@ class SkippingMetric(IMetric):
 
         Ax would take their empty data for an error and say so in the log.
         """
-        known = values_in_data(experiment, self.name)
+        known = {i for metric in metrics for i in values_in_data(experiment, metric.name)}
         relevant = [
             trial
             for trial in (experiment.trials.values() if trials is None else trials)
