@@ -6,24 +6,38 @@ and says when to stop. Importing the package registers its classes with Ax's JSO
 
 from ax_costaware.generators.gittins_stopping import GittinsStoppingStrategy
 from ax_costaware.generators.surrogates import FixedHyperparameters
-from ax_costaware.policies.beta import TheoreticalBeta
+from ax_costaware.metrics import SkippingMetric
+from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     EpsilonSchedule,
     ExploreThenCommit,
     LargestValuePerCost,
 )
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
+from ax_costaware.policies.query_rules import (
+    BernoulliRule,
+    FullFeedback,
+    LCBUCBRule,
+    MixedRule,
+    QueryRule,
+)
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
 from ax_costaware.queries.marginals import Discrete, Empirical, TruncatedNormal, Uniform
 from ax_costaware.session import complete_trial, query, recommend, should_stop, spending
 from ax_costaware.storage import register_all
-from ax_costaware.strategies import control_set_parameter, control_set_strategy, gittins_strategy
+from ax_costaware.strategies import (
+    control_set_parameter,
+    control_set_strategy,
+    costly_feedback_strategy,
+    gittins_strategy,
+)
 
 register_all()
 
 __all__ = [
     "AffineCost",
+    "BernoulliRule",
     "ConstantCost",
     "ControlSet",
     "Discrete",
@@ -31,11 +45,17 @@ __all__ = [
     "EpsilonSchedule",
     "ExploreThenCommit",
     "FixedHyperparameters",
+    "FullFeedback",
     "GittinsDecay",
     "GittinsStop",
     "GittinsStoppingStrategy",
     "ImprovementPerCostStop",
+    "LCBUCBRule",
     "LargestValuePerCost",
+    "LogarithmicBeta",
+    "MixedRule",
+    "QueryRule",
+    "SkippingMetric",
     "TableCost",
     "TheoreticalBeta",
     "TruncatedNormal",
@@ -43,6 +63,7 @@ __all__ = [
     "complete_trial",
     "control_set_parameter",
     "control_set_strategy",
+    "costly_feedback_strategy",
     "gittins_strategy",
     "query",
     "recommend",

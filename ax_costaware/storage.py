@@ -28,8 +28,11 @@ from ax_costaware.acquisition import (
     PartialQueryLogExpectedImprovement,
 )
 from ax_costaware.adapter.hide_control_set import HideControlSet
+from ax_costaware.adapter.time_feature import TimeFeature
 from ax_costaware.generators.budget import AffordableTrials
 from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.feedback_node import InitialFeedbackNode
+from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
 from ax_costaware.generators.gittins_nodes import AffordableBatch, InitialGittinsNode
 from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.gittins_stopping import GittinsStoppingStrategy
@@ -37,13 +40,22 @@ from ax_costaware.generators.initial_node import InitialControlSetNode
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.generators.surrogates import FixedHyperparameters
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
-from ax_costaware.policies.beta import TheoreticalBeta
+from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
+from ax_costaware.models.time_varying_gp import TimeVaryingGP
+from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     EpsilonSchedule,
     ExploreThenCommit,
     LargestValuePerCost,
 )
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
+from ax_costaware.policies.query_rules import (
+    BernoulliRule,
+    FullFeedback,
+    LCBUCBRule,
+    MixedRule,
+    QueryRule,
+)
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
 from ax_costaware.queries.marginals import Discrete, Empirical, TruncatedNormal, Uniform
@@ -52,19 +64,26 @@ _PREFIX = "ax_costaware."
 
 VALUE_OBJECTS: tuple[type, ...] = (
     AffineCost,
+    BernoulliRule,
     ConstantCost,
     ControlSet,
     ControlSetSettings,
+    CostlyFeedbackSettings,
     Discrete,
     Empirical,
     EpsilonSchedule,
     ExploreThenCommit,
     FixedHyperparameters,
+    FullFeedback,
     GittinsDecay,
     GittinsSettings,
     GittinsStop,
     ImprovementPerCostStop,
+    LCBUCBRule,
     LargestValuePerCost,
+    LogarithmicBeta,
+    MixedRule,
+    QueryRule,
     TableCost,
     TheoreticalBeta,
     TruncatedNormal,
@@ -111,19 +130,23 @@ def register_all() -> None:
     for cls in VALUE_OBJECTS:
         register_value_object(cls)
     CORE_ENCODER_REGISTRY[ControlSetSettings] = _encode_settings
+    CORE_ENCODER_REGISTRY[CostlyFeedbackSettings] = _encode_feedback_settings
     CORE_ENCODER_REGISTRY[GittinsSettings] = _encode_gittins_settings
     for part in (
         AffordableBatch,
         AffordableTrials,
         GittinsStoppingStrategy,
         InitialControlSetNode,
+        InitialFeedbackNode,
         InitialGittinsNode,
     ):
         CORE_ENCODER_REGISTRY[part] = _encode_init_args
         CORE_DECODER_REGISTRY[part.__name__] = part
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
-    register_transform(HideControlSet)
-    register_model(FixedHyperparameterGP)
+    for transform in (HideControlSet, TimeFeature):
+        register_transform(transform)
+    for model in (FixedHyperparameterGP, FixedTimeVaryingGP, TimeVaryingGP):
+        register_model(model)
     for acquisition_function in (
         ExpectedUpperConfidenceBound,
         LogExpectedImprovementPerCost,
@@ -141,6 +164,15 @@ def _encode(value: Any) -> dict[str, Any]:
 def _encode_settings(settings: ControlSetSettings) -> dict[str, Any]:
     marginals = {f"marginals[{name!r}]": m for name, m in settings.marginals.items()}
     _check_storable({"rule": settings.rule, "beta": settings.beta, **marginals})
+    return _encode(settings)
+
+
+def _encode_feedback_settings(settings: CostlyFeedbackSettings) -> dict[str, Any]:
+    rule = settings.rule
+    _check_storable({"rule": rule, "beta": settings.beta})
+    while isinstance(rule, MixedRule):
+        rule = rule.rule
+        _check_storable({"rule.rule": rule})
     return _encode(settings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from ax.storage.json_store.registry import (
 
 from ax_costaware import (
     AffineCost,
+    BernoulliRule,
     ConstantCost,
     ControlSet,
     Discrete,
@@ -29,16 +31,22 @@ from ax_costaware import (
     EpsilonSchedule,
     ExploreThenCommit,
     FixedHyperparameters,
+    FullFeedback,
     GittinsDecay,
     GittinsStop,
     GittinsStoppingStrategy,
     ImprovementPerCostStop,
     LargestValuePerCost,
+    LCBUCBRule,
+    LogarithmicBeta,
+    MixedRule,
+    QueryRule,
     TableCost,
     TheoreticalBeta,
     TruncatedNormal,
     Uniform,
     control_set_strategy,
+    costly_feedback_strategy,
 )
 from ax_costaware.acquisition import (
     ExpectedUpperConfidenceBound,
@@ -47,15 +55,24 @@ from ax_costaware.acquisition import (
     PartialQueryLogExpectedImprovement,
 )
 from ax_costaware.adapter.hide_control_set import HideControlSet
+from ax_costaware.adapter.time_feature import TimeFeature
 from ax_costaware.generators.budget import AffordableTrials
 from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
+from ax_costaware.generators.feedback_node import InitialFeedbackNode
+from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
 from ax_costaware.generators.gittins_nodes import AffordableBatch, InitialGittinsNode
 from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.initial_node import InitialControlSetNode
+from ax_costaware.generators.method_settings import model_spec_of
 from ax_costaware.generators.registry import CostAwareGenerators
+from ax_costaware.generators.time_varying_surrogates import time_varying_surrogate_spec
+from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
+from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
 from ax_costaware.policies.control_set_rules import ControlSetDecision, ControlSetHistory, Evaluate
+from ax_costaware.policies.query_rules import FeedbackRule, QueryDecision, Rivals
 from ax_costaware.storage import VALUE_OBJECTS
+from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS, make_client
 
 SETTINGS = ControlSetSettings(
@@ -69,6 +86,13 @@ SETTINGS = ControlSetSettings(
 GITTINS = GittinsSettings(
     AffineCost({"x1": 1e-12, "x2": 0.1}, fixed=0.3), budget=7, stop=ImprovementPerCostStop(0.5)
 )
+FEEDBACK = CostlyFeedbackSettings(
+    MixedRule(QueryRule(0.8, "local_optima", joint=False), 0.1, 0.9),
+    beta=2,
+    cost=0.1,
+    budget=7,
+    time="hours",
+)
 TABLE = TableCost("size", {"S": 0.1, "L": 0.30000000000000004})
 VALUES = [
     AffineCost({"a": 0.1, "b": -2}, fixed=3.0),
@@ -77,6 +101,14 @@ VALUES = [
     TABLE,
     TableCost("lid", {True: 1.0, False: 2.0}),
     TableCost(2, {1: 1.0, 2.5: 2.0}),
+    BernoulliRule(0.1),
+    QueryRule(),
+    LCBUCBRule("local_optima"),
+    MixedRule(LCBUCBRule(), 0.1, 0.30000000000000004),
+    FullFeedback(),
+    LogarithmicBeta(0.1, 1.1),
+    FEEDBACK,
+    CostlyFeedbackSettings(num_restarts=3),
     GittinsDecay(0.2, 3.0),
     GittinsStop(),
     GittinsStop(1e-9),
@@ -160,8 +192,19 @@ def test_gittins_node_criterion_and_stopping_strategy() -> None:
     assert found.min_trials == 7
 
 
+def test_feedback_node_and_strategy() -> None:
+    """The same for costly feedback."""
+    node = round_trip(InitialFeedbackNode(FEEDBACK, "first", "second"))
+    assert isinstance(node, InitialFeedbackNode)
+    assert (node.settings, node.name, node.next_node) == (FEEDBACK, "first", "second")
+    assert {c.transition_to for c in node.transition_criteria} == {"second"}
+    strategy = costly_feedback_strategy(QueryRule(0.8), forgetting=0.1)
+    found, stored = (model_spec_of(s).generator_kwargs for s in (round_trip(strategy), strategy))
+    assert found == stored
+
+
 def test_classes_that_are_stored_by_name() -> None:
-    """The transform, the model and the acquisition functions."""
+    """The transforms, the models and the acquisition functions."""
     for acquisition in (
         ExpectedUpperConfidenceBound,
         LogExpectedImprovementPerCost,
@@ -169,10 +212,21 @@ def test_classes_that_are_stored_by_name() -> None:
         PartialQueryLogExpectedImprovement,
     ):
         assert round_trip(acquisition) is acquisition
-    assert round_trip(HideControlSet) is HideControlSet
-    assert round_trip(FixedHyperparameterGP) is FixedHyperparameterGP
-    spec = FixedHyperparameters((0.1, 0.2)).surrogate_spec()
-    assert round_trip(spec) == spec
+    for stored in (
+        HideControlSet,
+        TimeFeature,
+        FixedHyperparameterGP,
+        FixedTimeVaryingGP,
+        TimeVaryingGP,
+    ):
+        assert round_trip(stored) is stored
+    fixed = FixedHyperparameters((0.1, 0.2))
+    for spec in (
+        fixed.surrogate_spec(),
+        time_varying_surrogate_spec(fixed, 0.03),
+        time_varying_surrogate_spec(None, None),
+    ):
+        assert round_trip(spec) == spec
     assert botorch_modular_to_dict(FixedHyperparameterGP)["index"] is not None
 
 
@@ -197,6 +251,34 @@ def test_own_rule_works_and_storing_it_says_why_not(tmp_path: Path) -> None:
     client = make_client(rule=Dearest())
     with pytest.raises(JSONEncodeError, match=r"rule=Dearest\(\) .*register_value_object"):
         client.save_to_json_file(str(tmp_path / "toy.json"))
+
+
+@dataclass(frozen=True)
+class Never(FeedbackRule):
+    """A user's own rule for measurements, which nobody registered."""
+
+    def decide(
+        self,
+        mean: float,
+        variance: float,
+        rivals: Rivals | None,
+        beta: float,
+        draw: Callable[[], float],
+    ) -> QueryDecision:
+        """Never."""
+        return QueryDecision(False, "it is not asked for")
+
+
+def test_own_feedback_rule(tmp_path: Path) -> None:
+    """It works, and storing it says why not, also inside another rule."""
+    mixed = MixedRule(MixedRule(Never(), 0.0, 1.0), 0.0, 1.0)
+    for rule, argument in ((Never(), "rule"), (mixed, "rule.rule")):
+        client = make_feedback_client(rule=rule)
+        client.get_next_trials(max_trials=1)
+        with pytest.raises(
+            JSONEncodeError, match=rf" {argument}=Never\(\) .*register_value_object"
+        ):
+            client.save_to_json_file(str(tmp_path / "toy.json"))
 
 
 def test_registering_something_else_is_refused() -> None:

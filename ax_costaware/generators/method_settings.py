@@ -91,8 +91,8 @@ def model_spec_of(strategy: GenerationStrategy) -> GeneratorSpec:
                 return spec
     raise UserInputError(
         f"the generation strategy {getattr(strategy, 'name', strategy)!r} does not know what a "
-        "trial costs: expected one made by ax_costaware.control_set_strategy or "
-        "ax_costaware.gittins_strategy."
+        "trial costs: expected one made by ax_costaware.control_set_strategy, "
+        "ax_costaware.gittins_strategy or ax_costaware.costly_feedback_strategy."
     )
 
 

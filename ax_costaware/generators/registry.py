@@ -10,9 +10,12 @@ from ax.adapter.registry import GeneratorRegistryBase, GeneratorSetup, MBM_X_tra
 from ax.adapter.transforms.derelativize import Derelativize
 
 from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
+from ax_costaware.adapter.feedback_adapter import FeedbackAdapter
 from ax_costaware.adapter.gittins_adapter import GittinsAdapter
 from ax_costaware.adapter.hide_control_set import HideControlSet
+from ax_costaware.adapter.time_feature import TimeFeature
 from ax_costaware.generators.control_set_generator import ControlSetGenerator
+from ax_costaware.generators.feedback_generator import FeedbackGenerator
 from ax_costaware.generators.gittins_generator import GittinsGenerator
 
 
@@ -20,6 +23,7 @@ class CostAwareGenerators(GeneratorRegistryBase):
     """Generators that know what a trial costs."""
 
     CONTROL_SETS = "CostAware_ControlSets"
+    COSTLY_FEEDBACK = "CostAware_CostlyFeedback"
     GITTINS = "CostAware_Gittins"
 
     @property
@@ -35,6 +39,13 @@ class CostAwareGenerators(GeneratorRegistryBase):
                 # recommendation are in; the surrogate standardises them inside.
                 transforms=[HideControlSet, *MBM_X_trans, Derelativize],
                 # The node has the settings; a copy on every generator run would be large.
+                not_saved_generator_kwargs=["settings"],
+            ),
+            CostAwareGenerators.COSTLY_FEEDBACK.value: GeneratorSetup(
+                adapter_class=FeedbackAdapter,
+                generator_class=FeedbackGenerator,
+                # The time comes last, in its own unit.
+                transforms=[*MBM_X_trans, TimeFeature, Derelativize],
                 not_saved_generator_kwargs=["settings"],
             ),
             CostAwareGenerators.GITTINS.value: GeneratorSetup(

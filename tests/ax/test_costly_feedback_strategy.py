@@ -1,0 +1,434 @@
+"""Whole runs of ``costly_feedback_strategy`` on Ax's Client and AxClient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ax.adapter.cross_validation import cross_validate
+from ax.api.client import Client
+from ax.core.trial_status import TrialStatus
+from ax.core.utils import extract_pending_observations
+from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
+from ax.service.ax_client import AxClient
+from ax.service.utils.instantiation import ObjectiveProperties
+from ax.utils.sensitivity.sobol_measures import ax_parameter_sens
+
+from ax_costaware import (
+    BernoulliRule,
+    FullFeedback,
+    LCBUCBRule,
+    LogarithmicBeta,
+    MixedRule,
+    QueryRule,
+    complete_trial,
+    costly_feedback_strategy,
+    query,
+    recommend,
+    spending,
+)
+from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
+from ax_costaware.adapter.feedback_adapter import FeedbackAdapter
+from ax_costaware.adapter.time_feature import TIME
+from ax_costaware.policies.query_rules import RIVAL_CORRELATION
+from tests.ax.feedback_toy import (
+    FAST,
+    FORGETTING,
+    arm_of,
+    complete,
+    make_client,
+    objective,
+    record,
+    run_trials,
+)
+
+
+def adapter_of(client: Client) -> FeedbackAdapter:
+    """The strategy's adapter, fitted to all data."""
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    assert isinstance(adapter, FeedbackAdapter)
+    return adapter
+
+
+def posterior_at(client: Client, time: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A grid of the square, and posterior mean and standard deviation there at a time.
+
+    By the formulae of a GP, from the outcomes in Ax's data and the indices of their trials.
+    """
+    side = torch.linspace(0, 1, 41, dtype=torch.double)
+    grid = torch.cartesian_prod(side, side)
+    frame = client._experiment.lookup_data().df
+    frame = frame[frame["metric_name"] == "y"]
+    times = torch.tensor(frame["trial_index"].to_numpy(), dtype=torch.double)
+    Y = torch.tensor(frame["mean"].to_numpy(), dtype=torch.double)
+    arms = [arm_of(client, int(i)) for i in frame["trial_index"]]
+    X = torch.tensor([[arm["x1"], arm["x2"]] for arm in arms], dtype=torch.double)
+
+    def kernel(A: torch.Tensor, B: torch.Tensor, lags: torch.Tensor) -> torch.Tensor:
+        near = (-torch.cdist(A, B).square() / (2 * 0.5**2)).exp()
+        return 0.3 * near * (1 - FORGETTING) ** (lags / 2)
+
+    K = kernel(X, X, (times[:, None] - times).abs())
+    cross = kernel(X, grid, (time - times)[:, None].expand(-1, len(grid)))
+    solved = torch.linalg.solve(K + 1e-4 * torch.eye(len(X), dtype=torch.double), cross)
+    return grid, solved.T @ Y, (0.3 - (cross * solved).sum(dim=0)).sqrt()
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_decisions_are_those_of_the_algorithm(minimize: bool) -> None:
+    """The point has the largest bound on a fine grid, and the rule sees its strongest rival."""
+    sign = -1.0 if minimize else 1.0
+    client = make_client(minimize, rule=QueryRule(0.7), beta=2.0, num_restarts=8)
+    run_trials(client, 4, sign)
+    skipped = 0
+    for index in range(4, 16):
+        grid, mean, sd = posterior_at(client, index)
+        mean = sign * mean
+        bound = mean + math.sqrt(2.0) * sd
+        skipped += not run_trials(client, 1, sign)[0]
+        decided = record(client, index)
+        decision, arm = decided["decision"], arm_of(client, index)
+        assert decided["phase"] == "rule"
+        assert (decision["now"], decision["beta"]) == (index, 2.0)
+        assert decision["forgetting"] == pytest.approx(FORGETTING)
+        assert sign * decision["upper_confidence_bound"] > float(bound.max()) - 1e-6
+        point = torch.tensor([arm["x1"], arm["x2"]], dtype=torch.double)
+        at = int((grid - point).norm(dim=-1).argmin())
+        assert sign * decision["mean"] == pytest.approx(float(mean[at]), abs=0.03)
+        assert decision["standard_deviation"] == pytest.approx(float(sd[at]), abs=0.03)
+        assert decided["measure"] == (decision["confidence"] < 0.7)
+        assert decided["expected_cost"] == float(decided["measure"])
+        assert decision["reason"] in decided["why"]
+    assert 0 < skipped < 12
+    assert [entry.charged for entry in spending(client).entries] == [
+        float(record(client, i)["measure"]) for i in range(16)
+    ]
+
+
+def test_confidence_of_independent_rivals() -> None:
+    """The smallest probability over the points that are unlike the chosen one."""
+    client = make_client(rule=QueryRule(0.7, joint=False), num_restarts=8, raw_samples=256)
+    run_trials(client, 9)
+    for index in range(9, 12):
+        grid, mean, sd = posterior_at(client, index)
+        run_trials(client, 1)
+        decision, arm = record(client, index)["decision"], arm_of(client, index)
+        point = torch.tensor([arm["x1"], arm["x2"]], dtype=torch.double)
+        alike = (-(grid - point).square().sum(dim=-1) / (2 * 0.5**2)).exp()
+        z = (decision["mean"] - mean) / (sd**2 + decision["standard_deviation"] ** 2).sqrt()
+        least = float(torch.special.ndtr(z[alike < RIVAL_CORRELATION]).min())
+        assert decision["confidence"] == pytest.approx(least, abs=0.01)
+        assert decision["confidence"] <= least + 1e-6
+
+
+def test_directions_mirror_each_other() -> None:
+    """Minimising -y asks for the same trials as maximising y, and signs the record."""
+    up, down = make_client(rule=QueryRule(0.7)), make_client(True, rule=QueryRule(0.7))
+    assert run_trials(up, 12) == run_trials(down, 12, sign=-1.0)
+    for index in range(12):
+        assert arm_of(up, index) == pytest.approx(arm_of(down, index), abs=1e-5)
+    first, second = (record(client, 11)["decision"] for client in (up, down))
+    for name in ("mean", "upper_confidence_bound"):
+        assert first[name] == pytest.approx(-second[name], abs=1e-5)
+    assert first["confidence"] == pytest.approx(second["confidence"], abs=1e-5)
+
+
+def test_a_skipped_trial_is_neither_pending_nor_failed() -> None:
+    """Ax counts it as pending for ever; the strategy may use its point again at once."""
+    client = make_client(rule=BernoulliRule(0.0), beta=0.5)
+    run_trials(client, 10)
+    pending = extract_pending_observations(client._experiment)
+    assert pending is not None, "what the adapter has to put right"
+    statuses = {trial.status for trial in client._experiment.trials.values()}
+    assert statuses == {TrialStatus.COMPLETED}
+    assert [entry.skipped for entry in spending(client).entries] == [False] * 4 + [True] * 6
+    assert spending(client).spent == 4.0
+    for index in range(5, 10):
+        # Nothing new is learned: means shrink, deviations grow, and nobody is pushed away.
+        _, mean, sd = posterior_at(client, index)
+        bound = float((mean + math.sqrt(0.5) * sd).max())
+        assert record(client, index)["decision"]["upper_confidence_bound"] > bound - 1e-6
+
+
+def test_what_is_reported_counts_not_what_was_asked_for() -> None:
+    """A measurement against the advice is used and charged, one that was left out is neither."""
+    client = make_client(rule=BernoulliRule(0.0), cost=2.5)
+    run_trials(client, 4)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    assert not query(client, index).measure
+    assert query(client, index).expected_cost == 0.0
+    complete_trial(client, index, {"y": objective(dict(arm), index)})
+    assert len(adapter_of(client).get_training_data().arm_data) == 5
+    asking = make_client(rule=FullFeedback(), cost=2.5)
+    run_trials(asking, 4)
+    (index,) = asking.get_next_trials(max_trials=1)
+    assert query(asking, index).measure
+    complete_trial(asking, index)
+    assert len(adapter_of(asking).get_training_data().arm_data) == 4
+    assert [spending(c).entries[4].charged for c in (client, asking)] == [2.5, 0.0]
+    assert record(asking, index)["decision"]["now"] == 4.0
+
+
+def test_a_budget_that_is_used_up() -> None:
+    """The job goes on at the best posterior mean, without measuring, and says why."""
+    client = make_client(rule=FullFeedback(), cost=0.1, budget=0.8)
+    assert run_trials(client, 12) == [True] * 8 + [False] * 4
+    assert spending(client).remaining == pytest.approx(0.0, abs=1e-12)
+    for index in range(8, 12):
+        asked = query(client, index)
+        assert "does not pay for a measurement, which costs 0.1" in asked.why
+        assert "largest posterior mean" in asked.why
+        assert asked.decision["beta"] == 0.0
+        _, mean, _ = posterior_at(client, index)
+        assert asked.decision["mean"] > float(mean.max()) - 1e-6
+    overrun = make_client(cost=1.0, budget=4.0)
+    ((index, arm),) = overrun.get_next_trials(max_trials=1).items()
+    complete_trial(overrun, index, objective(dict(arm), 0), cost=3.5)
+    (index,) = overrun.get_next_trials(max_trials=1)
+    assert not query(overrun, index).measure
+    assert "nothing is measured: what is left of the budget, 0.5 of 4" in query(overrun, index).why
+    free = make_client(rule=FullFeedback(), budget=1.0, charge_initial=False)
+    assert run_trials(free, 6) == [True] * 5 + [False]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        QueryRule(0.6, compare="local_optima", joint=False),
+        LCBUCBRule(),
+        BernoulliRule(0.5),
+        MixedRule(QueryRule(0.9), 0.2, 0.6),
+        FullFeedback(),
+    ],
+)
+def test_rules(rule: Any) -> None:
+    """Every rule runs, draws by (seed, trial index), and is named in the record."""
+    first, second = (make_client(rule=rule, seed=2, beta=LogarithmicBeta(0.5)) for _ in range(2))
+    assert run_trials(first, 9) == run_trials(second, 9)
+    for index in range(4, 9):
+        assert record(first, index) == record(second, index)
+        assert record(first, index)["decision"]["rule"] == repr(rule)
+        assert record(first, index)["decision"]["beta"] == 0.5 * math.log(4 * (index + 1))
+
+
+def test_decisions_repeat_with_the_seed_and_leave_the_global_one_alone() -> None:
+    """Another seed differs, and global states are unmoved."""
+    client, other = (make_client(seed=seed, rule=BernoulliRule(0.5)) for seed in (3, 4))
+    assert run_trials(client, 12) != run_trials(other, 12)
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    client.get_next_trials(max_trials=1)
+    assert torch.equal(before[0], torch.random.get_rng_state())
+    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_several_trials_at_once_and_out_of_order() -> None:
+    """Each has its own time; those under way that are measured push the next ones away."""
+    client = make_client(rule=FullFeedback(), budget=20.0)
+    first = client.get_next_trials(max_trials=5)
+    assert [record(client, i)["phase"] for i in first] == ["initial"] * 5
+    assert [record(client, i)["decision"]["now"] for i in first] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    for index in (2, 0, 4):
+        complete(client, index, dict(first[index]))
+    batch = client.get_next_trials(max_trials=3) | client.get_next_trials(max_trials=1)
+    assert list(batch) == [5, 6, 7, 8]
+    assert [record(client, i)["decision"]["now"] for i in batch] == [5.0, 6.0, 7.0, 8.0]
+    assert [record(client, i)["decision"]["spent"] for i in batch] == [5.0, 6.0, 7.0, 8.0]
+    points = [np.array(list(arm.values())) for arm in batch.values()]
+    for i, one in enumerate(points):
+        assert all(np.abs(one - other).max() > 0.05 for other in points[:i])
+    for index in (8, 3, 5, 6):
+        complete(client, index, dict((first | batch)[index]))
+    client.mark_trial_failed(7)
+    client.mark_trial_abandoned(1)
+    run_trials(client, 1)
+    assert len(adapter_of(client).get_training_data().arm_data) == 8
+
+
+def test_trials_that_are_not_measured_push_nobody_away() -> None:
+    """A trial under way without a measurement teaches nothing, so its point may be used again."""
+    client = make_client(rule=BernoulliRule(0.0), beta=0.01)
+    run_trials(client, 4)
+    arms = [
+        np.array(list(client.get_next_trials(max_trials=1).popitem()[1].values())) for _ in "ab"
+    ]
+    assert np.abs(arms[0] - arms[1]).max() < 0.01
+
+
+def test_time_in_a_metric() -> None:
+    """Hours are reported with every trial, measured or not, and forgetting is per hour."""
+    client = make_client(
+        time="hours", metrics=("hours",), rule=BernoulliRule(0.5), forgetting=0.0003, seed=1
+    )
+    for step in range(12):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        measure, hours = query(client, index).measure, 1e6 + 100.0 * step
+        outcome = {"y": objective(dict(arm), step)} if measure else {}
+        complete_trial(client, index, {**outcome, "hours": hours})
+        if step >= 2:
+            assert record(client, index)["decision"]["now"] == pytest.approx(hours)
+    measured = [i for i in range(12) if record(client, i)["measure"]]
+    assert 4 < len(measured) < 12
+    adapter = adapter_of(client)
+    times = adapter.botorch_model.train_inputs[0][:, -1]
+    assert times.tolist() == [1e6 + 100.0 * i for i in measured]
+
+
+def test_a_time_that_is_missing() -> None:
+    """The next decision is refused by the name of the trial, and works once it is there."""
+    client = make_client(time="hours", metrics=("hours",))
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    complete_trial(client, index, {"y": objective(dict(arm), 0)})
+    with pytest.raises(UserInputError, match=r"time='hours': trials \[0\] have an outcome but no"):
+        client.get_next_trials(max_trials=1)
+    client.attach_data(index, raw_data={"hours": 1.5})
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    complete_trial(client, index)
+    client.get_next_trials(max_trials=1)
+
+
+@pytest.mark.parametrize(
+    ("time", "objective", "error", "message"),
+    [
+        ("hours", "y", UserInputError, r"time='hours' is no metric .*configure_tracking_metrics"),
+        ("y", "y", UserInputError, "time='y' is the objective: expected another metric"),
+        (None, "y, z", UnsupportedError, "several metrics"),
+    ],
+)
+def test_experiments_that_do_not_fit(
+    time: str | None, objective: str, error: type[Exception], message: str
+) -> None:
+    """They are refused before the first trial."""
+    client = make_client(time=time)
+    client.configure_optimization(objective=objective)
+    with pytest.raises(error, match=message):
+        client.get_next_trials(max_trials=1)
+
+
+def test_recommendation_and_predictions_are_of_now() -> None:
+    """The best posterior mean at the time of the next trial, and Ax's own predictions there."""
+    client = make_client(rule=FullFeedback())
+    run_trials(client, 14)
+    for _ in range(2):
+        now = len(client._experiment.trials)
+        grid, mean, sd = posterior_at(client, now)
+        best = recommend(client)
+        assert best.expected_value > float(mean.max()) - 1e-6
+        assert all(best.expected_value >= other.expected_value for other in best.alternatives)
+        (prediction,) = client.predict([best.parameters])
+        assert prediction["y"][0] == pytest.approx(best.expected_value, abs=1e-9)
+        (prediction,) = client.predict([{"x1": 0.25, "x2": 0.75}])
+        at = int((grid - torch.tensor([0.25, 0.75], dtype=torch.double)).norm(dim=-1).argmin())
+        assert prediction["y"] == pytest.approx((float(mean[at]), float(sd[at])), abs=1e-6)
+        # A round without a measurement: the model is not fitted again, but time has passed.
+        (index,) = client.get_next_trials(max_trials=1)
+        complete_trial(client, index)
+    parameters, _, index, _ = client.get_best_parameterization()
+    assert parameters == arm_of(client, index)
+    adapter = client._generation_strategy.adapter
+    assert adapter is not None
+    assert len(cross_validate(adapter)) == 14
+
+
+def test_sensitivities_are_of_the_present() -> None:
+    """Ax's analysis varies the parameters at the time of the last outcome, and not the time."""
+    client = make_client(initial_trials=0, forgetting=0.5)
+    for x1, x2, value in ((0.0, 0.5, 0.0), (1.0, 0.5, 1.0), (0.5, 0.0, 0.0), (0.5, 1.0, 1.0)):
+        index = client.attach_trial({"x1": x1, "x2": x2})
+        complete_trial(client, index, value)
+        for _ in range(8 * (index == 1)):
+            complete_trial(client, client.attach_trial({"x1": 0.5, "x2": 0.5}))
+    found = ax_parameter_sens(adapter_of(client), order="total", num_mc_samples=512)["y"]
+    assert abs(found["x2"]) > 0.9
+    assert abs(found["x1"]) < 0.05
+    assert abs(found[TIME]) < 0.01
+
+
+def test_best_parameterization_is_the_best_now() -> None:
+    """Of two points that were equally good the one that was measured later."""
+    client = make_client(initial_trials=0, forgetting=0.3)
+    for x1 in (0.1, 0.9, 0.5):
+        index = client.attach_trial({"x1": x1, "x2": 0.5})
+        complete_trial(client, index, {"y": 0.0 if x1 == 0.5 else 1.0})
+    run_trials(client, 1)
+    best = adapter_of(client).model_best_point()
+    assert best is not None
+    assert best[0].parameters["x1"] == 0.9
+
+
+def test_fixed_parameters() -> None:
+    """Values that the caller fixes are honoured in both phases, and the record says so."""
+    client = make_client(rule=FullFeedback())
+    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.25}).items()
+    assert arm["x2"] == 0.25
+    complete(client, index, dict(arm))
+    run_trials(client, 4)
+    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.25}).items()
+    assert arm["x2"] == 0.25
+    assert "The caller had fixed {'x2': 0.25}." in query(client, index).why
+
+
+def test_initial_trials_that_nobody_measures() -> None:
+    """The job needs values all the same, until there are enough outcomes."""
+    client = make_client()
+    for _ in range(5):
+        (index,) = client.get_next_trials(max_trials=1)
+        complete_trial(client, index)
+    assert [record(client, i)["phase"] for i in range(5)] == ["initial"] * 5
+    assert "Initial trial 4 of 4" in query(client, 3).why
+    assert "do not have enough outcomes for a model yet" in query(client, 4).why
+    run_trials(client, 3)
+    assert [record(client, i)["phase"] for i in range(5, 8)] == ["initial", "initial", "rule"]
+
+
+def test_several_arms_are_refused() -> None:
+    """A measurement is of one arm."""
+    client = make_client(initial_trials=1)
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match="takes one arm"):
+            client._generation_strategy.gen(experiment=client._experiment, n=2)
+        run_trials(client, 1)
+
+
+def test_no_initial_design_needs_an_attached_trial() -> None:
+    """With ``initial_trials=0`` the model decides from what the user attached."""
+    client = make_client(initial_trials=0)
+    with pytest.raises(DataRequiredError, match="attach one"):
+        client.get_next_trials(max_trials=1)
+    index = client.attach_trial({"x1": 0.2, "x2": 0.4})
+    complete(client, index, {"x1": 0.2, "x2": 0.4})
+    run_trials(client, 1)
+    assert record(client, 1)["phase"] == "rule"
+
+
+def test_learned_hyperparameters() -> None:
+    """Without any number given the forgetting rate, too, is fitted to the outcomes."""
+    client = make_client(surrogate_spec=None, forgetting=None, rule=FullFeedback())
+    run_trials(client, 7)
+    rates = [record(client, i)["decision"]["forgetting"] for i in (4, 5, 6)]
+    assert len(set(rates)) == 3
+    assert all(0 < rate < 1 for rate in rates)
+
+
+@pytest.mark.filterwarnings("ignore:The `AxClient` class is deprecated:DeprecationWarning")
+def test_ax_client() -> None:
+    """The same strategy runs through AxClient."""
+    client = AxClient(
+        generation_strategy=costly_feedback_strategy(rule=BernoulliRule(0.5), **FAST),
+        verbose_logging=False,
+    )
+    client.create_experiment(
+        name="toy",
+        parameters=[{"name": n, "type": "range", "bounds": [0.0, 1.0]} for n in ("x1", "x2")],
+        objectives={"y": ObjectiveProperties(minimize=False)},
+    )
+    measured = []
+    for _ in range(12):
+        arm, index = client.get_next_trial()
+        measured.append(complete(client, index, arm))
+    assert 4 < sum(measured) < 12
+    assert spending(client).spent == sum(measured)
+    assert recommend(client).control_set is None
