@@ -12,7 +12,9 @@ deviation of the observation. A round costs ``O(rows * candidates)`` when it is 
 
 Row ``i`` has lost all but :math:`\rho^{t - t_i}` of its weight at time :math:`t`. Rows below a
 tolerance are dropped, which changes later posterior means and standard deviations by about that
-share of a prior standard deviation; so memory is bounded however long the process runs.
+share of a prior standard deviation. Only :math:`V^T V` matters, so that more rows than candidates
+are replaced by the triangle of their QR factorisation, which changes nothing. Memory is bounded
+however long the process runs and however slowly it forgets.
 """
 
 from __future__ import annotations
@@ -127,15 +129,20 @@ class CandidatePosterior:
 
     def _append(self, now: float) -> Vector:
         if self._end == len(self._rows):
-            kept = slice(self._start, self._end)
-            rows, times = self._rows, self._times
-            if 2 * self.num_rows > len(rows):
-                self._rows = np.empty((2 * len(rows), rows.shape[1]))
-                self._times = np.empty(2 * len(rows))
-            # Where source and target overlap numpy copies as if they did not.
-            self._rows[: self.num_rows] = rows[kept]
-            self._times[: self.num_rows] = times[kept]
-            self._start, self._end = 0, self.num_rows
+            self._make_room(now)
         self._times[self._end] = now
         self._end += 1
-        return self._rows[self._end - 1]
+        row: Vector = self._rows[self._end - 1]
+        return row
+
+    def _make_room(self, now: float) -> None:
+        rows = self._rows[self._start : self._end]
+        times = self._times[self._start : self._end]
+        if len(rows) > 2 * rows.shape[1]:
+            weights = np.exp(self._log_decay * (now - times))
+            rows = np.asarray(np.linalg.qr(weights[:, None] * rows, mode="r"))
+            times = np.full(len(rows), now)
+        capacity = 2 * max(len(rows), _FIRST_CAPACITY // 2)
+        self._rows, self._times = np.empty((capacity, rows.shape[1])), np.empty(capacity)
+        self._rows[: len(rows)], self._times[: len(rows)] = rows, times
+        self._start, self._end = 0, len(rows)

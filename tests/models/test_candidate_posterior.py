@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ax_costaware.models import CandidatePosterior
 
-POINTS = np.linspace(0, 1, 12)
+POINTS = np.linspace(0, 1, 7)
 PRIOR = 1.7 * np.exp(-0.5 * ((POINTS[:, None] - POINTS) / 0.25) ** 2)
 NOISE = 0.04
 
@@ -46,7 +46,8 @@ def histories(draw: st.DrawFn) -> tuple[list[tuple[int, float] | None], float]:
     """Rounds, each a candidate with its value or None for a skip, and a forgetting rate."""
     value = st.floats(-3, 3)
     told = st.tuples(st.integers(0, len(POINTS) - 1), value)
-    rounds = draw(st.lists(st.none() | told, min_size=1, max_size=60))
+    # Often more observations than twice the candidates, so that rows are compressed.
+    rounds = draw(st.lists(st.none() | told, min_size=1, max_size=90))
     return rounds, draw(st.sampled_from([0.0, 1e-4, 0.01, 0.2, 0.9]))
 
 
@@ -124,17 +125,17 @@ def test_dropping_moves_moments_by_about_the_tolerance() -> None:
         short.observe(candidate, now, value)
         for a, b in zip(exact.moments(now + 1), short.moments(now + 1), strict=True):
             np.testing.assert_allclose(a, b, atol=3 * tolerance)
-    assert short.num_rows == pytest.approx(
-        2 * math.log(tolerance) / math.log(1 - forgetting), abs=2
-    )
+    # The rest is compressed or dropped.
+    assert short.num_rows <= 2 * math.log(tolerance) / math.log(1 - forgetting) + 1
 
 
-def test_memory_is_bounded() -> None:
-    fast = posterior(0.1, 1e-4)
+@pytest.mark.parametrize("forgetting", [0.0, 1e-9, 0.1])
+def test_memory_is_bounded(forgetting: float) -> None:
+    fast = posterior(forgetting, 1e-4)
     for now in range(20_000):
         fast.observe(now % len(POINTS), now, math.sin(now))
     assert fast.num_rows < 180
-    assert fast._rows.shape[0] <= 512
+    assert fast._rows.shape[0] <= 64
 
 
 def test_nothing_is_dropped_where_nothing_is_forgotten() -> None:

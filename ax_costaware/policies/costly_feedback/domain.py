@@ -120,7 +120,10 @@ class Domain(ABC):
 
     @abstractmethod
     def choose(self, now: int, beta: float) -> Choice:
-        """The point with the largest ``mean + sqrt(beta) * sd`` in round ``now``."""
+        """The point with the largest ``mean + sqrt(beta) * sd`` in round ``now``.
+
+        On a skipped round the last answer may be kept while it is as good as the best.
+        """
 
     @abstractmethod
     def at(self, key: Any, now: int) -> Choice:
@@ -134,4 +137,8 @@ class Domain(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The points as plain values."""
+        """The points as plain values, with what ``restore`` needs."""
+
+    @abstractmethod
+    def restore(self, stored: dict[str, Any]) -> None:
+        """After ``condition``, take from what ``to_dict`` stored what no observation says."""

@@ -81,18 +81,27 @@ class FiniteDomain(Domain):
             self._prior.row, self._prior.variance, model.forgetting, model.noise, TOLERANCE
         )
         self._last_moments: tuple[int, tuple[Point, Point]] | None = None
+        self._kept: int | None = None
         for observation in observations:
             self.observe(observation)
 
     def observe(self, observation: Observation) -> None:
         """Condition on one more observation."""
         self._posterior.observe(observation.key, observation.round, observation.value - self._mean)
+        self._last_moments = None
+        self._kept = None
 
     def choose(self, now: int, beta: float) -> Choice:
-        """The candidate with the largest upper confidence bound, the first of equals."""
+        """The candidate with the largest upper confidence bound, the first of equals.
+
+        Without a new observation it stays the one chosen last, until one that is a rival of it is
+        better: the largest bound then moves by a step or two, to points that differ in nothing.
+        """
         mean, variance = self._moments(now)
         key = int((mean + math.sqrt(beta) * np.sqrt(variance)).argmax())
-        return Choice(key, self._mean + float(mean[key]), float(variance[key]))
+        if self._kept is None or self._prior.are_rivals(self._kept, key):
+            self._kept = key
+        return self.at(self._kept, now)
 
     def at(self, key: int, now: int) -> Choice:
         """A candidate with its posterior."""
@@ -127,8 +136,12 @@ class FiniteDomain(Domain):
         return self._last_moments[1]
 
     def to_dict(self) -> dict[str, Any]:
-        """The candidates as plain values."""
-        return {"candidates": self._given.tolist()}
+        """The candidates as plain values, and the one that is kept."""
+        return {"candidates": self._given.tolist(), "kept": self._kept}
+
+    def restore(self, stored: dict[str, Any]) -> None:
+        """Keep the candidate that was kept."""
+        self._kept = stored["kept"]
 
 
 _NONE = np.empty(0, dtype=np.intp)
@@ -167,6 +180,11 @@ class _Prior:
                 found = correlation.argmin(keepdims=True)
             self._last_uncorrelated = key, found
         return self._last_uncorrelated[1]
+
+    def are_rivals(self, key: int, other: int) -> bool:
+        """Whether the prior correlation of two candidates is small."""
+        limit = RIVAL_CORRELATION * self._deviation[key] * self._deviation[other]
+        return key != other and bool(self.row(key)[other] < limit)
 
     def _covariance(self, rows: slice) -> Point:
         with torch.no_grad():

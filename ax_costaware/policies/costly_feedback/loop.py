@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.policies.beta import LogarithmicBeta
+from ax_costaware.policies.costly_feedback.box import BoxDomain
 from ax_costaware.policies.costly_feedback.domain import (
     Domain,
     Hyperparameters,
@@ -52,6 +53,9 @@ _LARGEST_FIT = 256
 
 _REPLAYED = 4
 """A stored loop replays measurements down to this power of the tolerance, which is rounding."""
+
+_MOST_REPLAYED = 20_000
+"""And no more than so many, the latest."""
 
 
 class Ask(NamedTuple):
@@ -127,14 +131,14 @@ class CostlyFeedbackLoop:
         self._beta = _checked_beta(beta)
         self._seed = 0 if seed is None else integer_at_least(seed, 0, "seed")
         self._kernel = None if kernel is None else deepcopy(kernel).double().requires_grad_(False)
-        self._domain: Domain = (
-            FiniteDomain(candidates, unit_cube=kernel is None)
-            if candidates is not None
-            else _box(bounds, unit_cube=kernel is None, seed=self._seed)
-        )
+        self._domain: Domain
+        if candidates is not None:
+            self._domain = FiniteDomain(candidates, unit_cube=kernel is None)
+        elif bounds is not None:
+            self._domain = BoxDomain(bounds, unit_cube=kernel is None, seed=self._seed)
         self._round = 1
         self._num_measured = 0
-        self._history: deque[Observation] = deque()
+        self._history: deque[Observation] = deque(maxlen=_MOST_REPLAYED)
         self._asked: _Asked | None = None
         self._start = self._domain.random_key(self._generator(0))
         rate = 0.0 if isinstance(forgetting, ResetEvery) else forgetting
@@ -246,6 +250,7 @@ class CostlyFeedbackLoop:
         )
         model = stored["model"]
         loop._take(Hyperparameters(**{**model, "kernel": kernel_from_dict(model["kernel"])}))
+        loop._domain.restore(stored)
         if stored["asked"]:
             loop.ask()
         return loop
@@ -348,9 +353,3 @@ def _checked_beta(beta: float | LogarithmicBeta | None) -> float | LogarithmicBe
     if isinstance(beta, LogarithmicBeta):
         return beta
     return nonnegative_number(beta, "beta")
-
-
-def _box(bounds, unit_cube, seed):
-    from ax_costaware.policies.costly_feedback.box import BoxDomain
-
-    return BoxDomain(bounds, unit_cube=unit_cube, seed=seed)

@@ -64,13 +64,13 @@ def play(
 
 
 def test_measures_less_than_every_round_and_keeps_up() -> None:
-    loop = known(forgetting=0.005, rule=QueryRule(0.8))
+    loop = known(rule=QueryRule(0.6))
     played = play(loop, 400)
     regret = [1 - drifting(x, t) for t, (x, _) in enumerate(played, start=1)]
     assert loop.round == 401
     assert loop.num_measured == sum(measure for _, measure in played)
-    assert 10 < loop.num_measured < 200
-    assert np.mean(regret[20:]) < 0.1
+    assert 10 < loop.num_measured < 120
+    assert np.mean(regret[20:]) < 0.25
 
 
 def test_the_point_has_the_largest_upper_confidence_bound() -> None:
@@ -94,7 +94,10 @@ def test_the_point_has_the_largest_upper_confidence_bound() -> None:
             deviation = np.sqrt(covariance.diagonal())
             ucb = mean + math.sqrt(3.0) * deviation
             best = int(np.flatnonzero(x == GRID)[0])
-            assert ucb[best] == pytest.approx(ucb.max(), abs=1e-9)
+            if told[-1][1] == t - 1:
+                assert ucb[best] == pytest.approx(ucb.max(), abs=1e-9)
+            # Without a new measurement a point is kept while only its like are better.
+            assert (prior[best][ucb > ucb[best] + 1e-9] >= 0.8).all()
             far = prior[best] < 0.8
             spread = (covariance[best, best] + covariance.diagonal() - 2 * covariance[best])[far]
             least = ((mean[best] - mean[far]) / np.sqrt(spread)).min()

@@ -1,0 +1,260 @@
+"""A box as the domain of the costly-feedback loop.
+
+After a measurement the upper confidence bound and the rivals of its best point are searched for. On
+a skipped round the posterior changes by a factor of the time alone, and the optima hardly move:
+what the last search found is evaluated at the new time, exactly, until the weight of the
+observations has fallen so far that it is time to search again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from botorch.utils.sampling import draw_sobol_samples
+from gpytorch.kernels import ScaleKernel
+from gpytorch.means import ZeroMean
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from ax_costaware.acquisition.confidence_search import (
+    RAW_SAMPLES,
+    ConfidenceOptima,
+    ConfidenceSearch,
+)
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.posterior_now import PosteriorNow
+from ax_costaware.models.time_varying_gp import TimeVaryingGP
+from ax_costaware.policies.costly_feedback.domain import (
+    Choice,
+    Domain,
+    Hyperparameters,
+    Observation,
+    Point,
+)
+from ax_costaware.policies.costly_feedback.finite import TOLERANCE
+from ax_costaware.policies.query_rules import RIVAL_CORRELATION, Compare, Rivals
+
+MOST_OBSERVATIONS = 1_000
+"""How many observations are kept, the latest, however slowly they are forgotten: a measurement
+costs the cube of their number."""
+
+SEARCHED_AGAIN = 0.05
+"""Part of their weight that observations lose before there is another search without a new one."""
+
+_NEAR = 128
+"""Searches also start from the points of so many observations, the latest."""
+
+_NO_FORGETTING = 1e-12
+"""A rate that forgets nothing but a rounding, for a model that does not take zero."""
+
+_ROUNDING = 1e-9
+"""A point that went to the user's coordinates and back is so close to what it was, as a part of the
+box."""
+
+Key: TypeAlias = tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Searched:
+    """What the last search found."""
+
+    search: ConfidenceSearch
+    """The search."""
+
+    beta: float
+    """Its beta."""
+
+    optima: Tensor
+    """Local optima of the bound, ``k x d``."""
+
+    def rival_points(self, point: Tensor, compare: Compare, joint: bool) -> Tensor:
+        """Rivals, ``k x d``, of a point ``d``, which is one of the optima."""
+        with torch.no_grad():
+            mean, variance = (float(moment) for moment in self.search.posterior(point.unsqueeze(0)))
+        lower, upper = self.search.bounds
+        same = ((self.optima - point).abs() <= _ROUNDING * (upper - lower)).all(dim=-1)
+        value = mean + math.sqrt(self.beta) * math.sqrt(variance)
+        optima = torch.cat([point.unsqueeze(0), self.optima[~same]])
+        found = ConfidenceOptima(point, mean, variance, value, optima)
+        return self.search.rival_points(found, compare, joint)
+
+
+class BoxDomain(Domain):
+    """All points of a box.
+
+    Args:
+        bounds: ``2 x d`` lower and upper bounds.
+        unit_cube: Whether the kernel is given points scaled to the unit cube.
+        seed: Seed of where searches start.
+
+    Raises:
+        InputError: Unless ``bounds`` has two rows of finite numbers, the first below the second.
+    """
+
+    def __init__(self, bounds: ArrayLike, unit_cube: bool, seed: int) -> None:
+        self._bounds = _checked(bounds)
+        self._lower, self._width = self._bounds[0], self._bounds[1] - self._bounds[0]
+        if unit_cube:
+            self._shift, self._scale = self._lower, self._width
+        else:
+            self._shift, self._scale = np.zeros_like(self._lower), np.ones_like(self._width)
+        self._seed = seed
+        self._posterior: PosteriorNow | None = None
+        self._searched: _Searched | None = None
+        # The rivals of a point, for which kind of rule.
+        self._rivals: tuple[tuple[Key, Compare, bool], Tensor] | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+        return len(self._lower)
+
+    def point(self, key: Key) -> Point:
+        """The point as an array."""
+        return np.array(key)
+
+    def inputs(self, key: Key) -> Point:
+        """The coordinates that the kernel is given."""
+        inputs: Point = (np.array(key) - self._shift) / self._scale
+        return inputs
+
+    def random_key(self, generator: np.random.Generator) -> Key:
+        """A point drawn uniformly."""
+        return self._key(self._lower + self._width * generator.random(self.dimension))
+
+    def condition(self, model: Hyperparameters, observations: Sequence[Observation]) -> None:
+        """Take a model, and condition it on observations in the order of their rounds."""
+        kernel = ScaleKernel(model.kernel).double()
+        kernel.outputscale = torch.tensor(model.outputscale, dtype=torch.double)
+        self._model, self._kernel = model, kernel
+        self._log_decay = 0.5 * math.log1p(-model.forgetting)
+        self._observations = deque(observations, maxlen=MOST_OBSERVATIONS)
+        self._forget()
+
+    def observe(self, observation: Observation) -> None:
+        """Condition on one more observation."""
+        self._observations.append(observation)
+        self._forget()
+
+    def choose(self, now: int, beta: float) -> Choice:
+        """The point with the largest upper confidence bound, by local searches."""
+        last = self._searched
+        if last is None or self._lost(now - last.search.posterior.now) > SEARCHED_AGAIN:
+            last = self._search(now, beta)
+        with torch.no_grad():
+            mean, variance = self._at(now)(last.optima)
+        best = int((mean + math.sqrt(beta) * variance.sqrt()).argmax())
+        return self.at(self._key(self._shift + self._scale * last.optima[best].numpy()), now)
+
+    def at(self, key: Key, now: int) -> Choice:
+        """A point with its posterior."""
+        x = self._row(key).unsqueeze(0)
+        with torch.no_grad():
+            if self._observations:
+                mean, variance = self._at(now)(x)
+            else:
+                mean, variance = torch.zeros(1), self._kernel(x, diag=True)
+        return Choice(key, self._model.mean + float(mean), float(variance))
+
+    def rivals(
+        self, choice: Choice, now: int, beta: float, compare: Compare, joint: bool
+    ) -> Rivals:
+        """The points that the chosen one is compared with, among them the strongest ones.
+
+        Where the rule wants local optima and there is no other, and where it wants those of small
+        prior correlation, they are points whose prior correlation with the chosen one is under
+        ``RIVAL_CORRELATION``, or the least correlated, if none is.
+        """
+        last = self._searched or self._search(now, beta)
+        point, wanted = self._row(choice.key), (choice.key, compare, joint)
+        if self._rivals is None or self._rivals[0] != wanted:
+            self._rivals = wanted, last.rival_points(point, compare, joint)
+        with torch.no_grad():
+            found = self._at(now).compare(self._rivals[1], point)
+        covariance = found.covariance.numpy() if joint else None
+        return Rivals(self._model.mean + found.mean.numpy(), found.variance.numpy(), covariance)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The bounds as plain values, and when the last search was."""
+        last = self._searched
+        searched = None if last is None else [last.search.posterior.now, last.beta]
+        return {"bounds": self._bounds.tolist(), "searched": searched}
+
+    def restore(self, stored: dict[str, Any]) -> None:
+        """Repeat the last search of the domain that ``to_dict`` stored: the next answer is its."""
+        if stored["searched"] is not None:
+            now, beta = stored["searched"]
+            self._search(now, beta)
+
+    def _key(self, point: Point) -> Key:
+        """A point, but for rounding within the bounds."""
+        inside = np.clip(point, self._bounds[0], self._bounds[1])
+        return tuple(float(number) for number in inside)
+
+    def _row(self, key: Key) -> Tensor:
+        return torch.as_tensor(self.inputs(key))
+
+    def _lost(self, rounds: float) -> float:
+        """The part of its weight that an observation loses in so many rounds."""
+        return -math.expm1(self._log_decay * rounds)
+
+    def _forget(self) -> None:
+        """Drop the observations that hardly count any more, and what was computed before."""
+        kept = self._observations
+        while kept and self._log_decay * (kept[-1].round - kept[0].round) < math.log(TOLERANCE):
+            kept.popleft()
+        self._posterior = self._searched = self._rivals = None
+
+    def _at(self, now: float) -> PosteriorNow:
+        if self._posterior is None:
+            rows = [[*self.inputs(o.key), o.round] for o in self._observations]
+            values = [[o.value - self._model.mean] for o in self._observations]
+            model = TimeVaryingGP(
+                torch.tensor(rows, dtype=torch.double),
+                torch.tensor(values, dtype=torch.double),
+                covar_module=self._kernel,
+                forgetting=max(self._model.forgetting, _NO_FORGETTING),
+                noise=self._model.noise,
+                mean_module=ZeroMean(),
+                outcome_transform=None,
+            )
+            self._posterior = PosteriorNow(model.requires_grad_(False), now)
+        return self._posterior.at(now)
+
+    def _search(self, now: float, beta: float) -> _Searched:
+        bounds = torch.as_tensor((self._bounds - self._shift) / self._scale)
+        # From everywhere, and from where it was good: a seed per search, so that what one does not
+        # hit the next one may.
+        seed = int(np.random.SeedSequence([self._seed, int(now)]).generate_state(1)[0])
+        sobol = draw_sobol_samples(bounds, n=RAW_SAMPLES, q=1, seed=seed).squeeze(-2)
+        latest = dict.fromkeys(o.key for o in list(self._observations)[-_NEAR:])
+        starts = torch.cat([sobol, *(self._row(key).unsqueeze(0) for key in latest)])
+        search = ConfidenceSearch(self._at(now), bounds, RIVAL_CORRELATION, starts)
+        optima = search.upper_confidence_bound(beta).local_optima
+        self._searched, self._rivals = _Searched(search, beta, optima), None
+        return self._searched
+
+
+def _checked(bounds: ArrayLike) -> Point:
+    expected = "a 2 x d array of finite numbers, lower bounds and, above them, upper ones"
+    try:
+        if isinstance(bounds, Tensor):
+            bounds = bounds.detach().cpu().numpy()
+        found: Point = np.array(bounds, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"bounds={bounds!r}: expected {expected}.") from error
+    if found.ndim != 2 or len(found) != 2 or found.shape[1] == 0:
+        raise InputError(f"bounds of shape {found.shape}: expected {expected}.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = found[1] - found[0]
+    good = np.isfinite(found).all(axis=0) & np.isfinite(width) & (width > 0)
+    if not good.all():
+        column = int(np.flatnonzero(~good)[0])
+        raise InputError(f"bounds[:, {column}]={found[:, column].tolist()!r}: expected {expected}.")
+    return found

@@ -1,0 +1,165 @@
+"""What a round of the costly-feedback loop costs, beside a BoTorch GP that is refitted each round.
+
+One thread; the setting is that of ``costly_feedback.py``: 1000 candidates, Matern 3/2, forgetting
+rate 0.01. Rounds are timed at 500 measurements in memory, measured and skipped ones, with the
+default rule and with the paper's. The peer does what a user without the loop would do each round,
+at the same 500 measurements: a new ``TimeVaryingGP`` with known hyperparameters (and, apart from
+that, with fitted ones), its posterior at the candidates and the largest upper confidence bound.
+Then 100,000 rounds, with the memory that the process takes.
+
+    python benchmarks/costly_feedback_speed.py             # about two minutes
+
+Results go to ``benchmarks/results/costly_feedback_speed.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import MaternKernel
+from gpytorch.means import ZeroMean
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from kept_runs import RESULTS
+from torch import Tensor
+
+from ax_costaware.models import TimeVaryingGP
+from ax_costaware.policies import CostlyFeedbackLoop, FeedbackRule, QueryRule
+
+NUM_CANDIDATES, NUM_MEASURED, FORGETTING, NOISE, LONG = 1000, 500, 0.01, 0.01, 100_000
+CANDIDATES = np.linspace(0, 1, NUM_CANDIDATES)
+RULES = {
+    "default rule": QueryRule(0.9),
+    "paper's rule": QueryRule(0.9, compare="local_optima", joint=False),
+}
+
+
+def kernel() -> MaternKernel:
+    matern = MaternKernel(nu=1.5).double()
+    matern.lengthscale = 0.2
+    return matern
+
+
+def outcome(x: Any, t: int) -> float:
+    noise = np.random.default_rng(t).standard_normal()
+    return float(np.sin(6 * x + 0.01 * t) + NOISE**0.5 * noise)
+
+
+def loop_with(rule: FeedbackRule) -> CostlyFeedbackLoop:
+    return CostlyFeedbackLoop(
+        CANDIDATES, kernel=kernel(), forgetting=FORGETTING, noise=NOISE, rule=rule
+    )
+
+
+def rounds(rule: FeedbackRule) -> dict[str, float]:
+    """Median seconds of a round that is measured, and of one that is skipped."""
+    loop = loop_with(rule)
+    for t in range(NUM_MEASURED):
+        loop.tell(outcome(loop.ask().x, t))
+    seconds: dict[str, list[float]] = {"measured": [], "skipped": []}
+    for t in range(NUM_MEASURED, NUM_MEASURED + 100):
+        y = outcome(loop.ask().x, t)
+        for kind, times in (("measured", 1), ("skipped", 9)):
+            for _ in range(times):
+                # What was asked above is asked anew, so that all of a round is timed.
+                loop._asked = None
+                start = time.process_time()
+                loop.ask()
+                if kind == "measured":
+                    loop.tell(y)
+                else:
+                    loop.skip()
+                seconds[kind].append(time.process_time() - start)
+    return {kind: statistics.median(values) for kind, values in seconds.items()}
+
+
+def refitting(X: Tensor, Y: Tensor, fitted: bool) -> float:
+    """Seconds of a round of the peer."""
+    start = time.process_time()
+    model = TimeVaryingGP(
+        X,
+        Y,
+        covar_module=None if fitted else kernel().requires_grad_(False),
+        forgetting=None if fitted else FORGETTING,
+        noise=None if fitted else NOISE,
+        mean_module=None if fitted else ZeroMean(),
+        outcome_transform=None,
+    )
+    if fitted:
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    now = torch.full((NUM_CANDIDATES, 1), float(NUM_MEASURED + 1), dtype=torch.double)
+    with torch.no_grad():
+        posterior = model.posterior(torch.cat([torch.tensor(CANDIDATES).unsqueeze(-1), now], -1))
+        (posterior.mean + 2 * posterior.variance.sqrt()).argmax()
+    return time.process_time() - start
+
+
+def peers() -> dict[str, float]:
+    loop = loop_with(QueryRule(0.9))
+    told = []
+    for t in range(NUM_MEASURED):
+        x = loop.ask().x
+        y = outcome(x, t)
+        told.append((float(x), t + 1.0, y))
+        loop.tell(y)
+    data = torch.tensor(told, dtype=torch.double)
+    X, Y = data[:, :2], data[:, 2:]
+    return {
+        "known hyperparameters": statistics.median(refitting(X, Y, False) for _ in range(9)),
+        "fitted hyperparameters": statistics.median(refitting(X, Y, True) for _ in range(3)),
+    }
+
+
+def long_run() -> dict[str, float]:
+    """A hundred thousand rounds, all measured in the worst case, with the default rule beside."""
+    found = {}
+    for name, rule in (("as the rule says", QueryRule(0.9)), ("every round", None)):
+        loop = loop_with(rule or QueryRule(0.9))
+        start = time.process_time()
+        half = 0.0
+        for t in range(LONG):
+            x, measure, _ = loop.ask()
+            if measure or rule is None:
+                loop.tell(outcome(x, t))
+            else:
+                loop.skip()
+            if t == LONG // 2:
+                half = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        found[f"{name}: seconds"] = time.process_time() - start
+        found[f"{name}: measured"] = loop.num_measured
+        found[f"{name}: peak MB after half"] = half
+        found[f"{name}: peak MB after all"] = (
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        )
+    return found
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    result: dict[str, Any] = {name: rounds(rule) for name, rule in RULES.items()}
+    result["refitted each round"] = peers()
+    ours = result["default rule"]["measured"]
+    result["ratio"] = {name: s / ours for name, s in result["refitted each round"].items()}
+    for name in RULES:
+        times = result[name]
+        print(
+            f"{name}: measured {1e3 * times['measured']:.2f} ms, "
+            f"skipped {1e6 * times['skipped']:.0f} microseconds"
+        )
+    for name, seconds in result["refitted each round"].items():
+        print(f"BoTorch, {name}: {1e3 * seconds:.0f} ms, {result['ratio'][name]:.0f}x")
+    result["long run"] = long_run()
+    for name, value in result["long run"].items():
+        print(f"{LONG} rounds, {name}: {value:.0f}")
+    path = RESULTS / "costly_feedback_speed.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
