@@ -339,11 +339,11 @@ def test_sensitivities_are_of_the_present() -> None:
     for x1, x2, value in ((0.0, 0.5, 0.0), (1.0, 0.5, 1.0), (0.5, 0.0, 0.0), (0.5, 1.0, 1.0)):
         index = client.attach_trial({"x1": x1, "x2": x2})
         complete_trial(client, index, value)
-        for _ in range(8 * (index == 1)):
+        for _ in range(4 * (index == 1)):
             complete_trial(client, client.attach_trial({"x1": 0.5, "x2": 0.5}))
     found = ax_parameter_sens(adapter_of(client), order="total", num_mc_samples=512)["y"]
-    assert abs(found["x2"]) > 0.9
-    assert abs(found["x1"]) < 0.05
+    assert abs(found["x2"]) > 0.85
+    assert abs(found["x1"]) < 0.15
     assert abs(found[TIME]) < 0.01
 
 
