@@ -303,6 +303,17 @@ class FullFeedback(FeedbackRule):
         return QueryDecision(True, "every round is measured")
 
 
+def default_rule(forgetting_is_given: bool) -> FeedbackRule:
+    """The rule where the user names none.
+
+    A ``QueryRule``; where the forgetting rate is learned, with a tenth of the rounds measured in
+    any case: a rate that was learned too small makes the model sure of itself, and what is not
+    measured cannot show that it is wrong.
+    """
+    rule = QueryRule()
+    return rule if forgetting_is_given else MixedRule(rule, lower=0.1, upper=1.0)
+
+
 def _check_compare(compare: object) -> None:
     if compare not in get_args(Compare):
         raise InputError(f"compare={compare!r}: expected one of {list(get_args(Compare))}.")

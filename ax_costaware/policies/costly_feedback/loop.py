@@ -36,7 +36,7 @@ from ax_costaware.policies.costly_feedback.plain_values import (
     value_from_dict,
     value_to_dict,
 )
-from ax_costaware.policies.query_rules import FeedbackRule, QueryDecision, QueryRule
+from ax_costaware.policies.query_rules import FeedbackRule, QueryDecision, default_rule
 from ax_costaware.queries.argument_checks import (
     finite_number,
     integer_at_least,
@@ -88,7 +88,8 @@ class CostlyFeedbackLoop:
             share ``sqrt(1 - forgetting)`` of itself. Or ``ResetEvery(rounds)``. None: it is
             learned.
         noise: Variance of the noise of a measurement, > 0. None: it is learned.
-        rule: When to measure; ``QueryRule(0.9)`` by default.
+        rule: When to measure. None: ``QueryRule(0.9)``; where the forgetting rate is learned with a
+            lower quota of a tenth, by which it is noticed that it was learned too small.
         beta: The point used is that with the largest ``mean + sqrt(beta) * sd``: a number >= 0, or
             a schedule; ``LogarithmicBeta()`` by default, 0.8 log(4 t) in round t.
         seed: Of everything random. None: 0.
@@ -127,7 +128,7 @@ class CostlyFeedbackLoop:
             raise InputError(f"rule={rule!r}: expected a rule such as QueryRule(0.9), or None.")
         self._forgetting = forgetting
         self._noise = None if noise is None else positive_number(noise, "noise")
-        self._rule: FeedbackRule = QueryRule() if rule is None else rule
+        self._rule = default_rule(forgetting is not None) if rule is None else rule
         self._beta = _checked_beta(beta)
         self._seed = 0 if seed is None else integer_at_least(seed, 0, "seed")
         self._kernel = None if kernel is None else deepcopy(kernel).double().requires_grad_(False)

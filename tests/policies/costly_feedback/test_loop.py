@@ -306,6 +306,13 @@ def test_what_is_given_is_not_learned() -> None:
     assert (loop.model.forgetting, loop.model.noise) == (0, pytest.approx(0.02))
 
 
+def test_a_rate_that_is_learned_is_watched() -> None:
+    """A rate that was learned too small could not be found out without a measurement."""
+    assert known().to_dict()["rule"] == known(rule=QueryRule(0.9)).to_dict()["rule"]
+    watched = MixedRule(QueryRule(0.9), lower=0.1, upper=1.0)
+    assert known(forgetting=None).to_dict()["rule"] == known(rule=watched).to_dict()["rule"]
+
+
 RULES = [
     QueryRule(0.8),
     QueryRule(0.8, "local_optima", joint=False),
