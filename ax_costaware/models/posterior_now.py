@@ -8,6 +8,7 @@ products. Units are those of the posterior after the posterior transform.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import NamedTuple, cast
 
 import torch
@@ -72,34 +73,39 @@ class PosteriorNow:
                 f"model: got {type(model).__name__}; expected a TimeVaryingGP of one outcome with a"
                 " constant mean, Gaussian noise, and no outcome transform but Standardize."
             )
-        self.now = now
         self._posterior = posterior
         self._kernel = model.spatial_kernel
+        self._forgetting_kernel = model.forgetting_kernel
         with torch.no_grad():
-            data = posterior.X
-            at_now = pad(data[:1, :-1], (0, 1), value=now)
-            # The share of each observation's covariance that is left.
-            self._weights = model.forgetting_kernel(data, at_now).to_dense().squeeze(-1)
-            identity = torch.eye(len(data)).to(data)
+            identity = torch.eye(len(posterior.X)).to(posterior.X)
             # Its product with a row of covariances has the variance's reduction as its square.
             self._root = torch.linalg.solve_triangular(
                 posterior.cholesky, identity, upper=False
             ).T.contiguous()
             self._alpha = posterior.alpha
+        self._set_now(now)
+
+    def at(self, now: float) -> PosteriorNow:
+        """The posterior at another time; the factor of the data is shared."""
+        other = copy(self)
+        other._set_now(now)
+        return other
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance, each ``n``, of points ``n x d``."""
         rows = self._rows(X)
-        covariance = self._with_data(rows)
+        covariance = self._kernel(rows, self._posterior.X).to_dense() * self._weights
         return self._moments(covariance, covariance @ self._root, self._prior_variance(rows))
 
     def compare(self, X: Tensor, point: Tensor) -> Comparison:
         """Points ``n x d`` beside another one, ``d``."""
         rows = self._rows(torch.cat([X, point.unsqueeze(0)]))
-        covariance = self._with_data(rows)
+        # One call of the kernel, for the data and the other point.
+        columns = torch.cat([self._posterior.X, rows[-1:]])
+        covariances: Tensor = self._kernel(rows, columns).to_dense()
+        covariance, between = covariances[:, :-1] * self._weights, covariances[:-1, -1]
         reduction, prior = covariance @ self._root, self._prior_variance(rows)
         mean, variance = self._moments(covariance[:-1], reduction[:-1], prior[:-1])
-        between = self._kernel(rows[:-1], rows[-1:]).to_dense().squeeze(-1)
         scale = self._posterior.scale.square()
         return Comparison(
             mean,
@@ -115,6 +121,14 @@ class PosteriorNow:
         between: Tensor = self._kernel(rows[:-1], rows[-1:]).to_dense().squeeze(-1)
         return between / (prior[:-1] * prior[-1]).sqrt()
 
+    def _set_now(self, now: float) -> None:
+        self.now = now
+        data = self._posterior.X
+        with torch.no_grad():
+            at_now = pad(data[:1, :-1], (0, 1), value=now)
+            # The share of each observation's covariance that is left.
+            self._weights = self._forgetting_kernel(data, at_now).to_dense().squeeze(-1)
+
     def _rows(self, X: Tensor) -> Tensor:
         """Points after the model's input transform, which is of points with a time."""
         return self._posterior.transform(pad(X, (0, 1), value=self.now))
@@ -122,10 +136,6 @@ class PosteriorNow:
     def _prior_variance(self, rows: Tensor) -> Tensor:
         variance: Tensor = self._kernel(rows, diag=True)
         return variance
-
-    def _with_data(self, rows: Tensor) -> Tensor:
-        covariance: Tensor = self._kernel(rows, self._posterior.X).to_dense() * self._weights
-        return covariance
 
     def _moments(
         self, covariance: Tensor, reduction: Tensor, prior: Tensor

@@ -83,6 +83,16 @@ def test_pending_points_are_believed_at_their_mean() -> None:
     assert bool((believed_variance < variance).all())
 
 
+def test_another_time_is_that_of_a_new_one() -> None:
+    gp = model("default")
+    now = PosteriorNow(gp, NOW)
+    later, new = now.at(NOW + 9), PosteriorNow(gp, NOW + 9)
+    assert later.now == NOW + 9
+    assert now.now == NOW
+    for found, expected in zip(later(points()), new(points()), strict=True):
+        assert torch.equal(found, expected)
+
+
 def test_a_list_of_one_model_is_that_model() -> None:
     gp = model("default")
     for alone, listed in zip(
