@@ -63,6 +63,15 @@ def time_varying_surrogate_spec(
     )
 
 
+def gives_forgetting(surrogate: SurrogateSpec) -> bool:
+    """Whether every model of a specification has its forgetting rate given."""
+    configs = [
+        *surrogate.model_configs,
+        *(c for configs in surrogate.metric_to_model_configs.values() for c in configs),
+    ]
+    return all("forgetting" in config.model_options for config in configs)
+
+
 def _with_forgetting(config: ModelConfig, forgetting: float | None) -> ModelConfig:
     model_class = config.botorch_model_class
     if model_class is None or not issubclass(model_class, TimeVaryingGP):

@@ -17,9 +17,12 @@ from ax_costaware.generators.feedback_node import InitialFeedbackNode
 from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.generators.surrogates import FixedHyperparameters
-from ax_costaware.generators.time_varying_surrogates import time_varying_surrogate_spec
+from ax_costaware.generators.time_varying_surrogates import (
+    gives_forgetting,
+    time_varying_surrogate_spec,
+)
 from ax_costaware.policies.beta import LogarithmicBeta
-from ax_costaware.policies.query_rules import FeedbackRule, QueryRule
+from ax_costaware.policies.query_rules import FeedbackRule, default_rule
 
 INITIAL_NODE = "InitialTrials"
 MODEL_NODE = "CostlyFeedback"
@@ -49,9 +52,11 @@ def costly_feedback_strategy(
     together differ where they should. The strategy itself never stops.
 
     Args:
-        rule: Says whether a trial is measured: ``QueryRule`` (None), ``LCBUCBRule``,
-            ``BernoulliRule``, ``MixedRule`` or ``FullFeedback``. A larger ``kappa`` of a
-            ``QueryRule`` measures more.
+        rule: Says whether a trial is measured: ``QueryRule``, ``LCBUCBRule``, ``BernoulliRule``,
+            ``MixedRule`` or ``FullFeedback``. A larger ``kappa`` of a ``QueryRule`` measures more.
+            None: ``QueryRule()`` where the forgetting rate is given. Where it is learned,
+            ``MixedRule(QueryRule(), lower=0.1, upper=1.0)``: who looks at nothing does not learn
+            that things have changed, so a tenth of the trials is measured in any case.
         forgetting: How much of the objective is forgotten per unit of time, strictly between 0 and
             1: its values a time ``D`` apart have the correlation ``(1 - forgetting) ** (D / 2)``.
             None: learned with the other hyperparameters.
@@ -82,8 +87,9 @@ def costly_feedback_strategy(
         UserInputError: If an argument has a value that the method cannot use. Whether the
             arguments fit the experiment is checked when a trial is asked for.
     """
+    surrogate = time_varying_surrogate_spec(surrogate_spec, forgetting)
     settings = CostlyFeedbackSettings(
-        rule=QueryRule() if rule is None else rule,
+        rule=default_rule(gives_forgetting(surrogate)) if rule is None else rule,
         beta=LogarithmicBeta() if beta is None else beta,
         cost=cost,
         budget=budget,
@@ -99,10 +105,7 @@ def costly_feedback_strategy(
         generator_specs=[
             GeneratorSpec(
                 generator_enum=CostAwareGenerators.COSTLY_FEEDBACK,
-                generator_kwargs={
-                    "settings": settings,
-                    "surrogate_spec": time_varying_surrogate_spec(surrogate_spec, forgetting),
-                },
+                generator_kwargs={"settings": settings, "surrogate_spec": surrogate},
             )
         ],
         # A point stays in use for as long as it is the best.

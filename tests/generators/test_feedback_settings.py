@@ -12,7 +12,13 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.models import SingleTaskGP
 
-from ax_costaware import FixedHyperparameters, LogarithmicBeta, QueryRule, costly_feedback_strategy
+from ax_costaware import (
+    FixedHyperparameters,
+    LogarithmicBeta,
+    MixedRule,
+    QueryRule,
+    costly_feedback_strategy,
+)
 from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
 from ax_costaware.generators.method_settings import model_spec_of, settings_of
 from ax_costaware.models import TimeVaryingGP
@@ -123,4 +129,7 @@ def test_the_model(arguments: dict[str, Any], model: type, options: dict[str, An
     (config,) = model_spec_of(strategy).generator_kwargs["surrogate_spec"].model_configs
     assert config.botorch_model_class is model
     assert config.model_options == options
-    assert isinstance(settings_of(strategy), CostlyFeedbackSettings)
+    settings = settings_of(strategy)
+    assert isinstance(settings, CostlyFeedbackSettings)
+    # Who learns how fast things change has to look now and then.
+    assert isinstance(settings.rule, QueryRule if options else MixedRule)
