@@ -27,8 +27,10 @@ from ax.storage.sqa_store.db import (
 
 from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
 from ax_costaware.metrics import SkippingMetric
+from ax_costaware.policies.query_rules import BernoulliRule
 from ax_costaware.records import RECORD
-from ax_costaware.session import spending
+from ax_costaware.session import query, spending
+from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.session.conftest import strategy_with
 
 SKIPPED = {2, 4, 5}
@@ -56,7 +58,7 @@ class Plant(IRunner):
 
     def run_trial(self, trial_index: int, parameterization: TParameterization) -> dict[str, Any]:
         self.runs.append(trial_index)
-        return {"height": float(parameterization["water"]) ** 2}
+        return {"height": float(next(iter(parameterization.values()))) ** 2}
 
     def poll_trial(self, trial_index: int, trial_metadata: Mapping[str, Any]) -> TrialStatus:
         return TrialStatus.COMPLETED
@@ -105,8 +107,8 @@ def statuses(client: Client) -> list[str]:
     return [trial.status.name for trial in client._experiment.trials.values()]
 
 
-def orchestrate(client: Client, parallelism: int = 1) -> Orchestrator:
-    """Run six trials, of which hardly any may fail."""
+def orchestrate(client: Client, parallelism: int = 1, trials: int = 6) -> Orchestrator:
+    """Run trials of which hardly any may fail."""
     orchestrator = Orchestrator(
         experiment=client._experiment,
         generation_strategy=client._generation_strategy,
@@ -118,7 +120,7 @@ def orchestrate(client: Client, parallelism: int = 1) -> Orchestrator:
             min_failed_trials_for_failure_rate_check=1,
         ),
     )
-    orchestrator.run_n_trials(max_trials=6)
+    orchestrator.run_n_trials(max_trials=trials)
     return orchestrator
 
 
@@ -133,6 +135,19 @@ def test_a_client_measures_only_what_is_asked_for() -> None:
     assert dict(zip(data["trial_index"], data["mean"], strict=True)) == {
         i: client._experiment.trials[i].run_metadata["height"] for i in (0, 1, 3)
     }
+
+
+def test_the_strategy_itself_says_what_is_measured() -> None:
+    client, metric = make_feedback_client(rule=BernoulliRule(0.5)), Growth("y")
+    client.configure_metrics([metric])
+    client.configure_runner(Plant())
+    orchestrator = orchestrate(client, trials=10)
+    assert orchestrator.failed_abandoned_trial_indices == set()
+    assert statuses(client) == ["COMPLETED"] * 10
+    assert metric.fetched == [i for i in range(10) if query(client, i).measure]
+    assert 4 < len(metric.fetched) < 10
+    skipped = [entry.skipped for entry in spending(client).entries]
+    assert skipped == [i not in metric.fetched for i in range(10)]
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])

@@ -1,0 +1,154 @@
+"""What was used, what was measured of it, and what was not, over time: an Ax analysis.
+
+Before each of its trials the costly-feedback strategy recorded the posterior of the objective at
+the point that it chose, and whether it asked for a measurement (Wang et al. 2020, "Cost-Efficient
+Online Hyperparameter Optimization"). The analysis shows this record beside what was reported. Costs
+are in the user's own unit, values in the objective's unit and sign, times in their own unit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import pandas as pd
+from ax.adapter.base import Adapter
+from ax.analysis.analysis import Analysis
+from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
+from ax.analysis.utils import validate_experiment
+from ax.core.experiment import Experiment
+from ax.exceptions.core import UserInputError
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from ax_costaware.analysis.feedback_figure import FeedbackLabels, feedback_figure
+from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
+from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
+from ax_costaware.generators.method_settings import settings_of
+from ax_costaware.generators.trial_times import trial_times
+from ax_costaware.ledger import decision_record, is_to_be_measured, ledger
+
+
+@final
+class FeedbackAnalysis(Analysis):
+    """Which values were used, which of their outcomes were measured, and what the rest rested on.
+
+    The card's data frame has one row per trial, by trial index:
+
+    - ``trial_index``, ``initial``, ``status``, ``charged``, ``skipped``: as in the ledger;
+    - ``time``: when the trial was, as reported, else as estimated; without a metric for it, its
+      index;
+    - ``measure``, ``why``: whether the strategy asked for a measurement, and its reason;
+    - ``outcome``: reported objective (NaN without);
+    - ``mean``, ``standard_deviation``: of the objective at the trial's point, expected by the
+      model before the trial; NaN for trials that its model did not choose;
+    - ``confidence``: probability that the point is better than its strongest rival, for a rule
+      that asks for it;
+    - ``cumulative_measurements``, ``cumulative_cost``: outcomes that this and all trials of lower
+      index have, and what they were charged.
+    """
+
+    def validate_applicable_state(
+        self,
+        experiment: Experiment | None = None,
+        generation_strategy: GenerationStrategy | None = None,
+        adapter: Adapter | None = None,
+    ) -> str | None:
+        """Why the analysis cannot be computed yet; None if it can."""
+        if reason := validate_experiment(
+            experiment=experiment, require_trials=True, require_data=True
+        ):
+            return str(reason)
+        if generation_strategy is None:
+            return "The generation strategy must be provided: its settings say what is skipped."
+        try:
+            settings = settings_of(generation_strategy)
+        except UserInputError as error:
+            return str(error)
+        if not isinstance(settings, CostlyFeedbackSettings):
+            return (
+                f"The generation strategy comes from {settings.method}, which measures every "
+                "trial: expected one made by costly_feedback_strategy."
+            )
+        if experiment is not None and not outcomes(experiment):
+            return "No trial has data for the objective yet."
+        return None
+
+    def compute(
+        self,
+        experiment: Experiment | None = None,
+        generation_strategy: GenerationStrategy | None = None,
+        adapter: Adapter | None = None,
+    ) -> PlotlyAnalysisCard:
+        """The card, with the figure and its data frame.
+
+        Args:
+            experiment: The experiment; it needs at least one trial with data.
+            generation_strategy: The strategy, made by ``costly_feedback_strategy``.
+            adapter: Not used: no model is fitted.
+
+        Raises:
+            UserInputError: If the analysis cannot be computed yet, or not for this strategy.
+        """
+        reason = self.validate_applicable_state(experiment, generation_strategy, adapter)
+        if reason is not None or experiment is None or generation_strategy is None:
+            raise UserInputError(f"FeedbackAnalysis cannot be computed: {reason}")
+        settings = settings_of(generation_strategy)
+        assert isinstance(settings, CostlyFeedbackSettings)
+        frame = _frame(experiment, settings)
+        labels = FeedbackLabels(
+            metric=objective_metric(experiment),
+            minimize=minimizes(experiment),
+            time=settings.time,
+        )
+        return create_plotly_analysis_card(
+            name=type(self).__name__,
+            title="What was used, and what was measured of it",
+            subtitle=_subtitle(frame, settings),
+            df=frame,
+            fig=feedback_figure(frame, labels),
+        )
+
+
+def _frame(experiment: Experiment, settings: CostlyFeedbackSettings) -> pd.DataFrame:
+    outcome, times = outcomes(experiment), trial_times(experiment, settings.time)
+    rows: list[dict[str, Any]] = []
+    for entry in ledger(experiment, settings):
+        trial = experiment.trials[entry.trial_index]
+        record = decision_record(trial)
+        decision = record.get("decision") or {}
+        rows.append(
+            {
+                "trial_index": entry.trial_index,
+                "time": times[entry.trial_index],
+                "initial": entry.initial,
+                "status": entry.status,
+                "measure": is_to_be_measured(trial),
+                "skipped": entry.skipped,
+                "outcome": outcome.get(entry.trial_index),
+                "mean": decision.get("mean"),
+                "standard_deviation": decision.get("standard_deviation"),
+                "confidence": decision.get("confidence"),
+                "charged": entry.charged,
+                "why": str(record.get("why") or ""),
+            }
+        )
+    floats = ("time", "outcome", "mean", "standard_deviation", "confidence", "charged")
+    frame = pd.DataFrame(rows).astype(dict.fromkeys(floats, float))
+    frame["cumulative_measurements"] = frame["outcome"].notna().cumsum()
+    frame["cumulative_cost"] = frame["charged"].cumsum()
+    return frame
+
+
+def _subtitle(frame: pd.DataFrame, settings: CostlyFeedbackSettings) -> str:
+    last = frame.iloc[-1]
+    measured, skipped = int(last["cumulative_measurements"]), int(frame["skipped"].sum())
+    spent = f"{last['cumulative_cost']:.6g}"
+    if settings.budget is not None and math.isfinite(settings.budget):
+        spent += f" of {settings.budget:.6g}"
+    return (
+        f"{measured} trials were measured and {skipped} were used without a measurement; spent "
+        f"{spent}. Dots are outcomes as they were reported, hollow ones of trials that no model "
+        "chose. The line is what the model expected of the objective at the point of each trial "
+        "before it was run, with two standard deviations on either side; a tick on it is a trial "
+        f"that was not measured. The last decision, on trial {last['trial_index']}: {last['why']}"
+    )

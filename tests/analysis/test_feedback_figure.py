@@ -1,0 +1,79 @@
+"""The figure from a hand-made frame: what is drawn where."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from plotly import graph_objects as go
+
+from ax_costaware.analysis.feedback_figure import FeedbackLabels, feedback_figure
+
+NAN = math.nan
+FRAME = pd.DataFrame(
+    {
+        "trial_index": [0, 1, 2, 3, 4],
+        "time": [0.0, 1.0, 2.0, 3.0, 4.0],
+        "initial": [True, False, False, False, False],
+        "status": ["COMPLETED", "COMPLETED", "COMPLETED", "COMPLETED", "RUNNING"],
+        "skipped": [False, False, True, False, False],
+        "outcome": [0.2, 0.9, NAN, 0.8, NAN],
+        "mean": [NAN, 0.5, 0.7, 0.75, 0.6],
+        "standard_deviation": [NAN, 0.2, 0.1, 0.15, 0.25],
+        "charged": [1.0, 1.0, 0.0, 1.0, 1.0],
+        "why": ["Quasi-random."] + ["It has the largest upper confidence bound. " * 3] * 4,
+    }
+)
+LABELS = FeedbackLabels(metric="growth", minimize=False, time=None)
+
+
+def _trace(figure: go.Figure, name: str) -> go.Scatter:
+    (trace,) = [t for t in figure.data if t.name == name and t.showlegend is not False]
+    return trace
+
+
+def test_what_was_expected_before_each_trial() -> None:
+    figure = feedback_figure(FRAME, LABELS)
+    expected = _trace(figure, "expected at the point in use")
+    assert (list(expected.x), list(expected.y)) == ([1, 2, 3, 4], [0.5, 0.7, 0.75, 0.6])
+    upper, lower = (t for t in figure.data if t.name == "± 2 standard deviations")
+    assert list(upper.y) == pytest.approx([0.9, 0.9, 1.05, 1.1])
+    assert list(lower.y) == pytest.approx([0.1, 0.5, 0.45, 0.1])
+    assert lower.fill == "tonexty"
+    assert figure.layout.yaxis.title.text == "growth (higher is better)"
+    assert figure.layout.xaxis2.title.text == "Trial"
+
+
+def test_measured_and_skipped_trials_are_told_apart() -> None:
+    figure = feedback_figure(FRAME, LABELS)
+    measured = _trace(figure, "measured (hollow: initial)")
+    assert (list(measured.x), list(measured.y)) == ([0, 1, 3], [0.2, 0.9, 0.8])
+    assert list(measured.marker.symbol) == ["circle-open", "circle", "circle"]
+    skipped = _trace(figure, "not measured")
+    assert (list(skipped.x), list(skipped.y)) == ([2], [0.7])
+    assert skipped.customdata[0][1].count("<br>") == 1
+
+
+def test_numbers_so_far() -> None:
+    figure = feedback_figure(FRAME, LABELS)
+    assert list(_trace(figure, "measurements").y) == [1, 2, 2, 3, 3]
+    assert list(_trace(figure, "trials").y) == [1, 2, 3, 4, 4]
+    assert _trace(figure, "trials").yaxis == "y2"
+
+
+def test_in_the_order_of_time_whatever_the_unit() -> None:
+    shuffled = FRAME.assign(time=[0.0, 30.0, 10.0, 20.0, 40.0])
+    figure = feedback_figure(shuffled, replace(LABELS, minimize=True, time="hours"))
+    assert list(_trace(figure, "expected at the point in use").x) == [10, 20, 30, 40]
+    assert list(_trace(figure, "measurements").y) == [1, 1, 2, 3, 3]
+    assert figure.layout.xaxis2.title.text == "hours"
+    assert figure.layout.yaxis.title.text == "growth (lower is better)"
+
+
+@pytest.mark.parametrize("rows", [[0], [1], [2], [0, 1]])
+def test_early(rows: list[int]) -> None:
+    names = [trace.name for trace in feedback_figure(FRAME.iloc[rows], LABELS).data]
+    assert ("not measured" in names) is (2 in rows)
+    assert ("expected at the point in use" in names) is (rows != [0])
