@@ -185,7 +185,7 @@ class FeedbackGenerator(CostAwareGenerator):
             "measure": decision.measure,
             "expected_cost": settings.cost if decision.measure else 0.0,
             "why": (
-                f"It has the {what} at time {where.now:g}: posterior mean {mean:.6g}, standard "
+                f"It has the {what} at time {where.now:.10g}: posterior mean {mean:.6g}, standard "
                 f"deviation {spread:.6g}, beta {beta:.6g}. "
                 f"{'Measure' if decision.measure else 'Do not measure'}: {decision.reason}."
             ),
