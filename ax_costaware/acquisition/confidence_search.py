@@ -71,7 +71,8 @@ class ConfidenceOptima:
     """The bound."""
 
     local_optima: Tensor
-    """``k x d`` local optima of the bound, the point first and then the better ones first."""
+    """``k x d`` local optima of the bound, the point first and then the better ones first; one for
+    each hill, not all the small ones that noise makes on it."""
 
 
 @dataclass(frozen=True, eq=False)

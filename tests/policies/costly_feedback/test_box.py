@@ -196,6 +196,21 @@ def test_stored_and_restored_it_answers_the_same() -> None:
     assert fresh.random_key(np.random.default_rng(0)) == first.random_key(np.random.default_rng(0))
 
 
+def test_a_stored_loop_answers_the_same() -> None:
+    """Also on a skipped round, which evaluates what an earlier one searched for."""
+    loop = CostlyFeedbackLoop(bounds=BOUNDS, forgetting=0.02)
+    for t in range(16):
+        x, measure, _ = loop.ask()
+        copy = CostlyFeedbackLoop.from_dict(json.loads(json.dumps(loop.to_dict())))
+        again = copy.ask()
+        assert again.x == pytest.approx(x, rel=1e-6)
+        assert again.measure == measure
+        if t < 10:
+            loop.tell(math.sin(3 * float(np.sum(x))))
+        else:
+            loop.skip()
+
+
 def test_what_is_forgotten_is_dropped() -> None:
     """Weights of 1e-4 are left after 360 rounds: later it is as if the rest had never been."""
     found = domain(rounds=range(1, 1001))
