@@ -27,6 +27,10 @@ def test_python_examples_run(
     assert "Trial 7: set epochs" in printed, "the classifier has not stopped after eight trials"
     assert "initial: 5 trials" in printed
     assert "worth it:" in printed
+    assert "of 300 rounds measured; " in printed
+    assert namespace["loop"].num_measured < 250
+    assert "Trial 7: set timeout" in printed
+    assert "of 500, " in printed
     assert "Trial 7: set temperature" in printed
     assert "Spent 8 of 50, 42 remaining." in printed
     assert len(namespace["client"].summarize()) == 1, "the experiment in the database has one trial"
