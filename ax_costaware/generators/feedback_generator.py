@@ -177,7 +177,7 @@ class FeedbackGenerator(CostAwareGenerator):
         settings, where = self.settings, request.where
         sign = -1.0 if request.region.minimize else 1.0
         mean, spread = sign * found.mean, found.variance**0.5
-        what = "largest posterior mean"
+        what = "best posterior mean"
         if where.pays:
             what = "smallest lower" if request.region.minimize else "largest upper"
             what += " confidence bound"

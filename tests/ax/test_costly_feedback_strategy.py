@@ -181,7 +181,7 @@ def test_a_budget_that_is_used_up() -> None:
     for index in range(8, 12):
         asked = query(client, index)
         assert "does not pay for a measurement, which costs 0.1" in asked.why
-        assert "largest posterior mean" in asked.why
+        assert "best posterior mean" in asked.why
         assert asked.decision["beta"] == 0.0
         _, mean, _ = posterior_at(client, index)
         assert asked.decision["mean"] > float(mean.max()) - 1e-6
