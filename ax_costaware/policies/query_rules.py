@@ -224,10 +224,13 @@ class BernoulliRule(FeedbackRule):
 
 @dataclass(frozen=True)
 class MixedRule(FeedbackRule):
-    """Measure with probability ``lower``; else, where ``rule`` says so, with ``upper - lower``.
+    """Measure a share ``lower`` of the rounds in any case, and up to ``upper`` as ``rule`` says.
 
     Algorithm 1 of the paper, with ``lower = B1 / T`` and ``upper = B2 / T`` for its quotas of
-    measurements B1 and B2 in T rounds. With ``lower=0, upper=1`` it is ``rule`` itself.
+    measurements B1 and B2 in T rounds. Where the first draw, of probability ``lower``, is missed
+    and ``rule`` says so, the second has the probability ``(upper - lower) / (1 - lower)``: a rule
+    that always says so measures ``upper`` exactly. (Line 8 of the algorithm has ``upper - lower``,
+    which stays below its quota.) With ``upper=1`` nothing is dropped that ``rule`` wants.
 
     Raises:
         InputError: Unless ``rule`` is a rule and ``0 <= lower <= upper <= 1``.
@@ -277,12 +280,11 @@ class MixedRule(FeedbackRule):
                 True, f"drawn to measure: the lower quota is {self.lower:g} of the rounds"
             )
         inner = self.rule.decide(mean, variance, rivals, beta, draw)
-        if not inner.measure or draw() < self.upper - self.lower:
+        if not inner.measure or draw() * (1 - self.lower) < self.upper - self.lower:
             return inner
         return QueryDecision(
             False,
-            f"{inner.reason}, but drawn to skip: the quota left is "
-            f"{self.upper - self.lower:g} of the rounds",
+            f"{inner.reason}, but drawn to skip: the upper quota is {self.upper:g} of the rounds",
             inner.confidence,
         )
 

@@ -107,8 +107,8 @@ def test_bernoulli_measures_its_quota() -> None:
     [
         (True, (0.1,), True),  # the lower quota
         (True, (0.5,), False),  # nothing to learn
-        (False, (0.5, 0.39), True),  # something to learn, within what is left of the quota
-        (False, (0.5, 0.41), False),  # and beyond it
+        (False, (0.5, 0.49), True),  # something to learn, within what is left: 0.4 of 0.8
+        (False, (0.5, 0.51), False),  # and beyond it
     ],
 )
 def test_a_mixed_rule_keeps_its_quotas(sure: bool, draws: tuple[float, ...], measure: bool) -> None:
@@ -125,6 +125,16 @@ def test_a_mixed_rule_without_quotas_is_its_rule() -> None:
     for _ in range(20):
         others = rivals([generator.normal()], [0.1], [0.02])
         assert decide(mixed, 0.5, 0.1, others, 0.0, 0.99) == decide(rule, 0.5, 0.1, others)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0.1, 1.0), (0.2, 0.6), (0.3, 0.3), (1.0, 1.0)])
+def test_quotas_are_met_in_expectation(lower: float, upper: float) -> None:
+    draw = np.random.default_rng(3).random
+    rule = MixedRule(QueryRule(0.9, joint=False), lower, upper)
+    for mean, share in ((9.0, lower), (0.0, upper)):
+        others = rivals([0.0], [0.1])
+        measured = [rule.decide(mean, 0.1, others, 1.0, draw).measure for _ in range(4000)]
+        assert np.mean(measured) == pytest.approx(share, abs=0.03)
 
 
 def test_full_feedback_measures() -> None:

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 import torch
+from gpytorch.constraints import Positive
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
@@ -99,19 +100,22 @@ def kernel_from_dict(stored: dict[str, Any]) -> Kernel:
         InputError: If it is of another type.
     """
     name = stored["type"]
+    # Without transforms, which would round what was stored.
+    exact = Positive(transform=None)
     if name == "ScaleKernel":
-        scaled = ScaleKernel(kernel_from_dict(stored["base_kernel"])).double()
-        scaled.outputscale = stored["outputscale"]
+        inner = kernel_from_dict(stored["base_kernel"])
+        scaled = ScaleKernel(inner, outputscale_constraint=exact).double()
+        scaled.outputscale = torch.tensor(stored["outputscale"], dtype=torch.double)
         return scaled
     if name == "IndependentKernel":
         return IndependentKernel().double()
     if name not in ("MaternKernel", "RBFKernel"):
         raise InputError(f"kernel type {name!r}: expected one that a loop stored.")
     lengthscale = torch.tensor(stored["lengthscale"], dtype=torch.double)
-    columns = {"ard_num_dims": lengthscale.shape[-1]}
-    kernel = (
-        RBFKernel(**columns) if name == "RBFKernel" else MaternKernel(nu=stored["nu"], **columns)
-    )
-    kernel = kernel.double()
+    options = {"ard_num_dims": lengthscale.shape[-1], "lengthscale_constraint": exact}
+    if name == "MaternKernel":
+        kernel = MaternKernel(nu=stored["nu"], **options).double()
+    else:
+        kernel = RBFKernel(**options).double()
     kernel.lengthscale = lengthscale
     return kernel
