@@ -64,18 +64,17 @@ def rounds(rule: FeedbackRule) -> dict[str, float]:
         loop.tell(outcome(loop.ask().x, t))
     seconds: dict[str, list[float]] = {"measured": [], "skipped": []}
     for t in range(NUM_MEASURED, NUM_MEASURED + 100):
-        y = outcome(loop.ask().x, t)
-        for kind, times in (("measured", 1), ("skipped", 9)):
-            for _ in range(times):
-                # What was asked above is asked anew, so that all of a round is timed.
-                loop._asked = None
-                start = time.process_time()
-                loop.ask()
-                if kind == "measured":
-                    loop.tell(y)
-                else:
-                    loop.skip()
-                seconds[kind].append(time.process_time() - start)
+        for kind in ("measured", *["skipped"] * 9):
+            start = time.process_time()
+            x = loop.ask().x
+            taken = time.process_time() - start
+            y = outcome(x, t)
+            start = time.process_time()
+            if kind == "measured":
+                loop.tell(y)
+            else:
+                loop.skip()
+            seconds[kind].append(taken + time.process_time() - start)
     return {kind: statistics.median(values) for kind, values in seconds.items()}
 
 

@@ -8,7 +8,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 
-class IndependentKernel(Kernel):
+class IndependentKernel(Kernel):  # type: ignore[misc]
     """Covariance one of a point with itself, and zero with every other.
 
     With it the points of a finite set are the arms of a bandit. It has no parameters.
