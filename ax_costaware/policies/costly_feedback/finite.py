@@ -113,21 +113,30 @@ class FiniteDomain(Domain):
     ) -> Rivals:
         """The candidates that the chosen one is compared with.
 
-        Where the rule wants local optima and there is no other, and where it wants those of small
-        prior correlation, they are all whose prior correlation with the chosen one is under
-        ``RIVAL_CORRELATION``, or the least correlated, if none is. A single optimum would otherwise
-        never be measured again.
+        Local optima are those of other hills than its own. Where the rule wants them and there is
+        no other, and where it wants candidates of small prior correlation, they are all whose prior
+        correlation with the chosen one is under ``RIVAL_CORRELATION``, or the least correlated, if
+        none is. A single optimum would otherwise never be measured again.
         """
         mean, variance = self._moments(now)
         found = _NONE
         if compare == "local_optima":
             bound = mean + math.sqrt(beta) * np.sqrt(variance)
             optima = np.flatnonzero(bound >= bound[self._neighbours].max(axis=0))
-            found = optima[optima != choice.key]
+            found = optima[optima != self._top(bound, choice.key)]
         if not len(found):
             found = self._prior.uncorrelated_with(choice.key)
         covariance = self._posterior.covariance(choice.key, now)[found] if joint else None
         return Rivals(self._mean + mean[found], variance[found], covariance)
+
+    def _top(self, bound: Point, key: int) -> int:
+        """The local optimum on whose hill a candidate is: its own, which is no rival of it."""
+        while True:
+            neighbours = self._neighbours[:, key]
+            best = int(neighbours[bound[neighbours].argmax()])
+            if bound[best] <= bound[key]:
+                return key
+            key = best
 
     def _moments(self, now: int) -> tuple[Point, Point]:
         """Posterior means and variances in a round, computed once for it."""

@@ -442,3 +442,27 @@ def test_many_candidates_need_no_covariance_matrix_of_all() -> None:
         play(other, 30)
     assert loop._domain._prior._matrix is None  # type: ignore[attr-defined]
     assert abs(float(loop.ask().x) - float(small.ask().x)) < 0.05
+
+
+def test_the_top_of_its_own_hill_is_no_rival() -> None:
+    """With two hills there is one rival, also while a point beside the top of a hill is kept."""
+    loop = known(rule=QueryRule(0.9, "local_optima", joint=False), kernel=matern(0.1))
+    for t in range(200):
+        x = float(loop.ask().x)
+        loop.tell(math.exp(-(((x - 0.2) / 0.1) ** 2)) + math.exp(-(((x - 0.8) / 0.1) ** 2)))
+        if t > 100:
+            break
+    domain, kept = loop._domain, 0
+    for _ in range(100):
+        loop.ask()
+        asked = loop._asked
+        assert asked is not None
+        choice = domain.at(asked.key, loop.round)
+        rivals = domain.rivals(choice, loop.round, 4.0, "local_optima", False)
+        mean, variance = domain._moments(loop.round)  # type: ignore[attr-defined]
+        bound = mean + 2 * np.sqrt(variance)
+        kept += int(bound.argmax()) != asked.key
+        close = np.abs(rivals.mean - choice.mean) + np.abs(rivals.variance - choice.variance)
+        assert close.min() > 1e-6
+        loop.skip()
+    assert kept, "no point was kept beside its top, so nothing was tested"
