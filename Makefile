@@ -7,11 +7,12 @@ RUN := $(VENV)/bin/python
 SMALL_THREADS := OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-gittins test test-all lint format types tutorials clean
+.PHONY: help demo demo-gittins demo-feedback test test-all lint format types tutorials clean
 
 help:
 	@echo "make demo          choose control sets on the stack-loss data (under four minutes)"
 	@echo "make demo-gittins  tune a classifier at the cost of training it (under four minutes)"
+	@echo "make demo-feedback tune augmentation while a network is trained (under four minutes)"
 	@echo "make test          lint, format check, types, tests"
 	@echo "make test-all      the same with the slow tests"
 	@echo "make format        apply the format and the safe lint fixes"
@@ -23,6 +24,9 @@ demo: $(VENV)/.installed-demo
 
 demo-gittins: $(VENV)/.installed-demo
 	$(RUN) -m demo.gittins
+
+demo-feedback: $(VENV)/.installed-demo
+	$(RUN) -m demo.feedback
 
 test: lint types
 	$(SMALL_THREADS) $(RUN) -m pytest -m "not slow"
