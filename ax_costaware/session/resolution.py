@@ -117,8 +117,8 @@ def open_session(client: SessionClient) -> Session:
         raise UserInputError("client has no experiment yet: configure one first.")
     if strategy is None:
         raise UserInputError(
-            "client has no generation strategy yet: set one first, for example with "
-            "client.set_generation_strategy(control_set_strategy(...))."
+            "client has no generation strategy yet: set one of this package first, for example "
+            "with client.set_generation_strategy(gittins_strategy(...))."
         )
     return Session(experiment=experiment, strategy=strategy, client=client)
 
