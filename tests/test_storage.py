@@ -57,13 +57,13 @@ from ax_costaware.acquisition import (
 from ax_costaware.adapter.hide_control_set import HideControlSet
 from ax_costaware.adapter.time_feature import TimeFeature
 from ax_costaware.generators.budget import AffordableTrials
-from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
+from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.feedback_node import InitialFeedbackNode
 from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
 from ax_costaware.generators.gittins_nodes import AffordableBatch, InitialGittinsNode
 from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.initial_node import InitialControlSetNode
-from ax_costaware.generators.method_settings import model_spec_of
+from ax_costaware.generators.method_settings import model_spec_of, settings_of
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.generators.time_varying_surrogates import time_varying_surrogate_spec
 from ax_costaware.models import TimeVaryingGP
@@ -233,7 +233,7 @@ def test_classes_that_are_stored_by_name() -> None:
 def test_strategy() -> None:
     """A whole strategy keeps its settings."""
     strategy = control_set_strategy(CONTROL_SETS, MARGINALS, budget=3.0)
-    assert control_set_settings_of(round_trip(strategy)) == control_set_settings_of(strategy)
+    assert settings_of(round_trip(strategy)) == settings_of(strategy)
 
 
 @dataclass(frozen=True)

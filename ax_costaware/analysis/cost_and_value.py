@@ -13,25 +13,22 @@ import math
 from typing import final
 
 import pandas as pd
-from ax.adapter.base import Adapter
-from ax.analysis.analysis import Analysis
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
-from ax.analysis.utils import validate_experiment
 from ax.core.experiment import Experiment
-from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
 from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.analysis.cost_and_value_figure import cost_and_value_figure
-from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
+from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.analysis.objective import minimizes, objective_metric
 from ax_costaware.analysis.replay import Replay
-from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
+from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.ledger import LedgerEntry, ledger, spent
 
 
 @final
-class CostAndValueAnalysis(Analysis):
+class CostAndValueAnalysis(MethodAnalysis[ControlSetSettings]):
     """What was spent, what the recommendation was worth by then, and which control sets were used.
 
     The card's data frame has one row per trial, by trial index:
@@ -46,47 +43,14 @@ class CostAndValueAnalysis(Analysis):
       more than ``replay.MAX_REPLAYED``; missing before the first data).
     """
 
-    def validate_applicable_state(
-        self,
-        experiment: Experiment | None = None,
-        generation_strategy: GenerationStrategy | None = None,
-        adapter: Adapter | None = None,
-    ) -> str | None:
-        """Why the analysis cannot be computed yet; None if it can."""
-        if reason := validate_experiment(
-            experiment=experiment, require_trials=True, require_data=True
-        ):
-            return str(reason)
-        if generation_strategy is None:
-            return "The generation strategy must be provided: its settings hold the costs."
-        try:
-            control_set_settings_of(generation_strategy)
-        except UserInputError as error:
-            return f"It is for control sets: {error}"
-        if experiment is not None and not outcomes(experiment):
-            return "No trial has data for the objective yet."
-        return None
+    settings_class = ControlSetSettings
 
-    def compute(
+    def _card(
         self,
-        experiment: Experiment | None = None,
-        generation_strategy: GenerationStrategy | None = None,
-        adapter: Adapter | None = None,
+        experiment: Experiment,
+        generation_strategy: GenerationStrategy,
+        settings: ControlSetSettings,
     ) -> PlotlyAnalysisCard:
-        """The card, with the figure and its data frame.
-
-        Args:
-            experiment: The experiment; it needs at least one trial with data.
-            generation_strategy: The strategy, made by ``control_set_strategy``.
-            adapter: Not used: the model is fitted to all data of the experiment.
-
-        Raises:
-            UserInputError: If the analysis cannot be computed yet, or not for this strategy.
-        """
-        reason = self.validate_applicable_state(experiment, generation_strategy, adapter)
-        if reason is not None or experiment is None or generation_strategy is None:
-            raise UserInputError(f"CostAndValueAnalysis cannot be computed: {reason}")
-        settings = control_set_settings_of(generation_strategy)
         entries = ledger(experiment, settings)
         fitted = fitted_adapter(experiment, generation_strategy)
         assert isinstance(fitted, ControlSetAdapter)

@@ -12,24 +12,20 @@ import math
 from typing import Any, final
 
 import pandas as pd
-from ax.adapter.base import Adapter
-from ax.analysis.analysis import Analysis
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
-from ax.analysis.utils import validate_experiment
 from ax.core.experiment import Experiment
-from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.analysis.feedback_figure import FeedbackLabels, feedback_figure
+from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
 from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
-from ax_costaware.generators.method_settings import settings_of
 from ax_costaware.generators.trial_times import trial_times
 from ax_costaware.ledger import decision_record, is_to_be_measured, ledger
 
 
 @final
-class FeedbackAnalysis(Analysis):
+class FeedbackAnalysis(MethodAnalysis[CostlyFeedbackSettings]):
     """Which values were used, which of their outcomes were measured, and what the rest rested on.
 
     The card's data frame has one row per trial, by trial index:
@@ -47,53 +43,14 @@ class FeedbackAnalysis(Analysis):
       index have, and what they were charged.
     """
 
-    def validate_applicable_state(
-        self,
-        experiment: Experiment | None = None,
-        generation_strategy: GenerationStrategy | None = None,
-        adapter: Adapter | None = None,
-    ) -> str | None:
-        """Why the analysis cannot be computed yet; None if it can."""
-        if reason := validate_experiment(
-            experiment=experiment, require_trials=True, require_data=True
-        ):
-            return str(reason)
-        if generation_strategy is None:
-            return "The generation strategy must be provided: its settings say what is skipped."
-        try:
-            settings = settings_of(generation_strategy)
-        except UserInputError as error:
-            return str(error)
-        if not isinstance(settings, CostlyFeedbackSettings):
-            return (
-                f"The generation strategy comes from {settings.method}, which measures every "
-                "trial: expected one made by costly_feedback_strategy."
-            )
-        if experiment is not None and not outcomes(experiment):
-            return "No trial has data for the objective yet."
-        return None
+    settings_class = CostlyFeedbackSettings
 
-    def compute(
+    def _card(
         self,
-        experiment: Experiment | None = None,
-        generation_strategy: GenerationStrategy | None = None,
-        adapter: Adapter | None = None,
+        experiment: Experiment,
+        generation_strategy: GenerationStrategy,
+        settings: CostlyFeedbackSettings,
     ) -> PlotlyAnalysisCard:
-        """The card, with the figure and its data frame.
-
-        Args:
-            experiment: The experiment; it needs at least one trial with data.
-            generation_strategy: The strategy, made by ``costly_feedback_strategy``.
-            adapter: Not used: no model is fitted.
-
-        Raises:
-            UserInputError: If the analysis cannot be computed yet, or not for this strategy.
-        """
-        reason = self.validate_applicable_state(experiment, generation_strategy, adapter)
-        if reason is not None or experiment is None or generation_strategy is None:
-            raise UserInputError(f"FeedbackAnalysis cannot be computed: {reason}")
-        settings = settings_of(generation_strategy)
-        assert isinstance(settings, CostlyFeedbackSettings)
         frame = _frame(experiment, settings)
         labels = FeedbackLabels(
             metric=objective_metric(experiment),

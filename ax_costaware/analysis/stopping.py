@@ -15,18 +15,14 @@ from typing import Any, final
 
 import numpy as np
 import pandas as pd
-from ax.adapter.base import Adapter
-from ax.analysis.analysis import Analysis
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
-from ax.analysis.utils import validate_experiment
 from ax.core.experiment import Experiment
-from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
+from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
 from ax_costaware.analysis.stopping_figure import StoppingLabels, stopping_figure
 from ax_costaware.generators.gittins_settings import GittinsSettings
-from ax_costaware.generators.method_settings import settings_of
 from ax_costaware.ledger import decision_record, ledger
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 
@@ -38,7 +34,7 @@ NEXT = "NEXT"
 
 
 @final
-class StoppingAnalysis(Analysis):
+class StoppingAnalysis(MethodAnalysis[GittinsSettings]):
     """Why the Gittins strategy stopped, or has not; what it found, and how well it knew the costs.
 
     The card's data frame has one row per trial, by trial index, and a last one with the status
@@ -55,53 +51,14 @@ class StoppingAnalysis(Analysis):
       a probability of 95 %; NaN where nothing was predicted.
     """
 
-    def validate_applicable_state(
-        self,
-        experiment: Experiment | None = None,
-        generation_strategy: GenerationStrategy | None = None,
-        adapter: Adapter | None = None,
-    ) -> str | None:
-        """Why the analysis cannot be computed yet; None if it can."""
-        if reason := validate_experiment(
-            experiment=experiment, require_trials=True, require_data=True
-        ):
-            return str(reason)
-        if generation_strategy is None:
-            return "The generation strategy must be provided: its settings hold the costs."
-        try:
-            settings = settings_of(generation_strategy)
-        except UserInputError as error:
-            return str(error)
-        if not isinstance(settings, GittinsSettings):
-            return (
-                f"The generation strategy comes from {settings.method}, which has no price to stop "
-                "at: expected one made by gittins_strategy."
-            )
-        if experiment is not None and not outcomes(experiment):
-            return "No trial has data for the objective yet."
-        return None
+    settings_class = GittinsSettings
 
-    def compute(
+    def _card(
         self,
-        experiment: Experiment | None = None,
-        generation_strategy: GenerationStrategy | None = None,
-        adapter: Adapter | None = None,
+        experiment: Experiment,
+        generation_strategy: GenerationStrategy,
+        settings: GittinsSettings,
     ) -> PlotlyAnalysisCard:
-        """The card, with the figure and its data frame.
-
-        Args:
-            experiment: The experiment; it needs at least one trial with data.
-            generation_strategy: The strategy, made by ``gittins_strategy``.
-            adapter: Not used: the model is fitted to all data of the experiment.
-
-        Raises:
-            UserInputError: If the analysis cannot be computed yet, or not for this strategy.
-        """
-        reason = self.validate_applicable_state(experiment, generation_strategy, adapter)
-        if reason is not None or experiment is None or generation_strategy is None:
-            raise UserInputError(f"StoppingAnalysis cannot be computed: {reason}")
-        settings = settings_of(generation_strategy)
-        assert isinstance(settings, GittinsSettings)
         assessment = should_stop((experiment, generation_strategy))
         frame = _frame(experiment, settings, assessment)
         labels = StoppingLabels(

@@ -16,7 +16,6 @@ from typing import ClassVar
 
 from ax.core.trial import Trial
 from ax.exceptions.core import UserInputError
-from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.method_settings import (
@@ -26,7 +25,6 @@ from ax_costaware.generators.method_settings import (
     check_integer,
     checked_budget,
     is_number,
-    settings_of,
 )
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
@@ -230,26 +228,6 @@ class ControlSetSettings(MethodSettings):
                 f"cost {total:g}, more than budget={self.budget:g}: plan fewer or cheaper initial "
                 "trials, raise the budget, or pass charge_initial=False."
             )
-
-
-def control_set_settings_of(strategy: GenerationStrategy) -> ControlSetSettings:
-    """The settings of a strategy with control sets.
-
-    Raises:
-        UserInputError: If ``strategy`` does not come from ``control_set_strategy``.
-    """
-    try:
-        settings = settings_of(strategy)
-    except UserInputError:
-        made_by = ""
-    else:
-        if isinstance(settings, ControlSetSettings):
-            return settings
-        made_by = f", being made by {settings.method}"
-    raise UserInputError(
-        f"the generation strategy {getattr(strategy, 'name', strategy)!r} has no control sets"
-        f"{made_by}: expected one made by ax_costaware.control_set_strategy."
-    )
 
 
 def _as_names(names: object) -> tuple[object, ...]:

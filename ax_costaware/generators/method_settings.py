@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, TypeGuard
+from typing import ClassVar, TypeGuard, TypeVar
 
 from ax.core.trial import Trial
 from ax.exceptions.core import UserInputError
@@ -18,6 +18,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from ax_costaware.queries.control_sets import ControlSet
+
+Settings = TypeVar("Settings", bound="MethodSettings")
 
 ROUNDING = 1e-9
 """Relative slack of a budget: ten costs of 0.1 must fit in a budget of 1."""
@@ -76,6 +78,25 @@ def settings_of(strategy: GenerationStrategy) -> MethodSettings:
     settings = model_spec_of(strategy).generator_kwargs["settings"]
     assert isinstance(settings, MethodSettings)
     return settings
+
+
+def settings_of_method(strategy: GenerationStrategy, settings_class: type[Settings]) -> Settings:
+    """The settings of a generation strategy of one method of this package.
+
+    Args:
+        strategy: The strategy.
+        settings_class: The settings of the method.
+
+    Raises:
+        UserInputError: If ``strategy`` comes from elsewhere, or from another method.
+    """
+    settings = settings_of(strategy)
+    if isinstance(settings, settings_class):
+        return settings
+    raise UserInputError(
+        f"the generation strategy {strategy.name!r} comes from {settings.method}: expected one "
+        f"made by ax_costaware.{settings_class.method}."
+    )
 
 
 def model_spec_of(strategy: GenerationStrategy) -> GeneratorSpec:

@@ -62,7 +62,7 @@ def test_strategy_is_needed_and_must_be_ours(client: Client) -> None:
     with pytest.raises(UserInputError, match="strategy must be provided"):
         CostAndValueAnalysis().compute(client._experiment)
     client.configure_generation_strategy(method="random_search")
-    with pytest.raises(UserInputError, match="no control sets"):
+    with pytest.raises(UserInputError, match="does not know what a trial costs"):
         CostAndValueAnalysis().compute(client._experiment, client._generation_strategy)
 
 
@@ -73,11 +73,11 @@ def test_it_is_for_control_sets(client: Client) -> None:
     node = GenerationNode(name="model", generator_specs=[spec])
     client.set_generation_strategy(GenerationStrategy(name="Gittins", nodes=[node]))
     message = (
-        "CostAndValueAnalysis cannot be computed: It is for control sets: the generation strategy "
-        "'Gittins' has no control sets, being made by gittins_strategy"
+        "CostAndValueAnalysis cannot be computed: the generation strategy 'Gittins' comes from "
+        "gittins_strategy: expected one made by ax_costaware.control_set_strategy"
     )
     with pytest.raises(UserInputError, match=message):
         CostAndValueAnalysis().compute(client._experiment, client._generation_strategy)
     (card,) = client.compute_analyses([CostAndValueAnalysis()], display=False)
     assert isinstance(card, NotApplicableStateAnalysisCard)
-    assert "It is for control sets" in card.blob
+    assert "comes from gittins_strategy" in card.blob

@@ -14,7 +14,8 @@ from ax_costaware.generators.budget import (
     standing,
     undelivered_control_sets,
 )
-from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.method_settings import settings_of_method
 from tests.ax.toy import make_client, realize, run_trials
 
 
@@ -44,7 +45,7 @@ def test_a_batch_of_the_certain_size_is_always_paid(
 def test_standing_counts_decisions_that_are_no_trials_yet() -> None:
     """Plays, money and the next index; initial decisions are no plays, and may be free."""
     client = make_client(budget=2.0, initial_trials=2)
-    settings = control_set_settings_of(client._generation_strategy)
+    settings = settings_of_method(client._generation_strategy, ControlSetSettings)
     run_trials(client, 4)
     where = standing(client._experiment, settings, ["x1+x2"], initial=False)
     assert where.trial_index == 5
@@ -64,7 +65,10 @@ def test_a_reported_cost_replaces_the_expected_one() -> None:
     ((index, arm),) = client.get_next_trials(max_trials=1).items()
     complete_trial(client, index, {"y": 0.0}, realized=realize(index, dict(arm)), cost=1.8)
     where = standing(
-        client._experiment, control_set_settings_of(client._generation_strategy), [], initial=False
+        client._experiment,
+        settings_of_method(client._generation_strategy, ControlSetSettings),
+        [],
+        initial=False,
     )
     assert where.remaining == pytest.approx(0.2)
     assert where.affordable == (True, False, False)

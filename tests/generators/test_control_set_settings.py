@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ax.adapter.registry import Generators
 from ax.exceptions.core import UserInputError
-from ax.generation_strategy.generation_node import GenerationNode
-from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware import (
@@ -19,7 +15,7 @@ from ax_costaware import (
     control_set_parameter,
     control_set_strategy,
 )
-from ax_costaware.generators.control_set_settings import ControlSetSettings, control_set_settings_of
+from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.surrogates import resolved_surrogate_spec
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 
@@ -95,14 +91,6 @@ def test_affordable_allows_for_rounding() -> None:
     assert settings.affordable(left) == (True, False, False)
     assert settings.affordable(0.0999) == (False, False, False)
     assert settings.affordable(None) == (True, True, True)
-
-
-def test_settings_of_another_strategy() -> None:
-    """They are refused by name."""
-    node = GenerationNode(name="sobol", generator_specs=[GeneratorSpec(Generators.SOBOL)])
-    other = GenerationStrategy(name="other", nodes=[node])
-    with pytest.raises(UserInputError, match="'other' has no control sets"):
-        control_set_settings_of(other)
 
 
 def test_control_set_parameter() -> None:

@@ -11,10 +11,7 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
-from ax_costaware.generators.control_set_settings import (
-    ControlSetSettings,
-    control_set_settings_of,
-)
+from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.method_settings import (
     MethodSettings,
@@ -22,6 +19,7 @@ from ax_costaware.generators.method_settings import (
     check_integer,
     checked_budget,
     settings_of,
+    settings_of_method,
 )
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 
@@ -48,18 +46,22 @@ def test_settings_of_every_method(settings: MethodSettings) -> None:
 @pytest.mark.parametrize("settings", [None, {"budget": 1.0}, "gittins"])
 def test_strategy_of_no_method(settings: Any) -> None:
     """The refusal names the strategy, and what makes one."""
-    for found in (settings_of, control_set_settings_of):
-        with pytest.raises(UserInputError, match=r"'mine' .* expected one made by ax_costaware"):
-            found(strategy_with(settings))
+    message = r"'mine' .* expected one made by ax_costaware"
+    with pytest.raises(UserInputError, match=message):
+        settings_of(strategy_with(settings))
+    with pytest.raises(UserInputError, match=message):
+        settings_of_method(strategy_with(settings), ControlSetSettings)
     with pytest.raises(UserInputError, match="strategy 5 does not know what a trial costs"):
         settings_of(5)  # type: ignore[arg-type]
 
 
-def test_strategy_of_another_method_has_no_control_sets() -> None:
-    """The refusal says which method it is."""
-    message = "'mine' has no control sets, being made by gittins_strategy: expected"
+def test_strategy_of_another_method() -> None:
+    """The refusal says which method it is, and which it has to be."""
+    strategy = strategy_with(GittinsSettings(cost=1.0))
+    assert settings_of_method(strategy, GittinsSettings) == GittinsSettings(cost=1.0)
+    message = "'mine' comes from gittins_strategy: expected .* ax_costaware.control_set_strategy"
     with pytest.raises(UserInputError, match=message):
-        control_set_settings_of(strategy_with(GittinsSettings(cost=1.0)))
+        settings_of_method(strategy, ControlSetSettings)
 
 
 def test_settings_must_answer_every_question() -> None:
