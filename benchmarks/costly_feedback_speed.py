@@ -5,7 +5,8 @@ rate 0.01. Rounds are timed at 500 measurements in memory, measured and skipped 
 default rule and with the paper's. The peer does what a user without the loop would do each round,
 at the same 500 measurements: a new ``TimeVaryingGP`` with known hyperparameters (and, apart from
 that, with fitted ones), its posterior at the candidates and the largest upper confidence bound.
-Then 100,000 rounds, with the memory that the process takes.
+Then the same in a box with three dimensions, where points are searched for, with 200 measurements
+in memory; and 100,000 rounds with candidates, with the memory that the process takes.
 
     python benchmarks/costly_feedback_speed.py             # about two minutes
 
@@ -87,6 +88,34 @@ def rounds(rule: FeedbackRule) -> dict[str, float]:
     }
 
 
+def box_rounds() -> dict[str, float]:
+    """Median seconds of measured and of skipped rounds in a box."""
+    matern = MaternKernel(nu=2.5, ard_num_dims=3).double()
+    matern.lengthscale = 0.4
+    loop = CostlyFeedbackLoop(
+        bounds=[[0.0] * 3, [1.0] * 3],
+        kernel=matern,
+        forgetting=FORGETTING,
+        noise=NOISE,
+        rule=QueryRule(0.9),
+    )
+    seconds: dict[str, list[float]] = {"measured": [], "skipped": []}
+    for t in range(220):
+        for kind in ("measured", *["skipped"] * (3 if t >= 200 else 0)):
+            start = time.process_time()
+            x = loop.ask().x
+            if kind == "measured":
+                loop.tell(float(np.sin(x * [2, 3, 5] + 0.01 * t).sum()))
+            else:
+                loop.skip()
+            seconds[kind].append(time.process_time() - start)
+    return {
+        # The search for the point of a round is in the first one after a measurement.
+        "measured": statistics.median(seconds["measured"][150:200]),
+        "skipped": statistics.median(seconds["skipped"]),
+    }
+
+
 def refitting(X: Tensor, Y: Tensor, fitted: bool) -> float:
     """Seconds of a round of the peer."""
     start = time.process_time()
@@ -163,6 +192,9 @@ def main() -> None:
         )
     for name, seconds in result["refitted each round"].items():
         print(f"BoTorch, {name}: {1e3 * seconds:.0f} ms, {result['ratio'][name]:.0f}x")
+    result["box"] = box_rounds()
+    for kind, value in result["box"].items():
+        print(f"box, {kind}: {1e3 * value:.1f} ms")
     result["long run"] = long_run()
     for name, value in result["long run"].items():
         print(f"{LONG} rounds, {name}: {value:.0f}")
