@@ -26,6 +26,10 @@ _LEAST_VARIANCE = 1e-12
 """Variances are kept above this part of the prior variance: the root has a gradient there."""
 
 
+_SMALLEST = 1e-300
+"""And above this, where the prior variance is zero: at zero with a linear kernel."""
+
+
 class Comparison(NamedTuple):
     """Posterior of points beside that of another one."""
 
@@ -111,7 +115,7 @@ class PosteriorNow:
             mean,
             variance,
             scale * (between - reduction[:-1] @ reduction[-1]),
-            between / (prior[:-1] * prior[-1]).sqrt(),
+            between / _deviations(prior),
         )
 
     def correlation(self, X: Tensor, point: Tensor) -> Tensor:
@@ -119,7 +123,7 @@ class PosteriorNow:
         rows = self._rows(torch.cat([X, point.unsqueeze(0)]))
         prior = self._prior_variance(rows)
         between: Tensor = self._kernel(rows[:-1], rows[-1:]).to_dense().squeeze(-1)
-        return between / (prior[:-1] * prior[-1]).sqrt()
+        return between / _deviations(prior)
 
     def _set_now(self, now: float) -> None:
         self.now = now
@@ -143,5 +147,10 @@ class PosteriorNow:
         posterior = self._posterior
         mean = posterior.prior_mean + covariance @ self._alpha
         variance = prior - reduction.square().sum(dim=-1)
-        variance = torch.maximum(variance, _LEAST_VARIANCE * prior)
+        variance = torch.maximum(variance, (_LEAST_VARIANCE * prior).clamp_min(_SMALLEST))
         return posterior.offset + posterior.scale * mean, posterior.scale.square() * variance
+
+
+def _deviations(prior: Tensor) -> Tensor:
+    """Prior standard deviations of all points but the last, each times that of the last."""
+    return (prior[:-1] * prior[-1]).clamp_min(_SMALLEST).sqrt()

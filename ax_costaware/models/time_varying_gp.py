@@ -18,7 +18,7 @@ from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
-from gpytorch.constraints import GreaterThan
+from gpytorch.constraints import Positive
 from gpytorch.kernels import Kernel, ProductKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import Mean
@@ -138,9 +138,9 @@ class TimeVaryingGP(SingleTaskGP):
 def _known_noise(noise: float, batch_shape: torch.Size) -> GaussianLikelihood:
     """A likelihood whose noise variance model fitting leaves as it is."""
     variance = positive_number(noise, "noise")
-    # Half the value as the lower bound: the default one would refuse less than 1e-4. In double
-    # precision until the model takes over its data's: the number is given, and not to be rounded.
-    constraint = GreaterThan(variance / 2, transform=None)
+    # The default constraint would refuse less than 1e-4, and a bound is in single precision. In
+    # double until the model takes over its data's: the number is given, and not to be rounded.
+    constraint = Positive(transform=None)
     likelihood = GaussianLikelihood(noise_constraint=constraint, batch_shape=batch_shape).double()
     likelihood.noise = torch.tensor(variance, dtype=torch.double)
     likelihood.requires_grad_(False)

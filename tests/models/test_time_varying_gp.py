@@ -160,6 +160,7 @@ def test_fitting_does_not_depend_on_the_unit_of_time() -> None:
 
 def test_what_is_given_is_not_fitted() -> None:
     X, Y = data()
+    assert TimeVaryingGP(X, Y, noise=1e40).likelihood.noise.item() == 1e40
     model = TimeVaryingGP(X, Y, forgetting=FORGETTING, noise=1e-6)
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
     assert model.forgetting_kernel.forgetting.item() == pytest.approx(FORGETTING, rel=1e-14)

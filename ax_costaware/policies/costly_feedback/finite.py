@@ -183,7 +183,10 @@ class _Prior:
     def uncorrelated_with(self, key: int) -> NDArray[np.intp]:
         """The candidates of small prior correlation with one, else the least correlated."""
         if self._last_uncorrelated is None or self._last_uncorrelated[0] != key:
-            correlation = self.row(key) / (self._deviation * self._deviation[key])
+            scale = self._deviation * self._deviation[key]
+            # What is known without a measurement, as by a linear kernel at zero, tells nothing.
+            correlation = np.divide(self.row(key), scale, out=np.zeros_like(scale), where=scale > 0)
+            correlation[key] = 1.0
             found = np.flatnonzero(correlation < RIVAL_CORRELATION)
             if not len(found):
                 found = correlation.argmin(keepdims=True)
@@ -193,7 +196,7 @@ class _Prior:
     def are_rivals(self, key: int, other: int) -> bool:
         """Whether the prior correlation of two candidates is small."""
         limit = RIVAL_CORRELATION * self._deviation[key] * self._deviation[other]
-        return key != other and bool(self.row(key)[other] < limit)
+        return key != other and bool(self.row(key)[other] < limit or limit == 0)
 
     def _covariance(self, rows: slice) -> Point:
         with torch.no_grad():
@@ -217,6 +220,10 @@ def _checked(candidates: ArrayLike) -> Point:
     if not np.isfinite(points).all():
         row = int(np.flatnonzero(~np.isfinite(points.reshape(len(points), -1)).all(axis=1))[0])
         raise InputError(f"candidates[{row}]={points[row].tolist()!r}: expected finite numbers.")
+    with np.errstate(over="ignore"):
+        width = np.ptp(points, axis=0)
+    if not np.isfinite(width).all():
+        raise InputError("candidates has points at an infinite distance: expected smaller numbers.")
     _, first, counts = np.unique(points, axis=0, return_index=True, return_counts=True)
     if (counts > 1).any():
         twice = points[first[counts > 1][0]].tolist()

@@ -28,6 +28,12 @@ _DEFAULT_NOISE = 0.01
 _NONE = 1e-12
 """A forgetting rate that is as good as zero, which the model does not take."""
 
+_CONSTANT = 1e-12
+"""Measurements whose standard deviation is less than this part of them differ by rounding only."""
+
+_LEAST_DEVIATION = 1e-100
+"""A standard deviation the square of which does not underflow."""
+
 
 def initial_model(
     dimension: int, kernel: Kernel | None, forgetting: float | None, noise: float | None
@@ -69,7 +75,9 @@ def learned_model(
     """
     X = torch.tensor(np.column_stack([inputs, rounds]), dtype=torch.double)
     Y = torch.tensor(values, dtype=torch.double).unsqueeze(-1)
-    standardize = Standardize(m=1) if kernel is None else None
+    # BoTorch takes a deviation below 1e-8 for none, whatever the unit of the outcomes.
+    none = max(_CONSTANT * float(Y.abs().max()), _LEAST_DEVIATION)
+    standardize = Standardize(m=1, min_stdv=none) if kernel is None else None
     scale, shift = 1.0, 0.0
     if standardize is not None:
         standardize(Y)

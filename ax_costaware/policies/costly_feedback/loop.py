@@ -14,11 +14,13 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from botorch.exceptions.errors import ModelFittingError
 from gpytorch.kernels import Kernel
 from numpy.typing import ArrayLike
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.models.independent_kernel import IndependentKernel
 from ax_costaware.policies.beta import LogarithmicBeta
 from ax_costaware.policies.costly_feedback.box import BoxDomain
 from ax_costaware.policies.costly_feedback.domain import (
@@ -56,6 +58,9 @@ _REPLAYED = 4
 
 _MOST_REPLAYED = 20_000
 """And no more than so many, the latest."""
+
+_LARGEST_OUTCOME = 1e100
+"""In size; variances are in its square."""
 
 
 class Ask(NamedTuple):
@@ -137,6 +142,8 @@ class CostlyFeedbackLoop:
             self._domain = FiniteDomain(candidates, unit_cube=kernel is None)
         elif bounds is not None:
             self._domain = BoxDomain(bounds, unit_cube=kernel is None, seed=self._seed)
+        if self._kernel is not None:
+            _check_kernel(self._kernel, self._domain.dimension, in_box=candidates is None)
         self._round = 1
         self._num_measured = 0
         self._history: deque[Observation] = deque(maxlen=_MOST_REPLAYED)
@@ -175,14 +182,19 @@ class CostlyFeedbackLoop:
         """Record the outcome of the point that was asked for, and go to the next round.
 
         Args:
-            y: The outcome.
+            y: The outcome, of a size of 1e100 at most.
 
         Raises:
-            InputError: If ``y`` is not a finite number, or nothing was asked in this round; the
-                loop is then unchanged.
+            InputError: If ``y`` is not a finite number or too large, or nothing was asked in this
+                round; the loop is then unchanged.
         """
         asked = self._open("tell")
-        observation = Observation(asked.key, self._round, finite_number(y, "y"))
+        value = finite_number(y, "y")
+        if abs(value) > _LARGEST_OUTCOME:
+            raise InputError(
+                f"y={y!r}: expected a number of a size of {_LARGEST_OUTCOME:g} at most."
+            )
+        observation = Observation(asked.key, self._round, value)
         self._domain.observe(observation)
         self._history.append(observation)
         self._num_measured += 1
@@ -231,7 +243,22 @@ class CostlyFeedbackLoop:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> CostlyFeedbackLoop:
-        """The loop that ``to_dict`` stored; its next answer is the same."""
+        """The loop that ``to_dict`` stored; its next answer is the same.
+
+        Raises:
+            InputError: If ``stored`` is not what ``to_dict`` returned.
+        """
+        try:
+            return cls._from_dict(stored)
+        except InputError:
+            raise
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"stored: expected what to_dict returned, got {type(error).__name__}: {error}."
+            ) from error
+
+    @classmethod
+    def _from_dict(cls, stored: dict[str, Any]) -> CostlyFeedbackLoop:
         kernel = stored["kernel"]
         loop = cls(
             candidates=stored.get("candidates"),
@@ -243,8 +270,8 @@ class CostlyFeedbackLoop:
             beta=value_from_dict(stored["beta"]),
             seed=stored["seed"],
         )
-        loop._round = stored["round"]
-        loop._num_measured = stored["num_measured"]
+        loop._round = integer_at_least(stored["round"], 1, "round")
+        loop._num_measured = integer_at_least(stored["num_measured"], 0, "num_measured")
         loop._history.extend(
             Observation(tuple(key) if isinstance(key, list) else key, when, value)
             for key, when, value in stored["history"]
@@ -346,6 +373,24 @@ class _Asked(NamedTuple):
 
 
 _FITS = frozenset(_FIRST_FIT * 2**k for k in range((_LARGEST_FIT // _FIRST_FIT).bit_length()))
+
+
+def _check_kernel(kernel: Kernel, dimension: int, in_box: bool) -> None:
+    """Refuse a kernel that is not over points of that many coordinates, or of a box."""
+    name = type(kernel).__name__
+    expected = f"a kernel over points with {dimension} coordinates"
+    points = torch.linspace(0, 1, 2 * dimension, dtype=torch.double).reshape(2, dimension)
+    try:
+        covariance = kernel(points).to_dense()
+    except (IndexError, RuntimeError) as error:
+        raise InputError(f"kernel={name}(...): expected {expected}.") from error
+    if covariance.shape != (2, 2):
+        raise InputError(f"kernel={name}(...) is batched: expected {expected}, one for all.")
+    if in_box and any(isinstance(part, IndependentKernel) for part in kernel.modules()):
+        raise InputError(
+            f"kernel={name}(...) with bounds: the points of a box have nothing to do with each "
+            "other; expected candidates, or another kernel."
+        )
 
 
 def _checked_beta(beta: float | LogarithmicBeta | None) -> float | LogarithmicBeta:

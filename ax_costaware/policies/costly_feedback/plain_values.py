@@ -94,16 +94,20 @@ def kernel_to_dict(kernel: Kernel) -> dict[str, Any]:
 
 
 def kernel_from_dict(stored: dict[str, Any]) -> Kernel:
-    """The kernel that ``kernel_to_dict`` stored, in double precision.
+    """The kernel that ``kernel_to_dict`` stored, in double precision, with nothing to be fitted.
 
     Raises:
         InputError: If it is of another type.
     """
+    return _kernel(stored).requires_grad_(False)
+
+
+def _kernel(stored: dict[str, Any]) -> Kernel:
     name = stored["type"]
     # Without transforms, which would round what was stored.
     exact = Positive(transform=None)
     if name == "ScaleKernel":
-        inner = kernel_from_dict(stored["base_kernel"])
+        inner = _kernel(stored["base_kernel"])
         scaled = ScaleKernel(inner, outputscale_constraint=exact).double()
         scaled.outputscale = torch.tensor(stored["outputscale"], dtype=torch.double)
         return scaled

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -163,8 +163,42 @@ def test_measurements_may_be_numpy_scalars_and_huge() -> None:
     loop.ask()
     loop.tell(np.float32(0.25))
     loop.ask()
-    loop.tell(1e300)
+    loop.tell(1e100)
     assert np.isfinite(loop.ask().x)
+    with pytest.raises(InputError, match=r"y=1e\+101: expected .* at most"):
+        loop.tell(1e101)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
+def test_what_is_learned_does_not_depend_on_the_unit_of_outcomes(unit: float) -> None:
+    loops = [CostlyFeedbackLoop(GRID, rule=FullFeedback()) for _ in range(2)]
+    for t in range(12):
+        for loop, scale in zip(loops, (1.0, unit), strict=True):
+            loop.tell(scale * drifting(float(loop.ask().x), t))
+    assert loops[1].model.outputscale == pytest.approx(unit**2 * loops[0].model.outputscale)
+    assert loops[1].ask().x == loops[0].ask().x
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
+@pytest.mark.parametrize("value", [0.0, 3.0, 1e15])
+def test_outcomes_may_all_be_equal(value: float) -> None:
+    loop = CostlyFeedbackLoop(GRID)
+    for _ in range(20):
+        assert loop.ask().measure  # Nothing is better than anything else.
+        loop.tell(value)
+    assert loop.model.mean == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    "domain", [{"candidates": GRID}, {"candidates": None, "bounds": [[0.0], [1.0]]}]
+)
+def test_a_point_may_be_known_beforehand(domain: dict[str, Any]) -> None:
+    """The prior variance of a linear kernel is zero at zero, so that there is no correlation."""
+    loop = known(kernel=LinearKernel(), **domain)
+    for _ in range(8):
+        loop.tell(-float(np.sum(loop.ask().x)))
+    assert float(np.sum(loop.ask().x)) == 0.0
 
 
 @pytest.mark.parametrize("seed", [0, 5])
@@ -362,6 +396,23 @@ def test_a_loop_that_learns_is_stored() -> None:
     assert play(copy, 15, seed=1) == play(loop, 15, seed=1)
 
 
+def test_a_restored_loop_can_be_stored_without_a_warning() -> None:
+    kernel = ScaleKernel(matern())
+    copy = CostlyFeedbackLoop.from_dict(known(kernel=kernel).to_dict())
+    assert not any(parameter.requires_grad for parameter in copy.model.kernel.parameters())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"kernel": 3}, {"rule": {"type": "Other"}}, {"model": {}}, {"history": [[99, 1, 0.5]]}],
+)
+def test_what_no_loop_stored_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="stored: expected what to_dict returned"):
+        CostlyFeedbackLoop.from_dict({**known().to_dict(), **changes})
+    with pytest.raises(InputError, match="round='a': expected an integer"):
+        CostlyFeedbackLoop.from_dict({**known().to_dict(), "round": "a"})
+
+
 class OwnRule(FeedbackRule):
     """A rule of the user's."""
 
@@ -399,10 +450,18 @@ def test_what_cannot_be_stored_is_said(arguments: dict[str, Any], name: str) -> 
         ({"candidates": [[0.1, 0], [math.inf, 1]]}, r"candidates\[1\]=\[inf, 1.0\]"),
         ({"candidates": "abc"}, r"candidates='abc'"),
         ({"candidates": [[1, 2], [3]]}, r"candidates="),
+        ({"candidates": [-1e308, 1e308]}, r"candidates has points at an infinite distance"),
         ({"candidates": np.zeros((2, 2, 2))}, r"candidates of shape \(2, 2, 2\)"),
         ({"candidates": None}, r"candidates=None, bounds=None: expected exactly one"),
         ({"bounds": [[0.0], [1.0]]}, r"expected exactly one"),
         ({"kernel": "matern"}, r"kernel='matern'"),
+        ({"kernel": RBFKernel(ard_num_dims=2)}, r"kernel=RBFKernel.*points with 1 coordinates"),
+        ({"kernel": RBFKernel(active_dims=(3,))}, r"kernel=RBFKernel.*points with 1 coordinates"),
+        ({"kernel": RBFKernel(batch_shape=torch.Size([2]))}, r"kernel=RBFKernel.* is batched"),
+        (
+            {"kernel": IndependentKernel(), "candidates": None, "bounds": [[0.0], [1.0]]},
+            r"kernel=IndependentKernel\(...\) with bounds: .*expected candidates",
+        ),
         ({"forgetting": 0.0}, r"forgetting=0.0: .*strictly between 0 and 1"),
         ({"forgetting": 1.0}, r"forgetting=1.0"),
         ({"forgetting": math.nan}, r"forgetting=nan"),
