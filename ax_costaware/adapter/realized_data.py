@@ -40,7 +40,7 @@ def realized_data(
 
     Returns:
         Data in which inputs are the realised ones, observations have the precision with which they
-        were reported, trials without an observation are left out, and rows are sorted.
+        were reported, trials without a finite observation are left out, and rows are sorted.
     """
     observations = _kept_observations(experiment_data.observation_data, metrics)
     _restore_precision(observations, trials, metrics)
@@ -56,7 +56,10 @@ def _kept_observations(observations: DataFrame, metrics: Collection[str]) -> Dat
         :, [c for c in observations.columns if c[0] not in ("mean", "sem") or c[1] in metrics]
     ]
     means = [c for c in kept.columns if c[0] == "mean"]
-    return kept.dropna(how="all", subset=means).sort_index() if means else kept.iloc[:0].copy()
+    if not means:
+        return kept.iloc[:0].copy()
+    # As for the ledger an infinite outcome, which Ax's own calls let pass, is none.
+    return kept.loc[np.isfinite(kept[means].astype(float)).any(axis=1)].sort_index()
 
 
 def _restore_precision(

@@ -24,7 +24,7 @@ from ax_costaware.generators.method_settings import (
 )
 from ax_costaware.policies.beta import LogarithmicBeta
 from ax_costaware.policies.query_rules import FeedbackRule, QueryRule
-from ax_costaware.queries.argument_checks import positive_number
+from ax_costaware.queries.argument_checks import nonnegative_number, positive_number
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class CostlyFeedbackSettings(MethodSettings):
             raise UserInputError(f"rule={self.rule!r}: expected a rule such as QueryRule(0.9).")
         try:
             if not isinstance(self.beta, LogarithmicBeta):
-                set_field(self, "beta", positive_number(self.beta, "beta"))
+                set_field(self, "beta", nonnegative_number(self.beta, "beta"))
             set_field(self, "cost", positive_number(self.cost, "cost"))
         except InputError as error:
             raise UserInputError(str(error)) from error

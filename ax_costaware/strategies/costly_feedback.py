@@ -60,15 +60,16 @@ def costly_feedback_strategy(
         forgetting: How much of the objective is forgotten per unit of time, strictly between 0 and
             1: its values a time ``D`` apart have the correlation ``(1 - forgetting) ** (D / 2)``.
             None: learned with the other hyperparameters.
-        beta: Weight of the upper confidence bound ``mean + sqrt(beta) * sd``: a number, or
-            ``LogarithmicBeta``, which grows with the trials (None).
+        beta: Weight of the upper confidence bound ``mean + sqrt(beta) * sd``: a number >= 0,
+            or ``LogarithmicBeta``, which grows with the trials (None).
         cost: What a measurement costs, in a unit of your own.
         budget: What all measurements may cost together. Where what is left does not pay for one,
             trials go on without, at the point of the best posterior mean. None: no limit.
         time: What counts as time. None: the index of the trial. Else the name of a tracking metric
             under which you report when each trial was, in a unit of your own, also of trials that
-            were not measured: ``complete_trial(client, i, {"hours": 3.5})``. The next trial is
-            taken to be later than the last report by the median step between reports.
+            were not measured: ``complete_trial(client, i, {"hours": 3.5})``. It has to grow: hours
+            since the start, not hours left. The next trial is taken to be later than the last
+            report by the median step between reports.
         initial_trials: Quasi-random trials, all measured, before the model decides. With 0 the
             experiment needs a trial with data, attached, before the first is asked for.
         charge_initial: Whether the initial trials are paid from the budget.

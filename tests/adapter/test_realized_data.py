@@ -59,7 +59,7 @@ def test_realized_values_replace_planned_ones() -> None:
 
 def test_only_observed_trials_and_the_objective_are_kept() -> None:
     """A trial without the objective is left out, and so is every other metric."""
-    arms, observed = lay([Trial(), Trial(), Trial()], [1.0, np.nan, 3.0])
+    arms, observed = lay([Trial()] * 5, [1.0, np.nan, 3.0, np.inf, -np.inf])
     assert arms.index.get_level_values("trial_index").tolist() == [0, 2]
     assert set(observed.columns) == {("mean", "y"), ("sem", "y")}
 

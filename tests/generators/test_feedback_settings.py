@@ -37,7 +37,7 @@ OWN = SurrogateSpec(
     [
         ({"rule": 0.9}, "rule=0.9: expected a rule such as QueryRule"),
         ({"rule": QueryRule}, "rule=.*QueryRule.*: expected"),
-        ({"beta": 0.0}, "beta=0.0: expected a finite number > 0"),
+        ({"beta": -1.0}, "beta=-1.0: expected a finite number >= 0"),
         ({"beta": "log"}, "beta='log': expected"),
         ({"cost": 0}, "cost=0: expected a finite number > 0"),
         ({"cost": math.nan}, "cost=nan: expected"),
@@ -88,7 +88,7 @@ def test_beta_grows_with_the_trials() -> None:
     """The schedule counts trials from one; a number holds."""
     settings = CostlyFeedbackSettings(beta=LogarithmicBeta(0.5, 3.0))
     assert [settings.beta_at(i) for i in (0, 9)] == [0.5 * math.log(3), 0.5 * math.log(30)]
-    assert CostlyFeedbackSettings(beta=2.0).beta_at(9) == 2.0
+    assert [CostlyFeedbackSettings(beta=b).beta_at(9) for b in (2.0, 0.0)] == [2.0, 0.0]
 
 
 def test_what_a_budget_pays() -> None:
