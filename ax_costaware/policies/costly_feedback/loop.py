@@ -87,8 +87,9 @@ class CostlyFeedbackLoop:
             all different.
         bounds: Instead of candidates, a box: a ``2 x d`` array of lower and upper bounds.
         kernel: Covariance over points: a GPyTorch kernel over their own coordinates, whose
-            hyperparameters stay as they are, in squared units of the outcome;
-            ``models.IndependentKernel`` for the arms of a bandit. None: it is learned.
+            hyperparameters stay as they are, in squared units of the outcome, whose prior mean is
+            then zero; ``models.IndependentKernel`` for the arms of a bandit. None: kernel and mean
+            are learned.
         forgetting: Forgetting rate per round, in (0, 1): between rounds the function keeps the
             share ``sqrt(1 - forgetting)`` of itself. Or ``ResetEvery(rounds)``. None: it is
             learned.
@@ -110,6 +111,8 @@ class CostlyFeedbackLoop:
             ``bounds`` are given.
     """
 
+    # With gradients, also inside the ``torch.no_grad()`` of the user's validation.
+    @torch.inference_mode(False)
     def __init__(
         self,
         candidates: ArrayLike | None = None,
@@ -167,6 +170,7 @@ class CostlyFeedbackLoop:
         """The hyperparameters in force."""
         return self._model
 
+    @torch.inference_mode(False)
     def ask(self) -> Ask:
         """The point to use in this round, whether to measure, and why.
 
@@ -178,6 +182,7 @@ class CostlyFeedbackLoop:
             self._asked = _Asked(key, answer)
         return self._asked.answer
 
+    @torch.inference_mode(False)
     def tell(self, y: float) -> None:
         """Record the outcome of the point that was asked for, and go to the next round.
 
@@ -199,9 +204,12 @@ class CostlyFeedbackLoop:
         self._history.append(observation)
         self._num_measured += 1
         self._prune()
-        if self._learns and self._num_measured in _FITS:
-            self._learn()
-        self._next_round()
+        try:
+            if self._learns and self._num_measured in _FITS:
+                self._learn()
+        finally:
+            # The measurement counts, whatever becomes of the fit: it may be interrupted.
+            self._next_round()
 
     def skip(self) -> None:
         """Go to the next round without a measurement.
@@ -258,6 +266,7 @@ class CostlyFeedbackLoop:
             ) from error
 
     @classmethod
+    @torch.inference_mode(False)
     def _from_dict(cls, stored: dict[str, Any]) -> CostlyFeedbackLoop:
         kernel = stored["kernel"]
         loop = cls(

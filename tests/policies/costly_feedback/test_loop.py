@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -178,6 +180,39 @@ def test_what_is_learned_does_not_depend_on_the_unit_of_outcomes(unit: float) ->
             loop.tell(scale * drifting(float(loop.ask().x), t))
     assert loops[1].model.outputscale == pytest.approx(unit**2 * loops[0].model.outputscale)
     assert loops[1].ask().x == loops[0].ask().x
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("domain", [{"candidates": GRID}, {"bounds": [[0.0], [1.0]]}])
+def test_it_works_inside_code_that_wants_no_gradients(
+    domain: dict[str, Any], context: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """As a validation pass does."""
+    loops = [CostlyFeedbackLoop(**domain, rule=FullFeedback()) for _ in range(2)]
+    for t in range(10):
+        loops[0].tell(drifting(float(np.sum(loops[0].ask().x)), t))
+        with context():
+            loops[1].tell(drifting(float(np.sum(loops[1].ask().x)), t))
+    assert loops[1].ask() == loops[0].ask()
+    with context():
+        copy = CostlyFeedbackLoop.from_dict(loops[0].to_dict())
+    assert copy.ask() == loops[0].ask()
+
+
+def test_a_measurement_counts_once_if_the_fit_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(**arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    loop = CostlyFeedbackLoop(GRID)
+    play(loop, 7)
+    monkeypatch.setattr("ax_costaware.policies.costly_feedback.loop.learned_model", interrupted)
+    loop.ask()
+    with pytest.raises(KeyboardInterrupt):
+        loop.tell(0.5)
+    assert (loop.round, loop.num_measured, len(loop.to_dict()["history"])) == (9, 8, 8)
 
 
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
