@@ -31,11 +31,13 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 from ax_costaware.policies.costly_feedback.domain import (
+    NO_FORGETTING,
     Choice,
     Domain,
     Hyperparameters,
     Observation,
     Point,
+    array_of,
 )
 from ax_costaware.policies.costly_feedback.finite import TOLERANCE
 from ax_costaware.policies.query_rules import RIVAL_CORRELATION, Compare, Rivals
@@ -49,9 +51,6 @@ SEARCHED_AGAIN = 0.05
 
 _NEAR = 128
 """Searches also start from the points of so many observations, the latest."""
-
-_NO_FORGETTING = 1e-12
-"""A rate that forgets nothing but a rounding, for a model that does not take zero."""
 
 _ROUNDING = 1e-9
 """A point that went to the user's coordinates and back is so close to what it was, as a part of the
@@ -219,7 +218,7 @@ class BoxDomain(Domain):
                 torch.tensor(rows, dtype=torch.double),
                 torch.tensor(values, dtype=torch.double),
                 covar_module=self._kernel,
-                forgetting=max(self._model.forgetting, _NO_FORGETTING),
+                forgetting=max(self._model.forgetting, NO_FORGETTING),
                 noise=self._model.noise,
                 mean_module=ZeroMean(),
                 outcome_transform=None,
@@ -243,12 +242,7 @@ class BoxDomain(Domain):
 
 def _checked(bounds: ArrayLike) -> Point:
     expected = "a 2 x d array of finite numbers, lower bounds and, above them, upper ones"
-    try:
-        if isinstance(bounds, Tensor):
-            bounds = bounds.detach().cpu().numpy()
-        found: Point = np.array(bounds, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"bounds={bounds!r}: expected {expected}.") from error
+    found = array_of(bounds, "bounds", expected)
     if found.ndim != 2 or len(found) != 2 or found.shape[1] == 0:
         raise InputError(f"bounds of shape {found.shape}: expected {expected}.")
     with np.errstate(over="ignore", invalid="ignore"):

@@ -13,13 +13,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 from gpytorch.kernels import Kernel
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.independent_kernel import IndependentKernel
 from ax_costaware.policies.query_rules import Compare, Rivals
 from ax_costaware.queries.argument_checks import integer_at_least
 
 Point: TypeAlias = NDArray[np.float64]
+
+NO_FORGETTING = 1e-12
+"""A forgetting rate that is as good as zero, for a model that does not take zero."""
 
 
 @dataclass(frozen=True)
@@ -142,3 +148,52 @@ class Domain(ABC):
     @abstractmethod
     def restore(self, stored: dict[str, Any]) -> None:
         """After ``condition``, take from what ``to_dict`` stored what no observation says."""
+
+
+def array_of(values: ArrayLike, name: str, expected: str) -> Point:
+    """An array, a tensor, a data frame or nested lists as an array of numbers, a copy.
+
+    Args:
+        values: What was given.
+        name: How the refusal names it.
+        expected: What the refusal says that the argument takes.
+
+    Raises:
+        InputError: If there are other things than numbers in it, or rows of different lengths.
+    """
+    try:
+        if isinstance(values, torch.Tensor):
+            values = values.detach().cpu().numpy()
+        found = np.array(values)
+        if found.dtype.kind in "SUc":
+            raise TypeError("strings, or complex numbers")
+        return found.astype(float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}={values!r}: expected {expected}.") from error
+
+
+def check_kernel(kernel: Kernel, dimension: int, in_box: bool) -> None:
+    """Check that a kernel is one over the points of a domain.
+
+    Args:
+        kernel: The kernel.
+        dimension: Number of coordinates of a point.
+        in_box: Whether the points are those of a box.
+
+    Raises:
+        InputError: If it is not.
+    """
+    name = type(kernel).__name__
+    expected = f"a kernel over points with {dimension} coordinates"
+    points = torch.linspace(0, 1, 2 * dimension, dtype=torch.double).reshape(2, dimension)
+    try:
+        covariance = kernel(points).to_dense()
+    except (IndexError, RuntimeError) as error:
+        raise InputError(f"kernel={name}(...): expected {expected}.") from error
+    if covariance.shape != (2, 2):
+        raise InputError(f"kernel={name}(...) is batched: expected {expected}, one for all.")
+    if in_box and any(isinstance(part, IndependentKernel) for part in kernel.modules()):
+        raise InputError(
+            f"kernel={name}(...) with bounds: the points of a box have nothing to do with each "
+            "other; expected candidates, or another kernel."
+        )

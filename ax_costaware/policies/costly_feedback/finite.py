@@ -24,6 +24,7 @@ from ax_costaware.policies.costly_feedback.domain import (
     Hyperparameters,
     Observation,
     Point,
+    array_of,
 )
 from ax_costaware.policies.query_rules import RIVAL_CORRELATION, Compare, Rivals
 
@@ -207,12 +208,7 @@ class _Prior:
 
 def _checked(candidates: ArrayLike) -> Point:
     expected = "an m x d array of numbers, or m numbers, with m >= 2"
-    try:
-        if isinstance(candidates, torch.Tensor):
-            candidates = candidates.detach().cpu().numpy()
-        points = np.array(candidates, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"candidates={candidates!r}: expected {expected}.") from error
+    points = array_of(candidates, "candidates", expected)
     if points.ndim not in (1, 2) or points.shape[-1] == 0:
         raise InputError(f"candidates of shape {points.shape}: expected {expected}.")
     if len(points) < 2:

@@ -19,14 +19,11 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
 
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
-from ax_costaware.policies.costly_feedback.domain import Hyperparameters, Point
+from ax_costaware.policies.costly_feedback.domain import NO_FORGETTING, Hyperparameters, Point
 
 _DEFAULT_LENGTHSCALE = 0.2
 _DEFAULT_FORGETTING = 0.01
 _DEFAULT_NOISE = 0.01
-
-_NONE = 1e-12
-"""A forgetting rate that is as good as zero, which the model does not take."""
 
 _CONSTANT = 1e-12
 """Measurements whose standard deviation is less than this part of them differ by rounding only."""
@@ -88,7 +85,7 @@ def learned_model(
         covar_module=_scaled_matern(X.shape[-1] - 1)
         if kernel is None
         else deepcopy(kernel).requires_grad_(False),
-        forgetting=_NONE if forgetting == 0 else forgetting,
+        forgetting=NO_FORGETTING if forgetting == 0 else forgetting,
         noise=None if noise is None else noise / scale**2,
         mean_module=None if kernel is None else ZeroMean(),
         outcome_transform=standardize,

@@ -20,7 +20,6 @@ from gpytorch.kernels import Kernel
 from numpy.typing import ArrayLike
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.independent_kernel import IndependentKernel
 from ax_costaware.policies.beta import LogarithmicBeta
 from ax_costaware.policies.costly_feedback.box import BoxDomain
 from ax_costaware.policies.costly_feedback.domain import (
@@ -29,6 +28,7 @@ from ax_costaware.policies.costly_feedback.domain import (
     Observation,
     Point,
     ResetEvery,
+    check_kernel,
 )
 from ax_costaware.policies.costly_feedback.finite import TOLERANCE, FiniteDomain
 from ax_costaware.policies.costly_feedback.learned_model import initial_model, learned_model
@@ -146,7 +146,7 @@ class CostlyFeedbackLoop:
         elif bounds is not None:
             self._domain = BoxDomain(bounds, unit_cube=kernel is None, seed=self._seed)
         if self._kernel is not None:
-            _check_kernel(self._kernel, self._domain.dimension, in_box=candidates is None)
+            check_kernel(self._kernel, self._domain.dimension, in_box=candidates is None)
         self._round = 1
         self._num_measured = 0
         self._history: deque[Observation] = deque(maxlen=_MOST_REPLAYED)
@@ -382,24 +382,6 @@ class _Asked(NamedTuple):
 
 
 _FITS = frozenset(_FIRST_FIT * 2**k for k in range((_LARGEST_FIT // _FIRST_FIT).bit_length()))
-
-
-def _check_kernel(kernel: Kernel, dimension: int, in_box: bool) -> None:
-    """Refuse a kernel that is not over points of that many coordinates, or of a box."""
-    name = type(kernel).__name__
-    expected = f"a kernel over points with {dimension} coordinates"
-    points = torch.linspace(0, 1, 2 * dimension, dtype=torch.double).reshape(2, dimension)
-    try:
-        covariance = kernel(points).to_dense()
-    except (IndexError, RuntimeError) as error:
-        raise InputError(f"kernel={name}(...): expected {expected}.") from error
-    if covariance.shape != (2, 2):
-        raise InputError(f"kernel={name}(...) is batched: expected {expected}, one for all.")
-    if in_box and any(isinstance(part, IndependentKernel) for part in kernel.modules()):
-        raise InputError(
-            f"kernel={name}(...) with bounds: the points of a box have nothing to do with each "
-            "other; expected candidates, or another kernel."
-        )
 
 
 def _checked_beta(beta: float | LogarithmicBeta | None) -> float | LogarithmicBeta:

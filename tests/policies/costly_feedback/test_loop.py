@@ -485,6 +485,8 @@ def test_what_cannot_be_stored_is_said(arguments: dict[str, Any], name: str) -> 
         ({"candidates": [[0.1, 0], [math.inf, 1]]}, r"candidates\[1\]=\[inf, 1.0\]"),
         ({"candidates": "abc"}, r"candidates='abc'"),
         ({"candidates": [[1, 2], [3]]}, r"candidates="),
+        ({"candidates": [1j, 2]}, r"candidates="),
+        ({"candidates": ["1", "2"]}, r"candidates=\['1', '2'\]"),
         ({"candidates": [-1e308, 1e308]}, r"candidates has points at an infinite distance"),
         ({"candidates": np.zeros((2, 2, 2))}, r"candidates of shape \(2, 2, 2\)"),
         ({"candidates": None}, r"candidates=None, bounds=None: expected exactly one"),
