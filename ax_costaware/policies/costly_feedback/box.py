@@ -47,7 +47,8 @@ MOST_OBSERVATIONS = 1_000
 costs the cube of their number."""
 
 SEARCHED_AGAIN = 0.05
-"""Part of their weight that observations lose before there is another search without a new one."""
+"""Part of the weight of a new observation that the latest one loses before there is another search
+without a new one: so there are twenty at most, however long nothing is measured."""
 
 _NEAR = 128
 """Searches also start from the points of so many observations, the latest."""
@@ -144,7 +145,10 @@ class BoxDomain(Domain):
     def choose(self, now: int, beta: float) -> Choice:
         """The point with the largest upper confidence bound, by local searches."""
         last = self._searched
-        if last is None or self._lost(now - last.search.posterior.now) > SEARCHED_AGAIN:
+        if (
+            last is None
+            or self._weight(last.search.posterior.now) - self._weight(now) > SEARCHED_AGAIN
+        ):
             last = self._search(now, beta)
         with torch.no_grad():
             mean, variance = self._at(now)(last.optima)
@@ -199,9 +203,9 @@ class BoxDomain(Domain):
     def _row(self, key: Key) -> Tensor:
         return torch.as_tensor(self.inputs(key))
 
-    def _lost(self, rounds: float) -> float:
-        """The part of its weight that an observation loses in so many rounds."""
-        return -math.expm1(self._log_decay * rounds)
+    def _weight(self, now: float) -> float:
+        """What is left of the weight of the latest observation in round ``now``."""
+        return math.exp(self._log_decay * (now - self._observations[-1].round))
 
     def _forget(self) -> None:
         """Drop the observations that hardly count any more, and what was computed before."""
