@@ -25,7 +25,7 @@ from gpytorch.priors import NormalPrior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import finite_number, positive_number
+from ax_costaware.queries.argument_checks import number_between_zero_and_one, positive_number
 
 PRIOR_FORGETTING = 0.01
 """Median of the prior: the forgetting rate of one step. Published experiments have .001 to .05."""
@@ -67,7 +67,7 @@ class ForgettingKernel(Kernel):  # type: ignore[misc]
         )
         shape = (*self.batch_shape, 1, 1)
         if forgetting is not None:
-            number = _forgetting_rate(forgetting)
+            number = number_between_zero_and_one(forgetting, "forgetting")
             # In double precision whatever the default is: it is given, and not to be rounded.
             raw = _to_raw(torch.full(shape, number, dtype=torch.double))
             self.register_buffer("raw_forgetting", raw)
@@ -87,7 +87,8 @@ class ForgettingKernel(Kernel):  # type: ignore[misc]
     @forgetting.setter
     def forgetting(self, value: float | Tensor) -> None:
         if not torch.is_tensor(value):
-            value = torch.tensor(_forgetting_rate(value), dtype=torch.double)
+            number = number_between_zero_and_one(value, "forgetting")
+            value = torch.tensor(number, dtype=torch.double)
         elif not bool(((value > 0) & (value < 1)).all()):
             raise InputError(f"forgetting={value!r}: expected numbers in (0, 1).")
         self.initialize(raw_forgetting=_to_raw(value).to(self.raw_forgetting))
@@ -113,13 +114,6 @@ class ForgettingKernel(Kernel):  # type: ignore[misc]
         if diag:
             return (-rate.squeeze(-1) * (x1 - x2).abs().squeeze(-1)).exp()
         return (-rate * (x1 - x2.mT).abs()).exp()
-
-
-def _forgetting_rate(value: Any) -> float:
-    number = finite_number(value, "forgetting", "a number in (0, 1)")
-    if not 0 < number < 1:
-        raise InputError(f"forgetting={value!r}: expected a number in (0, 1).")
-    return number
 
 
 # Functions of the module rather than lambdas: a model with them can be pickled.

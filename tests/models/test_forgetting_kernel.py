@@ -144,7 +144,7 @@ def test_copies_and_states(forgetting: float | None) -> None:
 
 @pytest.mark.parametrize("forgetting", [0.0, 1.0, -0.1, math.nan, math.inf, True, "0.1"])
 def test_bad_rates(forgetting: float) -> None:
-    message = f"forgetting={forgetting!r}: expected a number in"
+    message = f"forgetting={forgetting!r}: expected a number strictly between"
     with pytest.raises(InputError, match=message):
         ForgettingKernel(forgetting)
     kernel = ForgettingKernel()
