@@ -29,7 +29,8 @@ from demo.feedback.training import BOUNDS, Training
 
 LOWER, UPPER = np.array(list(BOUNDS.values())).T
 NUM_CANDIDATES = 512
-RULE = MixedRule(QueryRule(0.9), lower=0.1, upper=1.0)
+FIRST_ROUNDS = 20
+RULE = MixedRule(QueryRule(0.8), lower=0.1, upper=1.0)
 """Measure unless the setting in use is better than others with a probability of 0.8, and a tenth of
 the rounds in any case."""
 
@@ -67,8 +68,16 @@ def run(method: str, seed: int, rounds: int, on_round: Callable[[float], None]) 
     return [ours, _tuned(BERNOULLI, rule, seed, rounds, on_round)]
 
 
-def _fixed(seed: int, rounds: int, on_round: Callable[[float], None]) -> Run:
+def _begun(seed: int) -> Training:
+    """A training run after its first rounds, which gain much with any setting."""
     training = Training(seed)
+    for _ in range(FIRST_ROUNDS):
+        training.train_round(MIDDLE)
+    return training
+
+
+def _fixed(seed: int, rounds: int, on_round: Callable[[float], None]) -> Run:
+    training = _begun(seed)
     for _ in range(rounds):
         training.train_round(MIDDLE)
         on_round(1.0)
@@ -82,7 +91,7 @@ def _tuned(
     rounds: int,
     on_round: Callable[[float], None],
 ) -> Run:
-    training = Training(seed)
+    training = _begun(seed)
     loop = CostlyFeedbackLoop(candidates(), rule=rule, seed=seed)
     settings, measured = [], []
     before: float | None = None

@@ -18,6 +18,7 @@ import torch
 from botorch.exceptions.errors import ModelFittingError
 from gpytorch.kernels import Kernel
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.policies.beta import LogarithmicBeta
@@ -183,18 +184,19 @@ class CostlyFeedbackLoop:
         return self._asked.answer
 
     @torch.inference_mode(False)
-    def tell(self, y: float) -> None:
+    def tell(self, y: float | np.ndarray | Tensor) -> None:
         """Record the outcome of the point that was asked for, and go to the next round.
 
         Args:
-            y: The outcome, of a size of 1e100 at most.
+            y: The outcome, of a size of 1e100 at most: a number, or an array or tensor without
+                dimensions.
 
         Raises:
             InputError: If ``y`` is not a finite number or too large, or nothing was asked in this
                 round; the loop is then unchanged.
         """
         asked = self._open("tell")
-        value = finite_number(y, "y")
+        value = finite_number(y.item() if getattr(y, "ndim", None) == 0 else y, "y")
         if abs(value) > _LARGEST_OUTCOME:
             raise InputError(
                 f"y={y!r}: expected a number of a size of {_LARGEST_OUTCOME:g} at most."

@@ -160,6 +160,18 @@ def test_a_bad_measurement_changes_nothing(y: Any) -> None:
     assert loop.round == 14
 
 
+def test_measurements_may_be_tensors() -> None:
+    loop, other = known(), known()
+    for y in (torch.tensor(0.5), np.array(-0.25), torch.tensor(1, dtype=torch.int64)):
+        assert loop.ask() == other.ask()
+        loop.tell(y)
+        other.tell(float(y))
+    loop.ask()
+    for bad in (torch.tensor(math.nan), torch.tensor([1.0]), np.array([1.0])):
+        with pytest.raises(InputError, match="y="):
+            loop.tell(bad)
+
+
 def test_measurements_may_be_numpy_scalars_and_huge() -> None:
     loop = known()
     loop.ask()
