@@ -105,7 +105,7 @@ def box_rounds() -> dict[str, float]:
             start = time.process_time()
             x = loop.ask().x
             if kind == "measured":
-                loop.tell(float(np.sin(x * [2, 3, 5] + 0.01 * t).sum()))
+                loop.tell(float(np.sin(np.asarray(x) * [2, 3, 5] + 0.01 * t).sum()))
             else:
                 loop.skip()
             seconds[kind].append(time.process_time() - start)

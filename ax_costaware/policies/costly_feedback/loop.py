@@ -196,7 +196,9 @@ class CostlyFeedbackLoop:
                 round; the loop is then unchanged.
         """
         asked = self._open("tell")
-        value = finite_number(y.item() if getattr(y, "ndim", None) == 0 else y, "y")
+        if isinstance(y, np.ndarray | Tensor) and y.ndim == 0:
+            y = y.item()
+        value = finite_number(y, "y")
         if abs(value) > _LARGEST_OUTCOME:
             raise InputError(
                 f"y={y!r}: expected a number of a size of {_LARGEST_OUTCOME:g} at most."
