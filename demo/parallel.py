@@ -45,7 +45,14 @@ def run_all(
     context = multiprocessing.get_context("spawn")
     costs: Queue[float] = context.Queue()
     workers = min(len(tasks), os.cpu_count() or 1)
-    bar = tqdm(total=total, unit=unit, desc="starting Ax", disable=not progress, bar_format=_BAR)
+    bar = tqdm(
+        total=total,
+        unit=unit,
+        desc="starting Ax",
+        disable=not progress,
+        bar_format=_BAR,
+        mininterval=1,
+    )
     with bar, ProcessPoolExecutor(workers, context, _start, (costs,)) as pool:
         futures = [pool.submit(_call, module, task) for task in tasks]
         while not all(future.done() for future in futures):
@@ -61,7 +68,7 @@ def _advance(bar: tqdm[None], costs: Queue[float]) -> None:
             bar.update(costs.get(timeout=_SECONDS_BETWEEN_LOOKS))
         except Empty:
             return
-        bar.set_description("cost spent")
+        bar.set_description_str("done")
 
 
 def _start(costs: Queue[float]) -> None:
