@@ -68,7 +68,7 @@ def _advance(bar: tqdm[None], costs: Queue[float]) -> None:
             bar.update(costs.get(timeout=_SECONDS_BETWEEN_LOOKS))
         except Empty:
             return
-        bar.set_description_str("done")
+        bar.set_description_str("done", refresh=False)
 
 
 def _start(costs: Queue[float]) -> None:

@@ -148,6 +148,10 @@ class CostlyFeedbackLoop:
             self._domain = BoxDomain(bounds, unit_cube=kernel is None, seed=self._seed)
         if self._kernel is not None:
             check_kernel(self._kernel, self._domain.dimension, in_box=candidates is None)
+        if self._learns and isinstance(forgetting, ResetEvery) and forgetting.rounds < _FIRST_FIT:
+            raise InputError(
+                f"forgetting={forgetting!r}: expected at least {_FIRST_FIT} rounds, to learn from."
+            )
         self._round = 1
         self._num_measured = 0
         self._history: deque[Observation] = deque(maxlen=_MOST_REPLAYED)

@@ -514,6 +514,7 @@ def test_what_cannot_be_stored_is_said(arguments: dict[str, Any], name: str) -> 
         ({"forgetting": 0.0}, r"forgetting=0.0: .*strictly between 0 and 1"),
         ({"forgetting": 1.0}, r"forgetting=1.0"),
         ({"forgetting": math.nan}, r"forgetting=nan"),
+        ({"forgetting": ResetEvery(5), "noise": None}, r"forgetting=.*at least 8 rounds, to learn"),
         ({"noise": 0.0}, r"noise=0.0"),
         ({"noise": -1}, r"noise=-1"),
         ({"rule": 0.9}, r"rule=0.9"),
