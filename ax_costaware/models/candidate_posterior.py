@@ -66,7 +66,7 @@ class CandidatePosterior:
 
     @property
     def num_rows(self) -> int:
-        """How many observations still count."""
+        """Rows that are remembered: one per observation that still counts, or fewer."""
         return self._end - self._start
 
     def moments(self, now: float) -> tuple[Vector, Vector]:

@@ -25,7 +25,6 @@ from ax_costaware.models.time_varying_gp import TimeVaryingGP
 _LEAST_VARIANCE = 1e-12
 """Variances are kept above this part of the prior variance: the root has a gradient there."""
 
-
 _SMALLEST = 1e-300
 """And above this, where the prior variance is zero: at zero with a linear kernel."""
 

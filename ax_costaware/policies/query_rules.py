@@ -28,10 +28,7 @@ in the paper, the other local optima of the upper confidence bound."""
 
 RIVAL_CORRELATION = 0.8
 """Prior correlation with the chosen point below which a point is a rival. Close points can never be
-told apart and need not be; on the published problem regret for the same number of measurements is
-lower with 0.8 and joint moments than with 0.5 to 0.7 (``benchmarks/costly_feedback.py``)."""
-
-_SMALLEST_VARIANCE = 1e-300
+told apart, and need not be."""
 
 
 @dataclass(frozen=True)
