@@ -30,6 +30,8 @@ RIVAL_CORRELATION = 0.8
 """Prior correlation with the chosen point below which a point is a rival. Close points can never be
 told apart, and need not be."""
 
+_SMALLEST_VARIANCE = 1e-300
+
 
 @dataclass(frozen=True)
 class Rivals:
