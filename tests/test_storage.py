@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
 from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
 from ax_costaware.policies.control_set_rules import ControlSetDecision, ControlSetHistory, Evaluate
-from ax_costaware.policies.query_rules import FeedbackRule, QueryDecision, Rivals
+from ax_costaware.policies.query_rules import FeedbackRule, Prospect, QueryDecision
 from ax_costaware.storage import VALUE_OBJECTS
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS, make_client
@@ -257,14 +256,7 @@ def test_own_rule_works_and_storing_it_says_why_not(tmp_path: Path) -> None:
 class Never(FeedbackRule):
     """A user's own rule for measurements, which nobody registered."""
 
-    def decide(
-        self,
-        mean: float,
-        variance: float,
-        rivals: Rivals | None,
-        beta: float,
-        draw: Callable[[], float],
-    ) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> QueryDecision:
         """Never."""
         return QueryDecision(False, "it is not asked for")
 

@@ -29,7 +29,7 @@ from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
 from ax_costaware.generators.feedback_standing import FeedbackStanding
 from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
-from ax_costaware.policies.query_rules import RIVAL_CORRELATION, QueryDecision, Rivals
+from ax_costaware.policies.query_rules import RIVAL_CORRELATION, Prospect, QueryDecision, Rivals
 from ax_costaware.records import RECORD
 
 
@@ -96,8 +96,9 @@ class FeedbackGenerator(CostAwareGenerator):
             beta = settings.beta_at(where.trial_index)
             found = search.upper_confidence_bound(beta)
             draw = np.random.default_rng(seed).random
+            rivals = self._rivals(search, found)
             decision = settings.rule.decide(
-                found.mean, found.variance, self._rivals(search, found), beta, draw
+                Prospect(found.mean, found.variance, beta, draw, rivals)
             )
         else:
             # Where nothing can be measured any more there is nothing to explore for.

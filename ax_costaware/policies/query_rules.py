@@ -48,6 +48,26 @@ class Rivals:
 
 
 @dataclass(frozen=True)
+class Prospect:
+    """What a rule is told: what the model expects of the point of a round, and of its rivals."""
+
+    mean: float
+    """Posterior mean at the chosen point."""
+
+    variance: float
+    """Posterior variance there."""
+
+    beta: float
+    """Weight of the upper confidence bound ``mean + sqrt(beta) * sd``, >= 0."""
+
+    draw: Callable[[], float]
+    """Gives a number that is uniform on [0, 1), the next one with each call."""
+
+    rivals: Rivals | None = None
+    """The points that it is compared with, for a rule that wants them."""
+
+
+@dataclass(frozen=True)
 class QueryDecision:
     """Whether to measure, and why."""
 
@@ -75,22 +95,11 @@ class FeedbackRule(ABC):
         return False
 
     @abstractmethod
-    def decide(
-        self,
-        mean: float,
-        variance: float,
-        rivals: Rivals | None,
-        beta: float,
-        draw: Callable[[], float],
-    ) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> QueryDecision:
         """Decide whether to measure.
 
         Args:
-            mean: Posterior mean at the chosen point.
-            variance: Posterior variance there.
-            rivals: The points that it is compared with; not used by a rule that wants none.
-            beta: Weight of the upper confidence bound ``mean + sqrt(beta) * sd``.
-            draw: Gives a number that is uniform on [0, 1), the next one with each call.
+            prospect: What is expected of the point of the round.
 
         Raises:
             InputError: If the rule wants rivals, or their covariances, and there are none.
@@ -125,23 +134,16 @@ class QueryRule(FeedbackRule):
         if not isinstance(self.joint, bool):
             raise InputError(f"joint={self.joint!r}: expected True or False.")
 
-    def decide(
-        self,
-        mean: float,
-        variance: float,
-        rivals: Rivals | None,
-        beta: float,
-        draw: Callable[[], float],
-    ) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> QueryDecision:
         """Compare the point with its rivals; see ``FeedbackRule.decide``."""
-        rivals = _present(rivals)
-        spread = rivals.variance + variance
+        rivals = _rivals_of(prospect)
+        spread = rivals.variance + prospect.variance
         if self.joint:
             if rivals.covariance is None:
                 raise InputError("rivals.covariance=None: the rule asks for joint moments.")
             spread = spread - 2 * rivals.covariance
         # Where the difference is certain its sign decides.
-        z = (mean - rivals.mean) / np.sqrt(np.maximum(spread, _SMALLEST_VARIANCE))
+        z = (prospect.mean - rivals.mean) / np.sqrt(np.maximum(spread, _SMALLEST_VARIANCE))
         least = float(z.min())
         confidence = float(ndtr(least))
         measure = least < float(ndtri(self.kappa))
@@ -169,18 +171,10 @@ class LCBUCBRule(FeedbackRule):
     def __post_init__(self) -> None:
         _check_compare(self.compare)
 
-    def decide(
-        self,
-        mean: float,
-        variance: float,
-        rivals: Rivals | None,
-        beta: float,
-        draw: Callable[[], float],
-    ) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> QueryDecision:
         """Compare the confidence intervals; see ``FeedbackRule.decide``."""
-        rivals = _present(rivals)
-        weight = math.sqrt(beta)
-        lower = mean - weight * math.sqrt(variance)
+        rivals, weight = _rivals_of(prospect), math.sqrt(prospect.beta)
+        lower = prospect.mean - weight * math.sqrt(prospect.variance)
         upper = float((rivals.mean + weight * np.sqrt(rivals.variance)).max())
         measure = upper > lower
         return QueryDecision(
@@ -204,16 +198,9 @@ class BernoulliRule(FeedbackRule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "quota", probability(self.quota, "quota"))
 
-    def decide(
-        self,
-        mean: float,
-        variance: float,
-        rivals: Rivals | None,
-        beta: float,
-        draw: Callable[[], float],
-    ) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> QueryDecision:
         """Draw; see ``FeedbackRule.decide``."""
-        measure = draw() < self.quota
+        measure = prospect.draw() < self.quota
         return QueryDecision(
             measure,
             f"drawn {'to measure' if measure else 'to skip'}: the quota is {self.quota:g} of the "
@@ -265,21 +252,14 @@ class MixedRule(FeedbackRule):
         """Whether the inner rule wants covariances."""
         return self.rule.joint
 
-    def decide(
-        self,
-        mean: float,
-        variance: float,
-        rivals: Rivals | None,
-        beta: float,
-        draw: Callable[[], float],
-    ) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> QueryDecision:
         """Draw for the lower quota, then ask the rule; see ``FeedbackRule.decide``."""
-        if draw() < self.lower:
+        if prospect.draw() < self.lower:
             return QueryDecision(
                 True, f"drawn to measure: the lower quota is {self.lower:g} of the rounds"
             )
-        inner = self.rule.decide(mean, variance, rivals, beta, draw)
-        if not inner.measure or draw() * (1 - self.lower) < self.upper - self.lower:
+        inner = self.rule.decide(prospect)
+        if not inner.measure or prospect.draw() * (1 - self.lower) < self.upper - self.lower:
             return inner
         return QueryDecision(
             False,
@@ -292,14 +272,7 @@ class MixedRule(FeedbackRule):
 class FullFeedback(FeedbackRule):
     """Measure every round, as time-varying GP-UCB does."""
 
-    def decide(
-        self,
-        mean: float,
-        variance: float,
-        rivals: Rivals | None,
-        beta: float,
-        draw: Callable[[], float],
-    ) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> QueryDecision:
         """Measure; see ``FeedbackRule.decide``."""
         return QueryDecision(True, "every round is measured")
 
@@ -320,7 +293,8 @@ def _check_compare(compare: object) -> None:
         raise InputError(f"compare={compare!r}: expected one of {list(get_args(Compare))}.")
 
 
-def _present(rivals: Rivals | None) -> Rivals:
+def _rivals_of(prospect: Prospect) -> Rivals:
+    rivals = prospect.rivals
     if rivals is None or len(rivals.mean) == 0:
         raise InputError(f"rivals={rivals!r}: the rule compares the point with at least one other.")
     return rivals

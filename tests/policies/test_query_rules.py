@@ -18,6 +18,7 @@ from ax_costaware.policies import (
     LCBUCBRule,
     LogarithmicBeta,
     MixedRule,
+    Prospect,
     QueryDecision,
     QueryRule,
     Rivals,
@@ -40,7 +41,8 @@ def decide(
     rule: FeedbackRule, mean: float, variance: float, others: Rivals | None, *draws: float
 ) -> QueryDecision:
     given = iter(draws)
-    return rule.decide(mean, variance, others, 4.0, lambda: next(given) if draws else never())
+    draw = (lambda: next(given)) if draws else never
+    return rule.decide(Prospect(mean, variance, 4.0, draw, others))
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -133,7 +135,9 @@ def test_quotas_are_met_in_expectation(lower: float, upper: float) -> None:
     rule = MixedRule(QueryRule(0.9, joint=False), lower, upper)
     for mean, share in ((9.0, lower), (0.0, upper)):
         others = rivals([0.0], [0.1])
-        measured = [rule.decide(mean, 0.1, others, 1.0, draw).measure for _ in range(4000)]
+        measured = [
+            rule.decide(Prospect(mean, 0.1, 1.0, draw, others)).measure for _ in range(4000)
+        ]
         assert np.mean(measured) == pytest.approx(share, abs=0.03)
 
 

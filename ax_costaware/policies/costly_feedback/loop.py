@@ -39,7 +39,7 @@ from ax_costaware.policies.costly_feedback.plain_values import (
     value_from_dict,
     value_to_dict,
 )
-from ax_costaware.policies.query_rules import FeedbackRule, QueryDecision, default_rule
+from ax_costaware.policies.query_rules import FeedbackRule, Prospect, QueryDecision, default_rule
 from ax_costaware.queries.argument_checks import (
     finite_number,
     integer_at_least,
@@ -323,8 +323,8 @@ class CostlyFeedbackLoop:
         rivals = None
         if rule.compare is not None:
             rivals = self._domain.rivals(choice, now, beta, rule.compare, rule.joint)
-        decision = rule.decide(choice.mean, choice.variance, rivals, beta, self._draw())
-        return choice.key, decision
+        prospect = Prospect(choice.mean, choice.variance, beta, self._draw(), rivals)
+        return choice.key, rule.decide(prospect)
 
     def _learn(self) -> None:
         latest = list(self._history)[-_LARGEST_FIT:]

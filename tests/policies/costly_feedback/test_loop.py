@@ -25,6 +25,7 @@ from ax_costaware.policies import (
     LCBUCBRule,
     LogarithmicBeta,
     MixedRule,
+    Prospect,
     QueryDecision,
     QueryRule,
     ResetEvery,
@@ -463,7 +464,7 @@ def test_what_no_loop_stored_is_refused(changes: dict[str, Any]) -> None:
 class OwnRule(FeedbackRule):
     """A rule of the user's."""
 
-    def decide(self, *arguments: Any) -> QueryDecision:
+    def decide(self, prospect: Prospect) -> QueryDecision:
         """Measure."""
         return QueryDecision(True, "always")
 
