@@ -1,5 +1,17 @@
 """What a trial controls and costs, and the laws of what it leaves: value objects without Ax."""
 
+from ax_costaware.queries.conditionals import (
+    CellConditional,
+    ColumnNodes,
+    Conditional,
+    FiniteConditional,
+    GaussianConditional,
+    JointNodes,
+    LearnedConditional,
+    SharedNodes,
+    UniformBoxConditional,
+    register_conditional_mean,
+)
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, TableCost
 from ax_costaware.queries.marginals import (
@@ -14,17 +26,27 @@ from ax_costaware.queries.nodes import ProductNodes, sobol_nodes
 
 __all__ = [
     "AffineCost",
+    "CellConditional",
+    "ColumnNodes",
+    "Conditional",
     "ConstantCost",
     "ControlSet",
     "Cost",
     "Discrete",
     "Empirical",
+    "FiniteConditional",
+    "GaussianConditional",
+    "JointNodes",
+    "LearnedConditional",
     "Marginal",
     "ProductNodes",
     "RawValue",
+    "SharedNodes",
     "TableCost",
     "TruncatedNormal",
     "Uniform",
+    "UniformBoxConditional",
     "check_control_sets",
+    "register_conditional_mean",
     "sobol_nodes",
 ]

@@ -1,0 +1,126 @@
+"""The law of a point given a query, as a value object that gives nodes and weights.
+
+A query ``a`` (a row of ``p`` columns) is answered by the average of the objective over a law of
+points, ``g(a) = E[f(x) | a]``. A conditional stands for that law: it turns queries into nodes
+``x_j(a)`` and weights ``w_j(a)`` with ``g(a) = sum_j w_j(a) f(x_j(a))``, differentiable in ``a``
+where the law is (Zhang, Bouneffouf, Chowdhury, Anand, *Indirect query Bayesian optimization with
+integrated feedback*, 2024; here for known laws as well as for learned ones).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.conditionals.rules import ColumnNodes, JointNodes, SharedNodes
+
+
+class Conditional(ABC):
+    """The law of a point in X, ``d`` columns, given a query in A, ``p`` columns.
+
+    Queries are tensors ``... x p`` in raw units; what is returned has their dtype and device.
+    """
+
+    @property
+    @abstractmethod
+    def num_query_columns(self) -> int:
+        """The number of columns of a query, ``p``."""
+
+    @property
+    @abstractmethod
+    def num_target_columns(self) -> int | None:
+        """The number of columns of X, ``d``; ``None`` where it shows only at a query."""
+
+    @abstractmethod
+    def joint_rule(self, A: Tensor) -> SharedNodes | JointNodes:
+        """Joint nodes and weights of each query.
+
+        Args:
+            A: Queries ``... x p``. Only the shape is checked here; see ``check_queries``.
+        """
+
+    def column_rule(self, A: Tensor) -> ColumnNodes | None:
+        """One rule for each column of X where these are independent, else ``None``.
+
+        Args:
+            A: Queries ``... x p``.
+        """
+        self.check_shape(A)
+        return None
+
+    def check_queries(self, A: Tensor) -> None:
+        """Refuse queries that this conditional has no law for, or whose law leaves X.
+
+        Args:
+            A: Queries ``... x p``.
+
+        Raises:
+            InputError: For another number of columns, a value that is not finite, or what the
+                class says.
+        """
+        self.check_shape(A)
+        rows = A.detach().reshape(-1, A.shape[-1])
+        finite = torch.isfinite(rows).all(dim=-1)
+        if not bool(finite.all()):
+            raise InputError(f"query {plain(rows[~finite][0])}: expected finite numbers.")
+        self._check_rows(rows)
+
+    def nodes_and_weights(self, A: Tensor) -> tuple[Tensor, Tensor]:
+        """The joint rule with the nodes repeated for each query.
+
+        Args:
+            A: Queries ``... x p``.
+
+        Returns:
+            Nodes ``... x J x d`` in raw units and weights ``... x J``.
+
+        Raises:
+            InputError: As ``check_queries`` does.
+        """
+        self.check_queries(A)
+        rule = self.joint_rule(A)
+        nodes = rule.nodes
+        if isinstance(rule, SharedNodes):
+            nodes = nodes.expand(*rule.weights.shape, nodes.shape[-1])
+        return nodes, rule.weights
+
+    @abstractmethod
+    def within(self, lower: Any, upper: Any) -> Self:
+        """This conditional on the X with these bounds; its own bounds, where it has them, stay.
+
+        Args:
+            lower: ``d`` numbers.
+            upper: ``d`` numbers.
+
+        Raises:
+            InputError: For bounds of another length or order, or where points that the conditional
+                itself holds are outside and it does not say what is to be done with them.
+        """
+
+    def check_shape(self, A: Tensor) -> None:
+        """Refuse what is no floating-point tensor ``... x p``.
+
+        Raises:
+            InputError: Unless it is.
+        """
+        columns = self.num_query_columns
+        if not isinstance(A, Tensor) or not A.is_floating_point():
+            raise InputError(f"queries={A!r}: expected a floating-point tensor.")
+        if A.ndim == 0 or A.shape[-1] != columns:
+            raise InputError(
+                f"queries of shape {tuple(A.shape)}: expected (..., {columns}), one column for "
+                "each query column of the conditional."
+            )
+
+    def _check_rows(self, rows: Tensor) -> None:
+        """What ``check_queries`` checks beyond shape and finiteness, of rows ``n x p``."""
+        del rows
+
+
+def plain(row: Tensor) -> tuple[float, ...]:
+    """A query, a vector of ``p`` numbers, as it is shown in messages."""
+    return tuple(float(value) for value in row)

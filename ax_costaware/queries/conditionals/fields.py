@@ -1,0 +1,125 @@
+"""Checks of the fields of conditionals, which return them as plain, nested tuples of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import finite_number, sequence_of
+
+Numbers: TypeAlias = tuple[float, ...]
+Matrix: TypeAlias = tuple[Numbers, ...]
+Array: TypeAlias = npt.NDArray[np.float64]
+Outside: TypeAlias = Literal["refuse", "clip", "keep"]
+
+
+def numbers(values: Any, name: str, length: int | None = None) -> Numbers:
+    """A vector of finite numbers.
+
+    Args:
+        values: A sequence, array or tensor.
+        name: How the refusal names it.
+        length: How many numbers it has to have; ``None`` for any number but zero.
+
+    Raises:
+        InputError: For anything else.
+    """
+    expected = (
+        "a sequence of one or more finite numbers"
+        if length is None
+        else (f"a sequence of {length} finite numbers")
+    )
+    found = tuple(
+        finite_number(value, f"{name}[{i}]")
+        for i, value in enumerate(sequence_of(values, name, expected))
+    )
+    if not found or (length is not None and len(found) != length):
+        raise InputError(f"{name}={values!r}: expected {expected}.")
+    return found
+
+
+def matrix(values: Any, name: str, num_columns: int | None = None) -> Matrix:
+    """A matrix of finite numbers, as a tuple of rows.
+
+    Args:
+        values: A sequence of sequences, array or tensor.
+        name: How the refusal names it.
+        num_columns: The length of each row; ``None`` for that of the first.
+
+    Raises:
+        InputError: For anything else.
+    """
+    rows = sequence_of(values, name, "a matrix of finite numbers: a sequence of rows")
+    if not rows:
+        raise InputError(f"{name}={values!r}: expected one or more rows of finite numbers.")
+    found: list[Numbers] = []
+    for i, row in enumerate(rows):
+        found.append(numbers(row, f"{name}[{i}]", num_columns))
+        num_columns = len(found[0])
+    return tuple(found)
+
+
+def table(values: Any, name: str) -> Array:
+    """An array-like of rows as a read-only, finite double array; a vector is one column.
+
+    Raises:
+        InputError: For anything else, or no rows or columns.
+    """
+    try:
+        found = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name} is not numeric ({type(values).__name__}): expected rows of numbers."
+        ) from None
+    if found.ndim == 1:
+        found = found[:, None]
+    if found.ndim != 2 or 0 in found.shape:
+        raise InputError(f"{name} of shape {found.shape}: expected (number of pairs, columns).")
+    bad = ~np.isfinite(found)
+    if bad.any():
+        row, column = np.argwhere(bad)[0].tolist()
+        raise InputError(
+            f"{name} has {found[row, column]} in row {row}, column {column}: expected finite "
+            "numbers."
+        )
+    found.flags.writeable = False
+    return found
+
+
+def bounds(
+    lower: Any, upper: Any, num_columns: int | None
+) -> tuple[Numbers | None, Numbers | None]:
+    """Bounds of X: both, or neither.
+
+    Raises:
+        InputError: For one without the other, another length, or ``lower >= upper`` in a column.
+    """
+    if lower is None and upper is None:
+        return None, None
+    if lower is None or upper is None:
+        raise InputError(f"lower={lower!r}, upper={upper!r}: expected both bounds or neither.")
+    low = numbers(lower, "lower", num_columns)
+    high = numbers(upper, "upper", len(low))
+    if any(a >= b for a, b in zip(low, high, strict=True)):
+        raise InputError(f"lower={low!r}, upper={high!r}: expected lower < upper in each column.")
+    return low, high
+
+
+def outside(value: Any, choices: Sequence[str] = get_args(Outside)) -> Any:
+    """What is to be done with mass outside of X.
+
+    Raises:
+        InputError: For anything but one of ``choices``.
+    """
+    if value not in choices:
+        raise InputError(f"outside={value!r}: expected one of {', '.join(map(repr, choices))}.")
+    return value
+
+
+def set_field(instance: Any, name: str, value: Any) -> None:
+    """Set a field of a frozen dataclass, in its ``__post_init__``."""
+    object.__setattr__(instance, name, value)

@@ -1,0 +1,116 @@
+"""Queries that each draw one of finitely many points with known probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import sequence_of
+from ax_costaware.queries.conditionals import fields
+from ax_costaware.queries.conditionals.conditional import Conditional, plain
+from ax_costaware.queries.conditionals.fields import Matrix
+from ax_costaware.queries.conditionals.rules import SharedNodes
+
+_SUM_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class FiniteConditional(Conditional):
+    """A finite set of queries, each a law on the same finite set of points.
+
+    For example providers that each try one of ``K`` treatments with known frequencies and report
+    the average outcome. A query (``p = 1``) is the index of its row in ``policies``.
+
+    Raises:
+        InputError: For probabilities below zero or that do not sum to one, or fields that do not
+            have one row for each point or query.
+    """
+
+    policies: Matrix
+    """``P x K``: the probability of each point under each query."""
+
+    points: Matrix | None = None
+    """``K x d`` in raw units; ``None``: one column, the index of the point, 0 to ``K - 1``."""
+
+    queries: tuple[float | str, ...] | None = None
+    """The values of the parameter that stand for the ``P`` queries; ``None``: 0 to ``P - 1``."""
+
+    def __post_init__(self) -> None:
+        policies = fields.matrix(self.policies, "policies")
+        for i, row in enumerate(policies):
+            if min(row) < 0:
+                raise InputError(f"policies[{i}]={row!r}: expected probabilities >= 0.")
+            if not abs(sum(row) - 1) <= _SUM_TOLERANCE:
+                raise InputError(
+                    f"policies[{i}]={row!r} sums to {sum(row)!r}: expected probabilities that "
+                    "sum to one."
+                )
+        object.__setattr__(self, "policies", policies)
+        if self.points is not None:
+            points = fields.matrix(self.points, "points")
+            if len(points) != len(policies[0]):
+                raise InputError(
+                    f"points has {len(points)} rows: expected {len(policies[0])}, one for each "
+                    "column of policies."
+                )
+            if len(set(points)) < len(points):
+                raise InputError(f"points={points!r}: expected rows that differ.")
+            object.__setattr__(self, "points", points)
+        if self.queries is not None:
+            queries = sequence_of(self.queries, "queries", "numbers or strings")
+            wrong = [
+                q for q in queries if isinstance(q, bool) or not isinstance(q, str | float | int)
+            ]
+            if wrong or len(queries) != len(policies) or len(set(queries)) < len(queries):
+                raise InputError(
+                    f"queries={queries!r}: expected {len(policies)} different numbers or strings, "
+                    "one for each row of policies."
+                )
+            object.__setattr__(self, "queries", queries)
+
+    @property
+    @override
+    def num_query_columns(self) -> int:
+        return 1
+
+    @property
+    @override
+    def num_target_columns(self) -> int:
+        return 1 if self.points is None else len(self.points[0])
+
+    @override
+    def joint_rule(self, A: Tensor) -> SharedNodes:
+        self.check_shape(A)
+        if self.points is None:
+            nodes = torch.arange(len(self.policies[0])).to(A).unsqueeze(-1)
+        else:
+            nodes = A.new_tensor(self.points)
+        index = A[..., 0].detach().round().long().clamp(0, len(self.policies) - 1)
+        return SharedNodes(nodes, A.new_tensor(self.policies)[index])
+
+    @override
+    def within(self, lower: Any, upper: Any) -> Self:
+        low, high = fields.bounds(lower, upper, self.num_target_columns)
+        if low is not None and high is not None:
+            points = self.points or tuple((float(k),) for k in range(len(self.policies[0])))
+            for k, point in enumerate(points):
+                if any(not a <= x <= b for a, x, b in zip(low, point, high, strict=True)):
+                    raise InputError(
+                        f"points[{k}]={point!r} is outside of X, from {low} to {high}."
+                    )
+        return self
+
+    @override
+    def _check_rows(self, rows: Tensor) -> None:
+        index = rows[:, 0]
+        bad = (index != index.round()) | (index < 0) | (index >= len(self.policies))
+        if bool(bad.any()):
+            raise InputError(
+                f"query {plain(rows[bad][0])}: expected the index of a policy, 0 to "
+                f"{len(self.policies) - 1}."
+            )

@@ -1,0 +1,225 @@
+"""A conditional that is learned from pairs of points and queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import integer_at_least, positive_number
+from ax_costaware.queries.conditionals import fields
+from ax_costaware.queries.conditionals.conditional import Conditional, plain
+from ax_costaware.queries.conditionals.embedding import Embedding, fit_exact
+from ax_costaware.queries.conditionals.fields import Array, Numbers
+from ax_costaware.queries.conditionals.rules import SharedNodes
+
+_FARTHEST = 3.0
+"""In length-scales: a query farther than this from every pair is refused."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LearnedConditional(Conditional):
+    """The conditional mean embedding of pairs ``(x_j, a_j)``.
+
+    ``W(a) = (L + N lambda I)^-1 l(a)`` weighs the points of the pairs, with an RBF kernel ``l`` of
+    the queries' columns divided by their standard deviations (Song et al. 2009, *Hilbert space
+    embeddings of conditional distributions*). What is not given is chosen by the closed-form
+    leave-one-out error of the embedding. It is fitted when it is first used.
+
+    Raises:
+        InputError: For pairs of different number, values that are not finite, no more pairs than
+            columns, a constant column of queries, or points outside of bounds with
+            ``outside="refuse"``.
+    """
+
+    X: Array
+    """Points ``N x d`` in raw units, any array-like; kept as a read-only double array."""
+
+    A: Array
+    """Their queries ``N x p``."""
+
+    lengthscale: float | None = None
+    """Of ``l``, in standard deviations of the columns of ``A``; ``None``: chosen."""
+
+    regularization: float | None = None
+    """``lambda > 0``; ``None``: chosen."""
+
+    landmarks: int | None = None
+    """How many queries stand for all where there are more than some thousand pairs."""
+
+    seed: int = 0
+    """Of the choice of landmarks and of random features."""
+
+    lower: Numbers | None = None
+    """Lower bounds of X, ``d``; ``None`` where there are none."""
+
+    upper: Numbers | None = None
+    """Upper bounds of X."""
+
+    outside: Literal["refuse", "clip", "keep"] = "refuse"
+    """What is done with points of pairs outside of the bounds: an error, moved to the bounds, or
+    kept."""
+
+    def __post_init__(self) -> None:
+        X, A = fields.table(self.X, "X"), fields.table(self.A, "A")
+        if len(X) != len(A):
+            raise InputError(
+                f"X has {len(X)} rows and A has {len(A)}: expected pairs, one row each."
+            )
+        most = max(X.shape[1], A.shape[1])
+        if len(X) <= most:
+            raise InputError(
+                f"X and A have {len(X)} pairs of {X.shape[1]} and {A.shape[1]} columns: expected "
+                f"more than {most} pairs."
+            )
+        constant = np.flatnonzero(np.ptp(A, axis=0) == 0)
+        if len(constant):
+            raise InputError(
+                f"A has the value {A[0, constant[0]]!r} in every row of column {constant[0]}: "
+                "expected queries that differ in each column."
+            )
+        fields.set_field(self, "X", X)
+        fields.set_field(self, "A", A)
+        for name in ("lengthscale", "regularization"):
+            if getattr(self, name) is not None:
+                fields.set_field(self, name, positive_number(getattr(self, name), name))
+        if self.landmarks is not None:
+            fields.set_field(self, "landmarks", integer_at_least(self.landmarks, 2, "landmarks"))
+        fields.set_field(self, "seed", integer_at_least(self.seed, 0, "seed"))
+        lower, upper = fields.bounds(self.lower, self.upper, X.shape[1])
+        fields.set_field(self, "lower", lower)
+        fields.set_field(self, "upper", upper)
+        fields.outside(self.outside)
+        self._check_points()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LearnedConditional):
+            return NotImplemented
+        return (
+            self._settings() == other._settings()
+            and np.array_equal(self.X, other.X)
+            and np.array_equal(self.A, other.A)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._settings(), self.X.tobytes(), self.A.tobytes()))
+
+    def __repr__(self) -> str:
+        named = ("lengthscale", "regularization", "landmarks", "seed", "lower", "upper", "outside")
+        shown = [f"<{len(self.X)} pairs: {self.X.shape[1]} columns of X, {self.A.shape[1]} of A>"]
+        for name in named:
+            value = getattr(self, name)
+            if value != type(self).__dataclass_fields__[name].default:
+                shown.append(f"{name}={value!r}")
+        return f"LearnedConditional({', '.join(shown)})"
+
+    @property
+    def num_pairs(self) -> int:
+        """The number of pairs, ``N``."""
+        return len(self.X)
+
+    @property
+    @override
+    def num_query_columns(self) -> int:
+        return int(self.A.shape[1])
+
+    @property
+    @override
+    def num_target_columns(self) -> int:
+        return int(self.X.shape[1])
+
+    @cached_property
+    def embedding(self) -> Embedding:
+        """What was fitted: nodes, weights, length-scale and regularisation."""
+        X = self.X
+        if self.lower is not None and self.outside == "clip":
+            X = np.clip(X, np.array(self.lower), np.array(self.upper))
+        return fit_exact(X, self.A, self.lengthscale, self.regularization, self.seed)
+
+    @override
+    def joint_rule(self, A: Tensor) -> SharedNodes:
+        self.check_shape(A)
+        fitted = self.embedding
+        kernel = torch.exp(-0.5 * self._distances(A) ** 2)
+        return SharedNodes(
+            torch.tensor(fitted.nodes).to(A), kernel @ torch.tensor(fitted.projection).to(A).T
+        )
+
+    @override
+    def within(self, lower: Any, upper: Any) -> Self:
+        low, high = fields.bounds(lower, upper, self.num_target_columns)
+        return self if self.lower is not None else replace(self, lower=low, upper=high)
+
+    def with_pairs(self, X: Any, A: Any) -> Self:
+        """This conditional with more pairs, to be fitted anew.
+
+        Args:
+            X: Points ``n x d``.
+            A: Their queries ``n x p``.
+
+        Raises:
+            InputError: For another number of columns, or as the class.
+        """
+        more = fields.table(X, "X"), fields.table(A, "A")
+        for name, mine, new in zip("XA", (self.X, self.A), more, strict=True):
+            if mine.shape[1] != new.shape[1]:
+                raise InputError(
+                    f"{name} has {new.shape[1]} columns: expected {mine.shape[1]}, as the pairs "
+                    "that are there."
+                )
+        if len(more[0]) != len(more[1]):
+            raise InputError(
+                f"X has {len(more[0])} rows and A has {len(more[1])}: expected pairs, one row each."
+            )
+        grown = [np.concatenate(both) for both in zip((self.X, self.A), more, strict=True)]
+        return replace(self, X=grown[0], A=grown[1])
+
+    @override
+    def _check_rows(self, rows: Tensor) -> None:
+        if len(rows) == 0:
+            return
+        nearest = self._distances(rows).min(dim=-1).values
+        worst = int(nearest.argmax())
+        if float(nearest[worst]) > _FARTHEST:
+            raise InputError(
+                f"query {plain(rows[worst])} is {float(nearest[worst]):.3g} length-scales away "
+                f"from every pair: expected at most {_FARTHEST:g}, since nothing was learned there."
+            )
+
+    def _distances(self, A: Tensor) -> Tensor:
+        """Distances ``... x M_a`` of queries from the centres, in length-scales."""
+        fitted = self.embedding
+        unit = torch.tensor(fitted.scales * fitted.lengthscale).to(A)
+        centres = torch.tensor(fitted.centres / fitted.lengthscale).to(A)
+        difference = (A / unit).unsqueeze(-2) - centres
+        return (difference**2).sum(-1).clamp_min(1e-300).sqrt()
+
+    def _settings(self) -> tuple[Any, ...]:
+        return (
+            self.lengthscale,
+            self.regularization,
+            self.landmarks,
+            self.seed,
+            self.lower,
+            self.upper,
+            self.outside,
+        )
+
+    def _check_points(self) -> None:
+        if self.lower is None or self.outside != "refuse":
+            return
+        outside = (np.array(self.lower) > self.X) | (np.array(self.upper) < self.X)
+        rows = np.flatnonzero(outside.any(1))
+        if len(rows):
+            raise InputError(
+                f"X has {tuple(self.X[rows[0]].tolist())} in row {rows[0]}, and {len(rows)} of "
+                f"{len(self.X)} rows outside of X, from {self.lower} to {self.upper}: expected "
+                'points inside; outside="clip" moves them to the bounds, outside="keep" says that '
+                "the objective exists there too."
+            )

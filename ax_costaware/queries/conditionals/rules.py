@@ -1,0 +1,57 @@
+"""Quadrature rules of conditionals: the nodes and weights that stand for the law of x given a.
+
+Nodes are in the raw units of X. ``...`` stands for the leading dimensions of the queries, rows
+included: queries ``A`` of shape ``... x p`` give rules of batch shape ``...``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnNodes:
+    """Independent columns: one rule in one dimension for each column of X."""
+
+    nodes: Tensor
+    """Nodes ``... x J x d``: those of column ``l`` are ``nodes[..., l]``."""
+
+    weights: Tensor
+    """Weights ``... x J x d``; those of a column sum to one, and some may be zero."""
+
+    def product(self) -> JointNodes:
+        """The tensor product, ``J ** d`` joint nodes."""
+        num_nodes, num_columns = self.nodes.shape[-2:]
+        index = torch.cartesian_prod(
+            *[torch.arange(num_nodes, device=self.nodes.device) for _ in range(num_columns)]
+        ).reshape(-1, num_columns)
+        nodes = torch.stack([self.nodes[..., index[:, i], i] for i in range(num_columns)], dim=-1)
+        weights = torch.ones_like(nodes[..., 0])
+        for i in range(num_columns):
+            weights = weights * self.weights[..., index[:, i], i]
+        return JointNodes(nodes, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class JointNodes:
+    """Joint nodes, other ones for each query."""
+
+    nodes: Tensor
+    """Nodes ``... x J x d``."""
+
+    weights: Tensor
+    """Weights ``... x J``."""
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNodes:
+    """The same joint nodes for every query; only the weights differ."""
+
+    nodes: Tensor
+    """Nodes ``M x d``."""
+
+    weights: Tensor
+    """Weights ``... x M``. Learned ones may be negative and need not sum to one."""
