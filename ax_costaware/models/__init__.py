@@ -1,26 +1,34 @@
 """BoTorch and GPyTorch models, and what is computed from their posteriors."""
 
+from ax_costaware.models.average_kernel import AverageKernel
 from ax_costaware.models.cached_posterior import CachedPosterior, information_gain
 from ax_costaware.models.candidate_posterior import CandidatePosterior
+from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.expectation import expectation_posterior
 from ax_costaware.models.forgetting_kernel import ForgettingKernel
 from ax_costaware.models.independent_kernel import IndependentKernel
+from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.separable_kernel import SeparableKernel
+from ax_costaware.models.target_paths import TargetPaths
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 
 __all__ = [
+    "AverageKernel",
     "CachedPosterior",
     "CandidatePosterior",
+    "ConditionalMeanProcess",
     "CostKind",
     "ForgettingKernel",
     "IndependentKernel",
+    "IndirectPosterior",
     "LogNormalCostModel",
     "PointPosterior",
     "PosteriorNow",
     "SeparableKernel",
+    "TargetPaths",
     "TimeVaryingGP",
     "expectation_posterior",
     "information_gain",

@@ -112,7 +112,7 @@ class CachedPosterior:
             kernel = cast(Kernel, model.covar_module)
             input_transform: InputTransform | None = getattr(model, "input_transform", None)
             separable = None
-            if _acts_columnwise(input_transform):
+            if acts_columnwise(input_transform):
                 separable = SeparableKernel.from_kernel(kernel, X.shape[-1])
             posterior = cls(
                 X=X,
@@ -206,10 +206,10 @@ def _affine_transform(
     return scale, offset
 
 
-def _acts_columnwise(transform: InputTransform | None) -> bool:
+def acts_columnwise(transform: InputTransform | None) -> bool:
     """Whether every output column of an input transform depends on its own input column only."""
     if isinstance(transform, ChainedInputTransform):
-        return all(_acts_columnwise(cast(InputTransform, part)) for part in transform.values())
+        return all(acts_columnwise(cast(InputTransform, part)) for part in transform.values())
     # `type(...) in`: a subclass may mix columns.
     return transform is None or type(transform) in (Normalize, InputStandardize, Log10, Round, Warp)
 

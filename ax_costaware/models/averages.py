@@ -1,0 +1,174 @@
+r"""Covariances of averages of a function under a kernel.
+
+An average :math:`g = \sum_j w_j f(x_j)` is a linear functional of :math:`f`, so that
+:math:`\mathrm{Cov}[g, g'] = \sum_{jj'} w_j w'_{j'} k(x_j, x'_{j'})`. How that sum is best taken
+depends on the nodes: with independent columns and a squared-exponential kernel it is a product of
+one-dimensional sums; with nodes that all averages share it is a product of matrices; else the
+nodes of every pair of averages are taken together. A point is an average with a single node.
+
+Nodes are in the kernel's input space here, after the transform of the inputs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+MOST_ENTRIES = 4_000_000
+"""Entries of a covariance between nodes that are held at once."""
+
+
+class Averages(ABC):
+    """``... x n`` averages of a function, as nodes and weights."""
+
+    @abstractmethod
+    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
+        """Covariances with averages of the same kind, ``... x n x m``, differentiable."""
+
+    @abstractmethod
+    def variance(self, kernel: Kernel) -> Tensor:
+        """Variances, ``... x n``."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnAverages(Averages):
+    """Averages over independent columns, for a squared-exponential kernel."""
+
+    nodes: Tensor
+    """Nodes of each column, ``... x n x J x d``."""
+
+    weights: Tensor
+    """Their weights, ``... x n x J x d``."""
+
+    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
+        """A product over the columns of sums over pairs of nodes."""
+        assert isinstance(other, ColumnAverages)
+        u, v = self.scaled(kernel), other.scaled(kernel)
+        product = outputscale(kernel)
+        for column in range(u.shape[-1]):
+            left, right = u[..., column], v[..., column]
+            difference = left[..., :, None, :, None] - right[..., None, :, None, :]
+            correlation = difference.square().mul(-0.5).exp()
+            rows = correlation @ other.weights[..., None, :, :, column, None]
+            sums = self.weights[..., :, None, None, :, column] @ rows
+            product = product * sums.squeeze(-1).squeeze(-1)
+        return product
+
+    def variance(self, kernel: Kernel) -> Tensor:
+        """The same for each average with itself."""
+        u = self.scaled(kernel).mT
+        w = self.weights.mT
+        correlation = (u[..., :, None] - u[..., None, :]).square().mul(-0.5).exp()
+        sums = (w[..., None, :] @ correlation @ w[..., :, None]).squeeze(-1).squeeze(-1)
+        variance: Tensor = outputscale(kernel) * sums.prod(dim=-1)
+        return variance
+
+    def scaled(self, kernel: Kernel) -> Tensor:
+        """The nodes in length-scales."""
+        base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+        lengthscale: Tensor = base.lengthscale
+        return self.nodes / lengthscale.reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class JointAverages(Averages):
+    """Averages with nodes of their own, for any kernel."""
+
+    nodes: Tensor
+    """Nodes, ``... x n x J x d``."""
+
+    weights: Tensor
+    """Their weights, ``... x n x J``."""
+
+    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
+        """Sums over all pairs of nodes, some rows at a time; their gradients take them again."""
+        assert isinstance(other, JointAverages)
+        right, w = other.nodes.flatten(-3, -2), other.weights
+
+        def block(nodes: Tensor, weights: Tensor) -> Tensor:
+            dense: Tensor = kernel(nodes.flatten(-3, -2), right).to_dense()
+            parts = dense.unflatten(-1, (w.shape[-2], w.shape[-1]))
+            rows = (parts * w.unsqueeze(-3)).sum(dim=-1)
+            pairs = rows.unflatten(-2, (weights.shape[-2], weights.shape[-1]))
+            averaged: Tensor = (pairs * weights.unsqueeze(-1)).sum(dim=-2)
+            return averaged
+
+        # Of one average with all the others, of all batches.
+        entries = self.weights.numel() // max(1, self.weights.shape[-2]) * right.shape[-2]
+        rows = max(1, MOST_ENTRIES // max(1, entries))
+        blocks = [
+            checkpoint(block, nodes, weights, use_reentrant=False)
+            for nodes, weights in zip(
+                self.nodes.split(rows, dim=-3), self.weights.split(rows, dim=-2), strict=True
+            )
+        ]
+        return torch.cat(blocks, dim=-2)
+
+    def variance(self, kernel: Kernel) -> Tensor:
+        """Sums over the pairs of nodes of each average."""
+        w = self.weights
+        dense: Tensor = kernel(self.nodes).to_dense()
+        variance: Tensor = (w.unsqueeze(-2) @ dense @ w.unsqueeze(-1)).squeeze(-1).squeeze(-1)
+        return variance
+
+
+@dataclass(frozen=True, eq=False)
+class SharedAverages(Averages):
+    """Averages over the same nodes, and points beside them."""
+
+    nodes: Tensor
+    """The nodes of all averages, ``M x d``."""
+
+    weights: Tensor
+    """Weights, ``... x n x M``; zero for a point."""
+
+    points: Tensor
+    """The points, ``... x n x d``; of an average anything."""
+
+    is_point: Tensor | None
+    """Which of them are points, ``... x n``, zero or one; None: none."""
+
+    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
+        """Products of the weights with the covariance of the nodes, and the points' parts."""
+        assert isinstance(other, SharedAverages)
+        covariance: Tensor = self.weights @ (kernel(self.nodes).to_dense() @ other.weights.mT)
+        if other.is_point is not None:
+            at_points = self.weights @ kernel(self.nodes, other.points).to_dense()
+            covariance = covariance + at_points * other.is_point.unsqueeze(-2)
+        if self.is_point is not None:
+            row = kernel(self.points, self.nodes).to_dense() @ other.weights.mT
+            if other.is_point is not None:
+                both = kernel(self.points, other.points).to_dense()
+                row = row + both * other.is_point.unsqueeze(-2)
+            covariance = covariance + row * self.is_point.unsqueeze(-1)
+        return covariance
+
+    def variance(self, kernel: Kernel) -> Tensor:
+        """Quadratic forms of the weights; the prior variance for a point."""
+        dense: Tensor = kernel(self.nodes).to_dense()
+        variance = ((self.weights @ dense) * self.weights).sum(dim=-1)
+        if self.is_point is not None:
+            variance = variance + self.is_point * kernel(self.points, diag=True)
+        return variance
+
+
+def is_squared_exponential(kernel: Kernel) -> bool:
+    """Whether a kernel is a squared-exponential one over all columns, scaled or not."""
+    base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+    unbatched = len(kernel.batch_shape) == 0
+    # `type(...) is`: a subclass may compute something else from the same parameters.
+    return type(base) is RBFKernel and kernel.active_dims is None and unbatched
+
+
+def outputscale(kernel: Kernel) -> Tensor:
+    """Prior variance of a squared-exponential kernel."""
+    if isinstance(kernel, ScaleKernel):
+        scale: Tensor = kernel.outputscale
+        return scale
+    lengthscale: Tensor = kernel.lengthscale
+    return torch.ones((), dtype=lengthscale.dtype, device=lengthscale.device)

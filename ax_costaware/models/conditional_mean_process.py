@@ -1,0 +1,300 @@
+r"""A Gaussian process that is queried in one space, and speaks about another.
+
+A query :math:`a` of A is answered by the average :math:`g(a) = E[f(X) | a]`, and what is wanted is
+:math:`f` on X. With :math:`f` a Gaussian process and :math:`p(x | a)` given as nodes and weights
+both are jointly Gaussian: the conditional mean process of Chau, Bouabid and Sejdinovic 2021,
+"Deconditional Downscaling with Gaussian Processes" (equations 4 and 5 of Zhang et al. 2024,
+"Indirect Query Bayesian Optimization with Integrated Feedback").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models import SingleTaskGP
+from botorch.models.kernels import CategoricalKernel
+from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.types import DEFAULT, _DefaultType
+from gpytorch.kernels import Kernel, ProductKernel, ScaleKernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.means import Mean
+from gpytorch.priors import LogNormalPrior
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.average_kernel import AverageKernel, target_columns
+from ax_costaware.queries.argument_checks import positive_number
+from ax_costaware.queries.conditionals import Conditional
+
+Noise = float | Tensor | Callable[[Tensor], Tensor]
+"""A noise variance: a number, ``n`` or ``n x 1`` of them, or a function of queries ``n x p``."""
+
+
+class ConditionalMeanProcess(SingleTaskGP):
+    """The joint model of averages at queries and of the function that they are averages of.
+
+    ``posterior(A)`` is the posterior of the averages, ``target_posterior(X)`` that of the function,
+    ``joint_posterior(A, X)`` both. Hyperparameters are fitted by BoTorch's ``fit_gpytorch_mll``, as
+    for any model; nothing is fitted on construction.
+
+    Args:
+        train_queries: ``n x p`` queries, in the units of ``conditional``.
+        train_z: ``n x 1`` averages that were observed.
+        conditional: The distribution of the inputs given a query, over ``d`` columns.
+        covar_module: The kernel of the function over ``d`` columns, after ``target_transform``. By
+            default a squared-exponential one with a length-scale per column and BoTorch's
+            dimension-scaled prior, which takes inputs in the unit cube, and an output scale: a
+            function varies more than its averages. Only with a squared-exponential kernel do
+            conditionals with independent columns have their fast sums.
+        noise: Variance of the observation noise, in the squared unit of ``train_z``: a number, one
+            for each observation (queries first, then points), a function of queries, or None to
+            fit it.
+        train_points: ``m x d`` points in raw units at which the function itself was observed.
+        train_y: ``m x 1`` values that were observed there.
+        target_transform: From points in raw units to the kernel's inputs, such as ``Normalize``.
+        categorical: Columns of a point that are codes without an order, for the default kernel.
+        mean_module: The prior mean, the same for the function and its averages: a constant.
+        outcome_transform: Applied to all observations; ``Standardize`` by default.
+
+    Raises:
+        InputError: If numbers of rows or columns do not agree, something is not finite, a query is
+            outside the conditional's space, or a noise variance is not > 0.
+    """
+
+    def __init__(
+        self,
+        train_queries: Tensor,
+        train_z: Tensor,
+        conditional: Conditional,
+        covar_module: Kernel | None = None,
+        noise: Noise | None = None,
+        train_points: Tensor | None = None,
+        train_y: Tensor | None = None,
+        target_transform: InputTransform | None = None,
+        categorical: Sequence[int] = (),
+        mean_module: Mean | None = None,
+        outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
+    ) -> None:
+        if not isinstance(conditional, Conditional):
+            raise InputError(
+                f"conditional={conditional!r}: expected one such as GaussianConditional or"
+                " LearnedConditional."
+            )
+        A, z = _checked("train_queries", train_queries, conditional.num_query_columns, train_z)
+        conditional.check_queries(A)
+        if covar_module is None:
+            covar_module = _default_kernel(target_columns(conditional), categorical)
+        kernel = AverageKernel(covar_module, conditional, target_transform)
+        rows, outcomes = kernel.query_rows(A), z
+        if (train_points is None) != (train_y is None):
+            raise InputError("train_points and train_y: expected both of them, or neither.")
+        if train_points is not None and train_y is not None:
+            X, y = _checked("train_points", train_points, kernel.num_target_columns, train_y)
+            rows = torch.cat([rows, kernel.point_rows(X.to(rows))])
+            outcomes = torch.cat([outcomes, y.to(outcomes)])
+        if not len(rows):
+            raise InputError("train_queries is empty, and there are no train_points.")
+        super().__init__(
+            train_X=rows,
+            train_Y=outcomes,
+            train_Yvar=_noise_variances(noise, A, outcomes),
+            covar_module=kernel,
+            mean_module=mean_module,
+            outcome_transform=outcome_transform,
+        )
+        self.noise_of_query = noise if callable(noise) else None
+
+    @property
+    def conditional(self) -> Conditional:
+        """The distribution of the inputs given a query."""
+        return self.average_kernel.conditional
+
+    @property
+    def average_kernel(self) -> AverageKernel:
+        """The kernel of rows, which stand for averages and points."""
+        return cast(AverageKernel, self.covar_module)
+
+    def posterior(  # type: ignore[override]  # Standardize keeps it a GPyTorchPosterior
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+        **kwargs: Any,
+    ) -> GPyTorchPosterior:
+        """The posterior of the averages at queries.
+
+        Args:
+            X: Queries, ``batch_shape x q x p``.
+            output_indices: Not used: there is one outcome.
+            observation_noise: Whether to add the noise of an observation.
+            posterior_transform: Applied to the posterior.
+            **kwargs: As for any BoTorch model.
+        """
+        return cast(
+            GPyTorchPosterior,
+            super().posterior(
+                self._rows(X),
+                output_indices=output_indices,
+                observation_noise=observation_noise,
+                posterior_transform=posterior_transform,
+                **kwargs,
+            ),
+        )
+
+    def target_posterior(
+        self, X: Tensor, posterior_transform: PosteriorTransform | None = None
+    ) -> GPyTorchPosterior:
+        """The posterior of the function at points.
+
+        Args:
+            X: Points in raw units, ``batch_shape x q x d``.
+            posterior_transform: Applied to the posterior.
+        """
+        _check_width("X", X, self.average_kernel.num_target_columns)
+        rows = self.average_kernel.point_rows(X)
+        return self.posterior(rows, posterior_transform=posterior_transform)
+
+    def joint_posterior(
+        self, A: Tensor, X: Tensor, posterior_transform: PosteriorTransform | None = None
+    ) -> GPyTorchPosterior:
+        """The joint posterior of averages and values of the function.
+
+        Args:
+            A: Queries, ``batch_shape x q x p``.
+            X: Points in raw units, ``batch_shape x r x d``.
+            posterior_transform: Applied to the posterior.
+
+        Returns:
+            A posterior over ``q + r`` values, the averages first.
+        """
+        _check_width("A", A, self.conditional.num_query_columns)
+        _check_width("X", X, self.average_kernel.num_target_columns)
+        kernel = self.average_kernel
+        rows = torch.cat([kernel.query_rows(A), kernel.point_rows(X)], dim=-2)
+        return self.posterior(rows, posterior_transform=posterior_transform)
+
+    def condition_on_observations(
+        self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
+    ) -> ConditionalMeanProcess:
+        """The model after more averages, with the same hyperparameters.
+
+        Args:
+            X: Queries, ``batch_shape x q x p``.
+            Y: What was observed, ``batch_shape x q x 1``.
+            noise: Its noise variances, of the shape of ``Y``, after the outcome transform. Where
+                the noise is given and this is not, the mean of what is known.
+            **kwargs: As for any BoTorch model.
+        """
+        return self._conditioned(self._rows(X), Y, noise, **kwargs)
+
+    def condition_on_points(
+        self, X: Tensor, Y: Tensor, noise: Tensor | None = None
+    ) -> ConditionalMeanProcess:
+        """The model after values of the function were observed, as with averages.
+
+        Args:
+            X: Points in raw units, ``batch_shape x q x d``.
+            Y: What was observed there, ``batch_shape x q x 1``.
+            noise: As in ``condition_on_observations``.
+        """
+        _check_width("X", X, self.average_kernel.num_target_columns)
+        return self._conditioned(self.average_kernel.point_rows(X), Y, noise)
+
+    def _conditioned(
+        self, rows: Tensor, Y: Tensor, noise: Tensor | None, **kwargs: Any
+    ) -> ConditionalMeanProcess:
+        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood) and noise is None:
+            noise = self.likelihood.noise.mean().detach().expand_as(Y)
+        if self.prediction_strategy is None:
+            with torch.no_grad():  # conditioning starts from its caches
+                self.posterior(rows[..., :1, :])
+        conditioned = super().condition_on_observations(X=rows, Y=Y, noise=noise, **kwargs)
+        return cast(ConditionalMeanProcess, conditioned)
+
+    def _rows(self, X: Tensor) -> Tensor:
+        """Rows of queries; rows themselves stay as they are."""
+        p, d = self.conditional.num_query_columns, self.average_kernel.num_target_columns
+        if X.shape[-1] == p + d + 1:
+            return X
+        _check_width("X", X, p)
+        return self.average_kernel.query_rows(X)
+
+    @classmethod
+    def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
+        """Constructor arguments from a data set of queries and averages, and options, for Ax."""
+        inputs: dict[str, Any] = {
+            "train_queries": training_data.X,
+            "train_z": training_data.Y,
+            **options,
+        }
+        if training_data.Yvar is not None:
+            inputs["noise"] = training_data.Yvar
+        return inputs
+
+
+def _default_kernel(d: int, categorical: Sequence[int]) -> Kernel:
+    numeric = [column for column in range(d) if column not in set(categorical)]
+    parts: list[Kernel] = []
+    if numeric:
+        parts.append(
+            get_covar_module_with_dim_scaled_prior(
+                ard_num_dims=len(numeric), active_dims=numeric if categorical else None
+            )
+        )
+    if categorical:
+        parts.append(
+            CategoricalKernel(ard_num_dims=len(categorical), active_dims=list(categorical))
+        )
+    base = parts[0] if len(parts) == 1 else ProductKernel(*parts)
+    return ScaleKernel(base, outputscale_prior=LogNormalPrior(0.5, 1.0))
+
+
+def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor | None:
+    """``n x 1`` variances of all observations, or None to fit one."""
+    if noise is None:
+        return None
+    if callable(noise):
+        if len(outcomes) != len(A):
+            raise InputError("noise is a function of queries: expected no train_points beside it.")
+        noise = noise(A)
+    if not isinstance(noise, Tensor):
+        return torch.full_like(outcomes, positive_number(noise, "noise"))
+    if noise.numel() not in (1, len(outcomes)):
+        raise InputError(
+            f"noise of shape {tuple(noise.shape)}: expected a number, or one for each of the"
+            f" {len(outcomes)} observations."
+        )
+    if bool(torch.isnan(noise).all()):  # how a data set says that it is not known
+        return None
+    if not bool((noise > 0).all()) or not bool(noise.isfinite().all()):
+        raise InputError(f"noise with the minimum {float(noise.min())!r}: expected numbers > 0.")
+    return noise.to(outcomes).reshape(-1, 1).expand_as(outcomes)
+
+
+def _checked(name: str, inputs: Tensor, width: int, outcomes: Tensor) -> tuple[Tensor, Tensor]:
+    """Inputs ``n x width`` and outcomes ``n x 1``."""
+    _check_width(name, inputs, width)
+    if outcomes.ndim == 1:
+        outcomes = outcomes.unsqueeze(-1)
+    if inputs.ndim != 2 or outcomes.shape != (len(inputs), 1):
+        raise InputError(
+            f"{name} of shape {tuple(inputs.shape)} with outcomes of shape"
+            f" {tuple(outcomes.shape)}: expected n x {width} and n x 1."
+        )
+    for what, values in ((name, inputs), ("outcomes", outcomes)):
+        if not bool(torch.isfinite(values).all()):
+            raise InputError(f"{what}: got NaN or infinite values; expected finite ones.")
+    return inputs, outcomes
+
+
+def _check_width(name: str, inputs: Tensor, width: int) -> None:
+    if inputs.ndim < 2 or inputs.shape[-1] != width:
+        raise InputError(f"{name} of shape {tuple(inputs.shape)}: expected ... x n x {width}.")

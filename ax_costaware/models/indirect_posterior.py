@@ -1,0 +1,191 @@
+r"""The posterior of averages and of the function behind them with its factor kept, for inner loops.
+
+An acquisition function of queries needs the mean and variance of :math:`g(a)` and its covariance
+with :math:`f` at a few points, thousands of times over. All of it is products with the factor of
+the covariance of the data, which is computed once (equations 4 and 5 of Zhang et al. 2024,
+"Indirect Query Bayesian Optimization with Integrated Feedback"). Units are those of the outcomes,
+with the sign of maximisation after the posterior transform.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from botorch.models.model_list_gp_regression import ModelListGP
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.models.average_kernel import AverageKernel
+from ax_costaware.models.averages import Averages, SharedAverages
+from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
+
+_LEAST_VARIANCE = 1e-12
+"""Variances are kept above this part of the prior variance: the root has a gradient there."""
+
+
+class IndirectPosterior:
+    """The posterior of a ``ConditionalMeanProcess``, as products with a cached factor.
+
+    Args:
+        model: The fitted model.
+        posterior: Its posterior, with ``model``'s kernel.
+    """
+
+    def __init__(self, model: ConditionalMeanProcess, posterior: CachedPosterior) -> None:
+        self.model = model
+        self.cached = posterior
+        self.kernel: AverageKernel = model.average_kernel
+        base: Kernel = self.kernel.base_kernel
+        with torch.no_grad():
+            self.alpha = posterior.alpha
+            identity = torch.eye(len(posterior.X)).to(posterior.X)
+            self.root = torch.linalg.solve_triangular(
+                posterior.cholesky, identity, upper=False
+            ).T.contiguous()
+            self.data: Averages = self.kernel.averages(posterior.X)
+            if isinstance(self.data, SharedAverages):
+                nodes, data = self.data.nodes, self.data
+                self._node_prior: Tensor = base(nodes).to_dense()
+                cross = self._node_prior @ data.weights.mT
+                if data.is_point is not None:
+                    cross = cross + base(nodes, data.points).to_dense() * data.is_point
+                self._node_data = cross
+                half = cross @ self.root
+                self._node_covariance = self._node_prior - half @ half.mT
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        posterior_transform: PosteriorTransform | None = None,
+        A_pending: Tensor | None = None,
+    ) -> IndirectPosterior:
+        """Read the posterior of a fitted model.
+
+        Args:
+            model: A ``ConditionalMeanProcess``, or a ``ModelListGP`` of one.
+            posterior_transform: A ``ScalarizedPosteriorTransform``, as for minimisation.
+            A_pending: ``k x p`` queries under evaluation, believed at their posterior mean.
+
+        Raises:
+            UnsupportedInputError: If the model is another one, is batched, or has a prior mean
+                that is not constant or an outcome transform that is not ``Standardize``.
+        """
+        if isinstance(model, ModelListGP) and len(model.models) == 1:
+            model = cast(Model, model.models[0])
+        if not isinstance(model, ConditionalMeanProcess):
+            raise UnsupportedInputError(
+                f"model: got a {type(model).__name__}; it takes a ConditionalMeanProcess."
+            )
+        pending = None
+        if A_pending is not None and A_pending.shape[-2]:
+            pending = model.average_kernel.query_rows(A_pending)
+        cached = CachedPosterior.from_model(model, posterior_transform, X_pending=pending)
+        if cached is None:
+            raise UnsupportedInputError(
+                "model: its posterior has no factor to keep; it takes an unbatched"
+                " ConditionalMeanProcess with a constant mean and Standardize or no outcome"
+                " transform."
+            )
+        return cls(model, cached)
+
+    @property
+    def noise(self) -> Tensor:
+        """Noise variance that a new observation is expected to have: a scalar."""
+        return self.cached.scale.square() * self.cached.noise.mean()
+
+    def noise_of(self, A: Tensor) -> Tensor:
+        """Noise variance of an observation at queries ``... x p``: ``...``."""
+        if self.model.noise_of_query is None:
+            return self.noise.expand(A.shape[:-1])
+        variances = self.model.noise_of_query(A.reshape(-1, A.shape[-1]))
+        return variances.reshape(A.shape[:-1]).to(A)
+
+    def moments(self, A: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the averages at queries ``... x p``, each ``...``."""
+        mean, variance = self._moments(self._query_averages(A))
+        return mean.reshape(A.shape[:-1]), variance.reshape(A.shape[:-1])
+
+    def target_moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the function at points ``... x d`` in raw units, each ``...``."""
+        mean, variance = self._moments(self._point_averages(X))
+        return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
+
+    def cross_covariance(self, A: Tensor, X: Tensor) -> Tensor:
+        """Covariances of averages with values of the function.
+
+        Args:
+            A: Queries, ``... x p``.
+            X: Points in raw units, ``S x d``.
+
+        Returns:
+            ``... x S`` covariances.
+        """
+        queries, points = self._query_averages(A), self._point_averages(X)
+        covariance = self._covariance(queries, points)
+        return covariance.reshape(*A.shape[:-1], X.shape[-2])
+
+    def target_covariance(self, X: Tensor) -> Tensor:
+        """Joint covariance of the function at points ``S x d`` in raw units, ``S x S``."""
+        points = self._point_averages(X)
+        return self._covariance(points, points)
+
+    def _query_averages(self, A: Tensor) -> Averages:
+        return self.kernel.averages(self.kernel.query_rows(A.reshape(-1, A.shape[-1])))
+
+    def _point_averages(self, X: Tensor) -> Averages:
+        if X.shape[-1] != self.kernel.num_target_columns:
+            raise InputError(
+                f"X of shape {tuple(X.shape)}: expected points of"
+                f" {self.kernel.num_target_columns} columns."
+            )
+        return self.kernel.averages(self.kernel.point_rows(X.reshape(-1, X.shape[-1])))
+
+    def cross(self, averages: Averages) -> Tensor:
+        """Prior covariances of ``q`` averages with the data on the latent scale, ``q x n``."""
+        base = self.kernel.base_kernel
+        if isinstance(averages, SharedAverages) and isinstance(self.data, SharedAverages):
+            if averages.is_point is None:
+                return torch.matmul(averages.weights, self._node_data)
+            data = self.data
+            if bool((averages.is_point != 0).all()):
+                row = base(averages.points, data.nodes).to_dense() @ data.weights.mT
+                if data.is_point is not None:
+                    both = base(averages.points, data.points).to_dense()
+                    row = row + both * data.is_point
+                return cast(Tensor, row)
+        return averages.covariance(self.data, base)
+
+    def _moments(self, averages: Averages) -> tuple[Tensor, Tensor]:
+        cached = self.cached
+        cross = self.cross(averages)
+        if isinstance(averages, SharedAverages) and averages.is_point is None:
+            prior = ((averages.weights @ self._node_prior) * averages.weights).sum(dim=-1)
+        else:
+            prior = averages.variance(self.kernel.base_kernel)
+        mean = cached.prior_mean + cross @ self.alpha
+        variance = prior - (cross @ self.root).square().sum(dim=-1)
+        least = torch.finfo(variance.dtype).tiny
+        variance = torch.maximum(variance, (_LEAST_VARIANCE * prior).clamp_min(least))
+        return cached.offset + cached.scale * mean, cached.scale.square() * variance
+
+    def _covariance(self, left: Averages, right: Averages) -> Tensor:
+        base = self.kernel.base_kernel
+        prior: Tensor
+        if (
+            isinstance(left, SharedAverages)
+            and isinstance(right, SharedAverages)
+            and left.is_point is None
+            and right.is_point is not None
+            and bool((right.is_point != 0).all())
+        ):
+            prior = left.weights @ base(left.nodes, right.points).to_dense()
+        else:
+            prior = left.covariance(right, base)
+        reduction = (self.cross(left) @ self.root) @ (self.cross(right) @ self.root).mT
+        return cast(Tensor, self.cached.scale.square() * (prior - reduction))

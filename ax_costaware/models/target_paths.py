@@ -1,0 +1,135 @@
+r"""Sample paths of the function behind averages, by Matheron's rule.
+
+A path of the prior, a sum of random Fourier features, is corrected by what the data say against it
+(Wilson et al. 2020, "Efficiently Sampling Functions from Gaussian Process Posteriors", equation
+12). The data are averages, so the path's averages are what is corrected: with independent columns
+they are products of one-dimensional sums, else sums over the nodes.
+"""
+
+from __future__ import annotations
+
+import torch
+from botorch.sampling.pathwise.features import KernelFeatureMap, gen_kernel_features
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.models.averages import (
+    Averages,
+    ColumnAverages,
+    JointAverages,
+    SharedAverages,
+    outputscale,
+)
+from ax_costaware.models.indirect_posterior import IndirectPosterior
+
+NUM_FEATURES = 1024
+"""Random Fourier features of a path."""
+
+
+class TargetPaths:
+    """Sample paths of the function, in the units of ``posterior``.
+
+    Args:
+        posterior: The posterior that they are drawn from.
+        num_paths: How many paths, ``S``.
+        seed: Seed of the draw; the global random state stays as it was.
+        num_features: Random Fourier features of a path, an even number.
+
+    Raises:
+        UnsupportedInputError: If BoTorch has no Fourier features for the kernel.
+    """
+
+    def __init__(
+        self,
+        posterior: IndirectPosterior,
+        num_paths: int,
+        seed: int = 0,
+        num_features: int = NUM_FEATURES,
+    ) -> None:
+        self.posterior = posterior
+        kernel, cached = posterior.kernel.base_kernel, posterior.cached
+        with torch.no_grad(), manual_seed(seed):
+            try:
+                self._features: KernelFeatureMap = gen_kernel_features(
+                    kernel, num_inputs=posterior.kernel.num_target_columns, num_outputs=num_features
+                )
+            except NotImplementedError as error:
+                raise UnsupportedInputError(
+                    f"model: its kernel, a {type(kernel).__name__}, has no Fourier features; it"
+                    " takes a squared-exponential or Matern kernel, scaled or not."
+                ) from error
+            like = cached.y
+            self._weights = torch.randn(num_features, num_paths).to(like)
+            drawn = self._average_features(posterior.data) @ self._weights
+            noise = torch.randn(len(like), num_paths).to(like) * cached.noise.sqrt().unsqueeze(-1)
+            residual = like.unsqueeze(-1) - drawn - noise
+            self._coefficients = torch.cholesky_solve(residual, cached.cholesky)
+            if isinstance(posterior.data, SharedAverages):
+                self._node_coefficients = posterior.data.weights.mT @ self._coefficients
+
+    @property
+    def num_paths(self) -> int:
+        """The number ``S`` of paths."""
+        return self._weights.shape[-1]
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Values of the paths, differentiable.
+
+        Args:
+            X: Points in raw units: ``b x d`` for all paths, or ``S x b x d``.
+
+        Returns:
+            ``S x b`` values.
+        """
+        posterior, cached = self.posterior, self.posterior.cached
+        flat = X.reshape(-1, X.shape[-1])
+        points = posterior.kernel.transform(flat)
+        prior = self._features(points)
+        if isinstance(posterior.data, SharedAverages):
+            rows = posterior.kernel.base_kernel(points, posterior.data.nodes).to_dense()
+            coefficients = self._node_coefficients
+            if posterior.data.is_point is not None:
+                at_points = posterior.kernel.base_kernel(points, posterior.data.points).to_dense()
+                rows = torch.cat([rows, at_points * posterior.data.is_point], dim=-1)
+                coefficients = torch.cat([coefficients, self._coefficients])
+        else:
+            rows = posterior.cross(posterior.kernel.averages(posterior.kernel.point_rows(flat)))
+            coefficients = self._coefficients
+        both, weights = torch.cat([prior, rows], -1), torch.cat([self._weights, coefficients])
+        if X.ndim == 2:
+            latent = (both @ weights).T
+        else:
+            both = both.unflatten(0, (X.shape[-3], X.shape[-2]))
+            latent = (both @ weights.T.unsqueeze(-1)).squeeze(-1)
+        return cached.offset + cached.scale * (cached.prior_mean + latent)
+
+    def _average_features(self, averages: Averages) -> Tensor:
+        """Averages of the features, ``n x num_features``."""
+        if isinstance(averages, ColumnAverages):
+            kernel = self.posterior.kernel.base_kernel
+            frequencies = self._features.weight
+            product = torch.ones((), dtype=torch.complex128, device=frequencies.device)
+            for column in range(averages.nodes.shape[-1]):
+                angle = averages.scaled(kernel)[..., column, None] * frequencies[:, column]
+                weight = averages.weights[..., column, None]
+                product = product * torch.complex(
+                    (weight * angle.cos()).sum(dim=-2), (weight * angle.sin()).sum(dim=-2)
+                )
+            scale = (outputscale(kernel) * (2 / self._features.num_outputs)).sqrt()
+            return scale * torch.cat([product.imag, product.real], dim=-1).to(frequencies)
+        if isinstance(averages, SharedAverages):
+            features = averages.weights @ self._features(averages.nodes)
+            if averages.is_point is not None:
+                at_points = self._features(averages.points)
+                features = features + averages.is_point.unsqueeze(-1) * at_points
+            return features
+        assert isinstance(averages, JointAverages)
+        return torch.cat(
+            [
+                (weights.unsqueeze(-2) @ self._features(nodes)).squeeze(-2)
+                for nodes, weights in zip(
+                    averages.nodes.split(8), averages.weights.split(8), strict=True
+                )
+            ]
+        )

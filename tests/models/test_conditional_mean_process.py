@@ -1,0 +1,347 @@
+"""The model of averages: against BoTorch's GP, closed forms and dense linear algebra."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import Log10, Normalize
+from botorch.optim import optimize_acqf
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.models import ConditionalMeanProcess
+from ax_costaware.queries import (
+    Conditional,
+    FiniteConditional,
+    GaussianConditional,
+    LearnedConditional,
+    UniformBoxConditional,
+)
+
+WEIGHT = ((1.5, 0.2), (-0.3, 1.0))
+BIAS = (0.1, -0.2)
+VARIANCES = (0.04, 0.09)
+
+
+def rbf(lengthscale: tuple[float, ...] = (0.5, 0.8), outputscale: float = 1.7) -> Kernel:
+    kernel = ScaleKernel(RBFKernel(ard_num_dims=len(lengthscale))).double()
+    kernel.outputscale = torch.tensor(outputscale, dtype=torch.double)
+    kernel.base_kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.double)
+    return kernel
+
+
+def gaussian(**options: object) -> GaussianConditional:
+    return GaussianConditional(WEIGHT, BIAS, VARIANCES, outside="keep", **options)
+
+
+@pytest.fixture
+def data() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    A = torch.rand(12, 2, dtype=torch.double, generator=generator)
+    z = (3 * A[:, :1]).sin() + A[:, 1:] + 5
+    return A, z
+
+
+def closed_form(left: Tensor, right: Tensor, extra: Tensor, kernel: Kernel) -> Tensor:
+    """Covariances of RBF averages of normals with means left, right and summed variances extra."""
+    squared = kernel.base_kernel.lengthscale.reshape(-1).square()
+    total = squared + extra
+    distance = (left.unsqueeze(-2) - right.unsqueeze(-3)).square() / total
+    factor = (squared / total).sqrt().prod()
+    return kernel.outputscale * factor * distance.sum(dim=-1).mul(-0.5).exp()
+
+
+@pytest.mark.parametrize("noise", [1e-3, None])
+def test_a_point_mass_is_a_gp_at_the_points(
+    data: tuple[Tensor, Tensor], noise: float | None
+) -> None:
+    A, z = data
+    identity = GaussianConditional(((1.0, 0.0), (0.0, 1.0)), (0.0, 0.0), 1e-30, outside="keep")
+    model = ConditionalMeanProcess(A, z, identity, covar_module=rbf(), noise=noise)
+    plain = SingleTaskGP(
+        A, z, None if noise is None else torch.full_like(z, noise), covar_module=rbf()
+    )
+    X = torch.rand(7, 2, dtype=torch.double)
+    expected = plain.posterior(X)
+    for found in (model.posterior(X), model.target_posterior(X)):
+        torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-8)
+        torch.testing.assert_close(
+            found.distribution.covariance_matrix,
+            expected.distribution.covariance_matrix,
+            rtol=0,
+            atol=1e-8,
+        )
+
+
+def test_nodes_equal_the_closed_form(data: tuple[Tensor, Tensor]) -> None:
+    A, z = data
+    kernel, variance = rbf(), torch.tensor(VARIANCES, dtype=torch.double)
+    model = ConditionalMeanProcess(
+        A, z, gaussian(), covar_module=kernel, noise=0.01, outcome_transform=None
+    )
+    model.mean_module.constant.data.fill_(4.0)
+    means = A @ torch.tensor(WEIGHT, dtype=torch.double).T + torch.tensor(BIAS, dtype=torch.double)
+    X = torch.rand(5, 2, dtype=torch.double)
+    K = closed_form(means, means, 2 * variance, kernel) + 0.01 * torch.eye(12)
+    cross = closed_form(X, means, variance, kernel)
+    solved = torch.linalg.solve(K, torch.cat([z - 4.0, cross.T], dim=-1))
+    posterior = model.target_posterior(X)
+    torch.testing.assert_close(posterior.mean, 4.0 + cross @ solved[:, :1], rtol=0, atol=1e-8)
+    covariance = closed_form(X, X, 0 * variance, kernel) - cross @ solved[:, 1:]
+    torch.testing.assert_close(
+        posterior.distribution.covariance_matrix, covariance, rtol=0, atol=1e-8
+    )
+    new = torch.rand(4, 2, dtype=torch.double)
+    at = new @ torch.tensor(WEIGHT, dtype=torch.double).T + torch.tensor(BIAS, dtype=torch.double)
+    averages = closed_form(at, means, 2 * variance, kernel)
+    torch.testing.assert_close(
+        model.posterior(new).mean, 4.0 + averages @ solved[:, :1], rtol=0, atol=1e-8
+    )
+    joint = model.joint_posterior(new, X).distribution.covariance_matrix
+    between = closed_form(at, X, variance, kernel) - averages @ solved[:, 1:]
+    torch.testing.assert_close(joint[:4, 4:], between, rtol=0, atol=1e-8)
+
+
+def boxes() -> UniformBoxConditional:
+    return UniformBoxConditional((0.1, 0.2), outside="keep")
+
+
+def arms() -> FiniteConditional:
+    return FiniteConditional(((0.7, 0.2, 0.1), (0.1, 0.1, 0.8)), points=((0, 0), (1, 0), (0, 1)))
+
+
+def learned() -> LearnedConditional:
+    generator = torch.Generator().manual_seed(1)
+    A = torch.rand(40, 2, dtype=torch.double, generator=generator)
+    X = A + 0.1 * torch.randn(40, 2, dtype=torch.double, generator=generator)
+    return LearnedConditional(X, A, lengthscale=1.0, regularization=1e-3)
+
+
+@pytest.mark.parametrize("make", [gaussian, boxes, arms, learned])
+@pytest.mark.parametrize("kernel", [rbf, lambda: MaternKernel(ard_num_dims=2).double()])
+def test_posteriors_equal_dense_linear_algebra(
+    make: Callable[[], Conditional], kernel: Callable[[], Kernel]
+) -> None:
+    conditional, covar = make(), kernel()
+    generator = torch.Generator().manual_seed(2)
+    A = torch.rand(6, 2, dtype=torch.double, generator=generator)
+    new = torch.rand(3, 2, dtype=torch.double, generator=generator)
+    if conditional.num_query_columns == 1:
+        A, new = torch.tensor([[0.0], [1.0], [1.0], [0.0]]), torch.tensor([[1.0], [0.0]])
+        A, new = A.double(), new.double()
+    z = torch.randn(len(A), 1, dtype=torch.double, generator=generator)
+    Xd = torch.rand(2, 2, dtype=torch.double, generator=generator)
+    yd = torch.randn(2, 1, dtype=torch.double, generator=generator)
+    X = torch.rand(4, 2, dtype=torch.double, generator=generator)
+    variances = torch.linspace(0.01, 0.05, len(A) + 2, dtype=torch.double)
+    transform = Normalize(2, bounds=torch.tensor([[-1.0, -2.0], [2.0, 1.0]]).double())
+    model = ConditionalMeanProcess(
+        A,
+        z,
+        conditional,
+        covar_module=covar,
+        noise=variances,
+        train_points=Xd,
+        train_y=yd,
+        target_transform=transform,
+        outcome_transform=None,
+    )
+    mean = 0.3
+    model.mean_module.constant.data.fill_(mean)
+
+    # All nodes in one long list, and the weights as rows of a matrix.
+    def functional(queries: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        column = conditional.column_rule(queries) if isinstance(covar, ScaleKernel) else None
+        if column is None:
+            nodes, weights = conditional.nodes_and_weights(queries)
+        else:
+            nodes = torch.stack([torch.cartesian_prod(*row.T) for row in column.nodes])
+            weights = torch.stack([torch.cartesian_prod(*row.T).prod(-1) for row in column.weights])
+        width = weights.shape[-1]
+        total = len(queries) * width + len(points)
+        matrix = torch.zeros(len(queries) + len(points), total, dtype=torch.double)
+        for i in range(len(queries)):
+            matrix[i, i * width : (i + 1) * width] = weights[i]
+        for j in range(len(points)):
+            matrix[len(queries) + j, len(queries) * width + j] = 1.0
+        return torch.cat([nodes.reshape(-1, 2), points]), matrix
+
+    def covariance(left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor]) -> Tensor:
+        K = covar(transform(left[0]), transform(right[0])).to_dense()
+        return left[1] @ K @ right[1].T
+
+    data, wanted = functional(A, Xd), functional(new, X)
+    K = covariance(data, data) + torch.diag(variances)
+    cross = covariance(wanted, data)
+    expected_mean = mean + cross @ torch.linalg.solve(K, torch.cat([z, yd]) - mean)
+    expected = covariance(wanted, wanted) - cross @ torch.linalg.solve(K, cross.T)
+    joint = model.joint_posterior(new, X)
+    torch.testing.assert_close(joint.mean, expected_mean, rtol=0, atol=1e-8)
+    torch.testing.assert_close(joint.distribution.covariance_matrix, expected, rtol=0, atol=1e-8)
+    torch.testing.assert_close(
+        model.posterior(new).variance.squeeze(-1),
+        expected.diagonal()[: len(new)],
+        rtol=0,
+        atol=1e-8,
+    )
+    added = torch.full((len(new), 1), 0.02, dtype=torch.double)
+    grown = model.condition_on_observations(new, z[: len(new)], noise=added)
+    gain = expected[:, : len(new)] @ torch.linalg.inv(
+        expected[: len(new), : len(new)] + 0.02 * torch.eye(len(new), dtype=torch.double)
+    )
+    after = expected_mean + gain @ (z[: len(new)] - expected_mean[: len(new)])
+    torch.testing.assert_close(grown.target_posterior(X).mean, after[len(new) :], rtol=0, atol=1e-7)
+
+
+def test_hyperparameters_are_those_of_the_function() -> None:
+    """From averages over known boxes the length-scale of the function itself is found again."""
+    generator = torch.Generator().manual_seed(3)
+    A = torch.linspace(0, 1, 60, dtype=torch.double).unsqueeze(-1)
+    box = UniformBoxConditional((0.1,), outside="keep")
+    kernel = rbf((0.1,), 2.0)
+    prior = ConditionalMeanProcess(A, torch.zeros_like(A), box, covar_module=kernel, noise=1e-4)
+    K = prior.covar_module(prior.train_inputs[0]).to_dense().detach()
+    z = torch.linalg.cholesky(K + 1e-4 * torch.eye(60)) @ torch.randn(
+        60, 1, dtype=torch.double, generator=generator
+    )
+    model = ConditionalMeanProcess(A, z, box)
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    found = float(model.average_kernel.base_kernel.base_kernel.lengthscale.detach())
+    assert 0.06 < found < 0.16
+    naive = SingleTaskGP(A, z)
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(naive.likelihood, naive))
+    assert found < float(naive.covar_module.lengthscale.detach())
+
+
+def test_the_likelihood_has_the_gradient_of_finite_differences(data: tuple[Tensor, Tensor]) -> None:
+    A, z = data
+    kernel = rbf()
+    model = ConditionalMeanProcess(A, z, gaussian(), covar_module=kernel, noise=0.01)
+    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    model.train()
+
+    def value() -> Tensor:
+        found: Tensor = mll(model(*model.train_inputs), model.train_targets)
+        return found
+
+    raw = kernel.base_kernel.raw_lengthscale
+    (gradient,) = torch.autograd.grad(value(), raw)
+    step = 1e-5
+    for i in range(2):
+        with torch.no_grad():
+            raw[0, i] += step
+            upper = value()
+            raw[0, i] -= 2 * step
+            lower = value()
+            raw[0, i] += step
+        difference = float(upper - lower) / (2 * step)
+        assert float(gradient[0, i]) == pytest.approx(difference, rel=1e-5, abs=1e-8)
+
+
+def test_it_works_as_a_botorch_model(data: tuple[Tensor, Tensor]) -> None:
+    A, z = data
+    model = ConditionalMeanProcess(A, z, gaussian())
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    torch.manual_seed(0)
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+    best, _ = optimize_acqf(
+        UpperConfidenceBound(model, beta=1.0), bounds, q=1, num_restarts=2, raw_samples=16
+    )
+    assert best.shape == (1, 2)
+    assert model.posterior(torch.rand(3, 4, 2).double()).rsample(torch.Size([5])).shape == (
+        (5, 3, 4, 1)
+    )
+    noisy = model.posterior(A, observation_noise=True).variance
+    assert bool((noisy > model.posterior(A).variance).all())
+    turned = model.target_posterior(A, ScalarizedPosteriorTransform(torch.tensor([-1.0]).double()))
+    torch.testing.assert_close(turned.mean, -model.target_posterior(A).mean)
+    fantasy = model.condition_on_points(
+        torch.tensor([[0.3, 0.3]]).double(), torch.tensor([[6.0]]).double()
+    )
+    before = model.target_posterior(torch.tensor([[0.3, 0.3]]).double()).variance
+    assert fantasy.target_posterior(torch.tensor([[0.3, 0.3]]).double()).variance < before
+
+
+def test_noise_may_depend_on_the_query(data: tuple[Tensor, Tensor]) -> None:
+    A, z = data
+    model = ConditionalMeanProcess(A, z, gaussian(), noise=lambda queries: 0.01 + queries[:, 0])
+    known = ConditionalMeanProcess(A, z, gaussian(), noise=0.01 + A[:, :1])
+    torch.testing.assert_close(model.likelihood.noise, known.likelihood.noise)
+
+
+def test_a_target_transform_that_is_not_affine_is_applied_to_the_nodes() -> None:
+    box = UniformBoxConditional((0.5,), outside="keep")
+    A = torch.tensor([[1.0], [2.0], [5.0]], dtype=torch.double)
+    model = ConditionalMeanProcess(
+        A, A.sin(), box, covar_module=rbf((0.4,)), noise=0.1, target_transform=Log10([0])
+    )
+    nodes, weights = box.nodes_and_weights(A)
+    K = rbf((0.4,))(nodes.reshape(-1, 1).log10()).to_dense()
+    W = torch.block_diag(*weights)
+    torch.testing.assert_close(
+        model.covar_module(model.train_inputs[0]).to_dense(), W @ K @ W.T, rtol=0, atol=1e-12
+    )
+
+
+def test_arms_without_features() -> None:
+    """Three arms and the averages of two providers: the arms' own posterior, by hand."""
+    policies = ((0.7, 0.2, 0.1), (0.1, 0.1, 0.8))
+    model = ConditionalMeanProcess(
+        torch.tensor([[0.0], [1.0]], dtype=torch.double),
+        torch.tensor([[1.0], [3.0]], dtype=torch.double),
+        FiniteConditional(policies),
+        noise=1e-4,
+        categorical=[0],
+        outcome_transform=None,
+    )
+    arms = torch.arange(3, dtype=torch.double).unsqueeze(-1)
+    K = model.average_kernel.base_kernel(arms).to_dense()
+    P = torch.tensor(policies, dtype=torch.double)
+    solved = torch.linalg.solve(
+        P @ K @ P.T + 1e-4 * torch.eye(2), torch.tensor([[1.0], [3.0]], dtype=torch.double)
+    )
+    torch.testing.assert_close(model.target_posterior(arms).mean, K @ P.T @ solved)
+    assert int(model.target_posterior(arms).mean.argmax()) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"conditional": "gaussian"}, "conditional='gaussian'"),
+        ({"train_queries": torch.rand(12, 3).double()}, "train_queries of shape"),
+        ({"train_z": torch.rand(11, 1).double()}, "train_queries of shape"),
+        ({"train_z": torch.full((12, 1), math.nan).double()}, "NaN"),
+        ({"noise": -1.0}, "noise"),
+        ({"noise": torch.full((5,), 0.1)}, "noise of shape"),
+        ({"noise": torch.zeros(12)}, "noise with the minimum"),
+        ({"train_points": torch.rand(2, 2).double()}, "train_points and train_y"),
+        (
+            {"train_points": torch.rand(2, 3).double(), "train_y": torch.rand(2, 1).double()},
+            "train_points of shape",
+        ),
+    ],
+)
+def test_bad_input_is_refused(
+    data: tuple[Tensor, Tensor], change: dict[str, object], message: str
+) -> None:
+    A, z = data
+    arguments = {"train_queries": A, "train_z": z, "conditional": gaussian(), **change}
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        ConditionalMeanProcess(**arguments)
+
+
+def test_a_query_of_another_width_is_refused(data: tuple[Tensor, Tensor]) -> None:
+    model = ConditionalMeanProcess(*data, gaussian())
+    with pytest.raises(InputError, match="X of shape"):
+        model.posterior(torch.rand(3, 1).double())
+    with pytest.raises(InputError, match="X of shape"):
+        model.target_posterior(torch.rand(3, 5).double())

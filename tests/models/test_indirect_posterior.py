@@ -1,0 +1,190 @@
+"""The cached posterior of averages, and its sample paths, against the model's own posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import Normalize
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.models import ConditionalMeanProcess, IndirectPosterior, TargetPaths
+from ax_costaware.queries import (
+    Conditional,
+    FiniteConditional,
+    GaussianConditional,
+    LearnedConditional,
+)
+
+
+def rbf() -> Kernel:
+    kernel = ScaleKernel(RBFKernel(ard_num_dims=2)).double()
+    kernel.base_kernel.lengthscale = torch.tensor([0.3, 0.5], dtype=torch.double)
+    kernel.outputscale = torch.tensor(1.5, dtype=torch.double)
+    return kernel
+
+
+def matern() -> Kernel:
+    return MaternKernel(ard_num_dims=2).double()
+
+
+def gaussian() -> GaussianConditional:
+    return GaussianConditional(((1.0, 0.1), (0.0, 1.0)), (0.0, 0.1), (0.01, 0.04), outside="keep")
+
+
+def learned() -> LearnedConditional:
+    generator = torch.Generator().manual_seed(1)
+    A = torch.rand(40, 2, dtype=torch.double, generator=generator)
+    X = A + 0.1 * torch.randn(40, 2, dtype=torch.double, generator=generator)
+    return LearnedConditional(X, A, lengthscale=1.0, regularization=1e-3)
+
+
+def arms() -> FiniteConditional:
+    return FiniteConditional(((0.7, 0.2, 0.1), (0.1, 0.1, 0.8)), points=((0, 0), (1, 0), (0, 1)))
+
+
+def model_of(
+    conditional: Conditional, kernel: Kernel, noise: float | None = 0.05, points: bool = True
+) -> ConditionalMeanProcess:
+    generator = torch.Generator().manual_seed(2)
+    A = torch.rand(8, 2, dtype=torch.double, generator=generator)
+    if conditional.num_query_columns == 1:
+        A = torch.tensor([[0.0], [1.0], [1.0]], dtype=torch.double)
+    z = 3 + torch.randn(len(A), 1, dtype=torch.double, generator=generator)
+    return ConditionalMeanProcess(
+        A,
+        z,
+        conditional,
+        covar_module=kernel,
+        noise=noise,
+        train_points=torch.tensor([[0.2, 0.9]], dtype=torch.double) if points else None,
+        train_y=torch.tensor([[4.0]], dtype=torch.double) if points else None,
+        target_transform=Normalize(2, bounds=torch.tensor([[-1.0, -1.0], [2.0, 2.0]]).double()),
+    )
+
+
+def queries_of(conditional: Conditional) -> Tensor:
+    if conditional.num_query_columns == 1:
+        return torch.tensor([[1.0], [0.0], [1.0]], dtype=torch.double)
+    return torch.rand(3, 2, dtype=torch.double, generator=torch.Generator().manual_seed(4))
+
+
+@pytest.mark.parametrize("make", [gaussian, learned, arms])
+@pytest.mark.parametrize("kernel", [rbf, matern])
+@pytest.mark.parametrize("points", [True, False])
+@pytest.mark.parametrize("minimize", [True, False])
+def test_it_is_the_posterior_of_the_model(
+    make: Callable[[], Conditional], kernel: Callable[[], Kernel], points: bool, minimize: bool
+) -> None:
+    conditional = make()
+    model = model_of(conditional, kernel(), points=points)
+    transform = None
+    if minimize:
+        transform = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
+    posterior = IndirectPosterior.of(model, transform)
+    A = queries_of(conditional)
+    X = torch.rand(4, 2, dtype=torch.double, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        expected = model.joint_posterior(A, X, transform)
+        covariance = expected.distribution.covariance_matrix
+        mean, variance = posterior.moments(A.unsqueeze(1))
+        assert mean.shape == variance.shape == (3, 1)
+        at, spread = posterior.target_moments(X)
+        close = {"rtol": 0.0, "atol": 1e-8}
+        torch.testing.assert_close(mean, expected.mean[:3], **close)
+        torch.testing.assert_close(variance.squeeze(-1), covariance.diagonal()[:3], **close)
+        torch.testing.assert_close(at, expected.mean[3:, 0], **close)
+        torch.testing.assert_close(spread, covariance.diagonal()[3:], **close)
+        torch.testing.assert_close(posterior.cross_covariance(A, X), covariance[:3, 3:], **close)
+        torch.testing.assert_close(posterior.target_covariance(X), covariance[3:, 3:], **close)
+
+
+@pytest.mark.parametrize("make", [gaussian, learned])
+def test_moments_have_gradients(make: Callable[[], Conditional]) -> None:
+    posterior = IndirectPosterior.of(model_of(make(), rbf()))
+    A = queries_of(make()).requires_grad_(True)
+    X = torch.rand(2, 2, dtype=torch.double)
+    assert torch.autograd.gradcheck(lambda a: posterior.moments(a), (A,))
+    assert torch.autograd.gradcheck(lambda a: posterior.cross_covariance(a, X), (A,))
+    assert torch.autograd.gradcheck(
+        lambda x: posterior.target_moments(x), (X.clone().requires_grad_(True),)
+    )
+
+
+def test_pending_queries_are_believed_at_their_mean() -> None:
+    model = model_of(gaussian(), rbf())
+    pending = torch.tensor([[0.5, 0.5], [0.1, 0.9]], dtype=torch.double)
+    posterior = IndirectPosterior.of(model, A_pending=pending)
+    with torch.no_grad():
+        believed = model.condition_on_observations(pending, model.posterior(pending).mean)
+        A = queries_of(gaussian())
+        mean, variance = posterior.moments(A)
+        expected = believed.posterior(A)
+        torch.testing.assert_close(mean, expected.mean.squeeze(-1), rtol=0, atol=1e-7)
+        torch.testing.assert_close(variance, expected.variance.squeeze(-1), rtol=0, atol=1e-7)
+
+
+def test_noise() -> None:
+    A = torch.rand(5, 2, dtype=torch.double)
+    z = torch.randn(5, 1, dtype=torch.double)
+    fixed = IndirectPosterior.of(ConditionalMeanProcess(A, z, gaussian(), noise=0.3))
+    torch.testing.assert_close(fixed.noise, torch.tensor(0.3).double())
+    by_query = ConditionalMeanProcess(A, z, gaussian(), noise=lambda queries: queries[:, 0] + 0.1)
+    new = torch.rand(2, 3, 2, dtype=torch.double)
+    torch.testing.assert_close(IndirectPosterior.of(by_query).noise_of(new), new[..., 0] + 0.1)
+
+
+@pytest.mark.parametrize("make", [gaussian, learned, arms])
+@pytest.mark.parametrize("kernel", [rbf, matern])
+def test_paths_have_the_moments_of_the_posterior(
+    make: Callable[[], Conditional], kernel: Callable[[], Kernel]
+) -> None:
+    posterior = IndirectPosterior.of(model_of(make(), kernel()))
+    X = torch.rand(6, 2, dtype=torch.double, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        paths = TargetPaths(posterior, 20_000, seed=0)
+        values = paths(X)
+        mean, variance = posterior.target_moments(X)
+        covariance = posterior.target_covariance(X)
+    assert values.shape == (20_000, 6)
+    scale = float(variance.max().sqrt())
+    torch.testing.assert_close(values.mean(dim=0), mean, rtol=0, atol=0.04 * scale)
+    torch.testing.assert_close(values.T.cov(), covariance, rtol=0, atol=0.08 * scale**2)
+    each = X.expand(20_000, 6, 2)[:10]
+    some = TargetPaths(posterior, 10, seed=3)
+    torch.testing.assert_close(some(each), some(X))
+
+
+def test_paths_follow_their_seed_and_leave_the_global_one() -> None:
+    posterior = IndirectPosterior.of(model_of(gaussian(), rbf()))
+    X = torch.rand(3, 2, dtype=torch.double)
+    state = torch.get_rng_state()
+    first, again, other = (TargetPaths(posterior, 4, seed=seed)(X) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    x = X.clone().requires_grad_(True)
+    paths = TargetPaths(posterior, 4, seed=1)
+    assert torch.autograd.gradcheck(paths, (x,))
+
+
+def test_what_cannot_be_read_is_refused() -> None:
+    plain = SingleTaskGP(torch.rand(3, 2).double(), torch.rand(3, 1).double())
+    with pytest.raises(UnsupportedInputError, match="ConditionalMeanProcess"):
+        IndirectPosterior.of(plain)
+    posterior = IndirectPosterior.of(model_of(gaussian(), rbf()))
+    with pytest.raises(InputError, match="X of shape"):
+        posterior.target_moments(torch.rand(2, 3).double())
+    categorical = ConditionalMeanProcess(
+        torch.tensor([[0.0], [1.0]]).double(),
+        torch.tensor([[1.0], [2.0]]).double(),
+        FiniteConditional(((0.5, 0.5), (0.1, 0.9))),
+        categorical=[0],
+    )
+    with pytest.raises(UnsupportedInputError, match="Fourier"):
+        TargetPaths(IndirectPosterior.of(categorical), 2)
