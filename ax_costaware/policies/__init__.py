@@ -28,10 +28,12 @@ from ax_costaware.policies.query_rules import (
     QueryRule,
     Rivals,
 )
+from ax_costaware.policies.resolution_tree import Cell, ResolutionTree, TreeDecision
 
 __all__ = [
     "Ask",
     "BernoulliRule",
+    "Cell",
     "ControlSetDecision",
     "ControlSetHistory",
     "ControlSetRule",
@@ -52,7 +54,9 @@ __all__ = [
     "QueryDecision",
     "QueryRule",
     "ResetEvery",
+    "ResolutionTree",
     "Rivals",
     "StopDecision",
     "TheoreticalBeta",
+    "TreeDecision",
 ]

@@ -1,0 +1,364 @@
+"""A tree of cells over a box: coarse ones are cheap to measure, fine ones say where.
+
+Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback", section 5.2 and
+Algorithm 1 (CMETS). A cell of level ``l`` is measured as a whole, its mean say; its children, at
+level ``l + 1``, are a finer partition of it. Candidates are the leaves of the tree grown so far and
+their children, and the one of most information per cost is measured and split. Algorithm 1 as
+printed drops the siblings of a measured child; here they stay, so that the leaves always partition
+the box.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from numbers import Integral
+from typing import Any
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import (
+    finite_number,
+    integer_at_least,
+    interval,
+    nonnegative_number,
+    positive_number,
+    sequence_of,
+)
+
+_MOST_PER_COLUMN = 2**40
+"""Cells of one column at the finest level: their centres are told apart in double precision."""
+
+_SAME_CENTRE = 1e-3
+"""How far a centre may be off, in widths of its cell: it may have gone through transforms."""
+
+_SAME_COST = 1e-9
+"""A cost may exceed what is left of a budget by this part of it: costs are sums of decimals."""
+
+_BOUNDS = "a list of one or more finite numbers"
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """A cell of a resolution tree."""
+
+    level: int
+    """How often the box has been split; the root, the whole box, has level zero."""
+
+    index: tuple[int, ...]
+    """Position among the cells of its level, counted in each column from zero."""
+
+
+@dataclass(frozen=True)
+class TreeDecision:
+    """Which cell to measure, and why."""
+
+    cell: Cell
+    """The cell."""
+
+    position: int
+    """Its position among the candidates."""
+
+    value: float
+    """Its information per unit of cost."""
+
+    reason: str
+    """The reason, a sentence with the numbers that decided."""
+
+
+@dataclass(frozen=True)
+class ResolutionTree:
+    """A box that is split, level by level, into equal cells.
+
+    What has been split is no state of the tree: it follows from the cells measured.
+
+    Raises:
+        InputError: For bounds that are no box, a level below zero or too fine to tell its cells
+            apart, splits that do not split, or costs and noise that are not one number > 0 (noise:
+            at least zero) for each level.
+    """
+
+    lower: tuple[float, ...]
+    """Lower bounds of the ``d`` columns, in raw units."""
+
+    upper: tuple[float, ...]
+    """Upper bounds."""
+
+    max_level: int
+    """The finest level; its cells are not split, and may be measured again and again."""
+
+    splits: tuple[int, ...] | int = 2
+    """Into how many parts a cell is split: along every column alike, or ``d`` numbers."""
+
+    costs: tuple[float, ...] | None = None
+    """Cost of measuring a cell of each level from 0 to ``max_level``; by default
+    ``0.5 (level + 1)``, that of the paper."""
+
+    noise: tuple[float, ...] | float | None = None
+    """Standard deviation of the noise of a measurement at each level, or at all; None where it is
+    not known."""
+
+    def __post_init__(self) -> None:
+        lower, upper = (
+            sequence_of(getattr(self, name), name, _BOUNDS) for name in ("lower", "upper")
+        )
+        if not lower or len(lower) != len(upper):
+            raise InputError(
+                f"lower={self.lower!r}, upper={self.upper!r}: expected {_BOUNDS} each, of one"
+                " length."
+            )
+        bounds = [interval(*pair) for pair in zip(lower, upper, strict=True)]
+        levels = integer_at_least(self.max_level, 0, "max_level")
+        splits = _splits(self.splits, len(bounds))
+        if max(splits) ** levels > _MOST_PER_COLUMN:
+            most = int(math.log(_MOST_PER_COLUMN) / math.log(max(splits)))
+            raise InputError(
+                f"max_level={self.max_level!r}: expected at most {most} with splits={splits!r};"
+                " cells of a finer level are not told apart."
+            )
+        costs = self.costs
+        if costs is None:
+            costs = tuple(0.5 * (level + 1) for level in range(levels + 1))
+        noise = self.noise
+        if noise is not None and not isinstance(noise, Iterable):
+            noise = (noise,) * (levels + 1)
+        for name, value in {
+            "lower": tuple(low for low, _ in bounds),
+            "upper": tuple(high for _, high in bounds),
+            "max_level": levels,
+            "splits": splits,
+            "costs": _per_level(costs, levels, "costs", positive_number),
+            "noise": None
+            if noise is None
+            else _per_level(noise, levels, "noise", nonnegative_number),
+        }.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def num_columns(self) -> int:
+        """The number ``d`` of columns."""
+        return len(self.lower)
+
+    @property
+    def num_children(self) -> int:
+        """Into how many cells a cell is split."""
+        return math.prod(self._splits)
+
+    @property
+    def root(self) -> Cell:
+        """The cell that is the whole box."""
+        return Cell(0, (0,) * self.num_columns)
+
+    def centre(self, cell: Cell) -> tuple[float, ...]:
+        """The centre of a cell, ``d`` numbers in raw units.
+
+        Raises:
+            InputError: If it is no cell of the tree, here and below.
+        """
+        self._check(cell)
+        return tuple(
+            low + (high - low) * ((i + 0.5) / n)
+            for low, high, i, n in zip(
+                self.lower, self.upper, cell.index, self._counts(cell.level), strict=True
+            )
+        )
+
+    def half_widths(self, level: int) -> tuple[float, ...]:
+        """Half the widths of the cells of a level, ``d`` numbers in raw units.
+
+        Raises:
+            InputError: If the tree has no such level, here and below.
+        """
+        counts = self._counts(self._level(level))
+        widths = (high - low for low, high in zip(self.lower, self.upper, strict=True))
+        return tuple(0.5 * width / n for width, n in zip(widths, counts, strict=True))
+
+    def cost(self, level: int) -> float:
+        """Cost of measuring a cell of a level."""
+        level = self._level(level)
+        return self.costs[level]  # type: ignore[index]
+
+    def noise_of(self, level: int) -> float | None:
+        """Standard deviation of the noise of a measurement at a level; None where not known."""
+        level = self._level(level)
+        return None if self.noise is None else self.noise[level]  # type: ignore[index]
+
+    def cell_at(self, level: Any, centre: Iterable[Any]) -> Cell:
+        """The cell of a level and centre.
+
+        Args:
+            level: A level of the tree, as an integer or an integral float.
+            centre: ``d`` numbers in raw units; within rounding those of ``centre``.
+
+        Raises:
+            InputError: If the tree has no such level, or no such centre there.
+        """
+        level = self._level(level)
+        point = sequence_of(centre, "centre", f"{self.num_columns} numbers")
+        if len(point) != self.num_columns:
+            raise InputError(f"centre={centre!r}: expected {self.num_columns} numbers.")
+        numbers = [finite_number(value, f"centre[{i}]") for i, value in enumerate(point)]
+        index = []
+        for column, (value, n) in enumerate(zip(numbers, self._counts(level), strict=True)):
+            low, high = self.lower[column], self.upper[column]
+            place = (value - low) / (high - low) * n - 0.5
+            i = min(max(round(min(max(place, -1.0), n)), 0), n - 1)
+            if abs(place - i) > _SAME_CENTRE:
+                nearest = low + (high - low) * ((i + 0.5) / n)
+                raise InputError(
+                    f"centre={numbers!r} has {value!r} in column {column}: expected the centre of a"
+                    f" cell of level {level}; the nearest is {nearest!r}."
+                )
+            index.append(i)
+        return Cell(level, tuple(index))
+
+    def children(self, cell: Cell) -> tuple[Cell, ...]:
+        """The cells into which a cell is split; none at the finest level."""
+        self._check(cell)
+        if cell.level == self.max_level:
+            return ()
+        parts = (range(i * k, (i + 1) * k) for i, k in zip(cell.index, self._splits, strict=True))
+        return tuple(Cell(cell.level + 1, index) for index in product(*parts))
+
+    def parent(self, cell: Cell) -> Cell | None:
+        """The cell that a cell is a part of; None for the root."""
+        self._check(cell)
+        if cell.level == 0:
+            return None
+        index = (i // k for i, k in zip(cell.index, self._splits, strict=True))
+        return Cell(cell.level - 1, tuple(index))
+
+    def leaves(self, measured: Iterable[Cell] = ()) -> tuple[Cell, ...]:
+        """The leaves of the tree once some cells are measured; they partition the box.
+
+        A measured leaf is split. A measured child of a leaf splits that leaf and is split itself,
+        as is any cell below: those above it are split down to it. A cell of the finest level
+        stays.
+
+        Args:
+            measured: Cells of the tree; a cell may be there more than once, and the order does
+                not matter.
+
+        Returns:
+            The leaves, coarse ones first and then by index.
+        """
+        split: set[Cell] = set()
+        for cell in measured:
+            self._check(cell)
+            if cell.level < self.max_level:
+                split.add(cell)
+            split.update(self._ancestors(cell))
+        leaves = {child for cell in split for child in self.children(cell)} - split
+        return tuple(sorted(leaves or {self.root}))
+
+    def active(self, measured: Iterable[Cell] = ()) -> tuple[Cell, ...]:
+        """The cells that may be measured next: the leaves and their children, sorted alike."""
+        leaves = self.leaves(measured)
+        return tuple(sorted({*leaves, *(c for leaf in leaves for c in self.children(leaf))}))
+
+    def decide(
+        self, cells: Sequence[Cell], information: Iterable[Any], remaining: float | None = None
+    ) -> TreeDecision:
+        """Choose the cell with the most information per unit of cost.
+
+        Args:
+            cells: The candidates, see ``active``.
+            information: What measuring each of them is expected to tell, finite.
+            remaining: What is left of the budget; None where there is none.
+
+        Returns:
+            The affordable cell with the largest ratio, the first of several.
+
+        Raises:
+            InputError: If there are no candidates or none is affordable, or the information is not
+                one finite number for each.
+        """
+        values = sequence_of(information, "information", "a number for each cell")
+        if not cells or len(values) != len(cells):
+            raise InputError(
+                f"information has {len(values)} values for {len(cells)} cells: expected one for"
+                " each of one or more."
+            )
+        gains = [finite_number(value, f"information[{i}]") for i, value in enumerate(values)]
+        for cell in cells:
+            self._check(cell)
+        costs = [self.cost(cell.level) for cell in cells]
+        left = math.inf if remaining is None else finite_number(remaining, "remaining")
+        affordable = [i for i, cost in enumerate(costs) if cost <= left + _SAME_COST * abs(left)]
+        if not affordable:
+            raise InputError(
+                f"remaining={remaining!r}: expected at least {min(costs):.6g}, the cost of the"
+                " cheapest cell."
+            )
+        position = max(affordable, key=lambda i: gains[i] / costs[i])
+        cell, value = cells[position], gains[position] / costs[position]
+        among = f"the {len(affordable)} affordable of " if len(affordable) < len(cells) else ""
+        among += str(len(cells))
+        return TreeDecision(
+            cell,
+            position,
+            value,
+            f"measuring this cell of level {cell.level} tells {gains[position]:.4g} at a cost of"
+            f" {costs[position]:.6g}: {value:.4g} per unit of cost is the most of {among} cells",
+        )
+
+    def _ancestors(self, cell: Cell) -> Iterator[Cell]:
+        parent = self.parent(cell)
+        while parent is not None:
+            yield parent
+            parent = self.parent(parent)
+
+    @cached_property
+    def _splits(self) -> tuple[int, ...]:
+        assert isinstance(self.splits, tuple)
+        return self.splits
+
+    def _counts(self, level: int) -> tuple[int, ...]:
+        """Cells of a level in each column."""
+        return tuple(k**level for k in self._splits)
+
+    def _level(self, level: Any) -> int:
+        number = finite_number(level, "level")
+        if not number.is_integer() or not 0 <= number <= self.max_level:
+            raise InputError(f"level={level!r}: expected an integer from 0 to {self.max_level}.")
+        return int(number)
+
+    def _check(self, cell: Cell) -> None:
+        is_cell = (
+            isinstance(cell, Cell)
+            and isinstance(cell.level, Integral)
+            and 0 <= cell.level <= self.max_level
+            and len(cell.index) == self.num_columns
+            and all(
+                isinstance(i, Integral) and 0 <= i < n
+                for i, n in zip(cell.index, self._counts(cell.level), strict=True)
+            )
+        )
+        if not is_cell:
+            raise InputError(
+                f"cell={cell!r}: expected a cell of a tree of {self.num_columns} columns, splits"
+                f" {self.splits!r} and levels 0 to {self.max_level}."
+            )
+
+
+def _splits(splits: Any, num_columns: int) -> tuple[int, ...]:
+    expected = "an integer >= 2, or one integer >= 1 for each column, not all 1"
+    if isinstance(splits, Integral) and not isinstance(splits, bool):
+        splits = (splits,) * num_columns
+    numbers = tuple(
+        integer_at_least(value, 1, f"splits[{i}]")
+        for i, value in enumerate(sequence_of(splits, "splits", expected))
+    )
+    if len(numbers) != num_columns or max(numbers) < 2:
+        raise InputError(f"splits={splits!r}: expected {expected}.")
+    return numbers
+
+
+def _per_level(values: Any, max_level: int, name: str, check: Any) -> tuple[float, ...]:
+    expected = f"{max_level + 1} numbers, one for each level from 0 to {max_level}"
+    numbers = sequence_of(values, name, expected)
+    if len(numbers) != max_level + 1:
+        raise InputError(f"{name}={values!r}: expected {expected}.")
+    return tuple(check(value, f"{name}[{level}]") for level, value in enumerate(numbers))
