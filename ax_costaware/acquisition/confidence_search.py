@@ -9,16 +9,16 @@ for by multi-start L-BFGS-B in the coordinates of the unit cube, whatever the un
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import torch
-from botorch.generation.gen import gen_candidates_scipy
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
+from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.starts import LinearConstraints, spaced_best
 from ax_costaware.models.posterior_now import Comparison, PosteriorNow
 
@@ -28,14 +28,8 @@ Compare: TypeAlias = Literal["correlation", "local_optima"]
 RAW_SAMPLES = 512
 """Sobol points that are scored where no starts are given."""
 
-START_DISTANCE = 0.1
-"""Starts of local searches are at least so far apart, in the unit cube: they spread over hills."""
-
 SAME_OPTIMUM = 0.01
 """Ends of local searches that are closer than this, in the unit cube, are one local optimum."""
-
-# Iterations of a local search; on smooth functions of a few columns it takes 10 to 30.
-_ITERATIONS = 100
 
 # The search for rivals: it only has to find one that is strong enough, and more of it changed the
 # largest probability by less than .01 on samples of Gaussian processes with up to six columns.
@@ -46,9 +40,6 @@ _RIVAL_RESTARTS = 8
 # squared excess, and is then taken back: it ends within about .001 of it.
 _PENALTY = 1e3
 _BISECTIONS = 12
-
-# A function whose values differ by less than this part of them is constant but for rounding.
-_FLAT = 1e-12
 
 # A spread this small compares means only.
 _SMALLEST_VARIANCE = 1e-300
@@ -105,6 +96,10 @@ class ConfidenceSearch:
     seed: int = 0
     """Seed of the Sobol points."""
 
+    @cached_property
+    def _local(self) -> LocalSearch:
+        return LocalSearch(self.bounds, self.held, self.inequality_constraints)
+
     def upper_confidence_bound(self, beta: float) -> ConfidenceOptima:
         """Search for the largest ``mean + sqrt(beta) * standard deviation``.
 
@@ -116,10 +111,10 @@ class ConfidenceSearch:
             mean, variance = self.posterior(X)
             return mean + math.sqrt(beta) * variance.sqrt()
 
-        _, ends = self._climb(bound, self._points(), self.num_restarts, _ITERATIONS)
+        _, ends = self._local.climb(bound, self._points(), self.num_restarts)
         with torch.no_grad():
             values = bound(ends)
-            optima = ends[spaced_best(values, self._to_unit(ends), len(ends), SAME_OPTIMUM)]
+            optima = ends[spaced_best(values, self._local.to_unit(ends), len(ends), SAME_OPTIMUM)]
             mean, variance = (float(moment[0]) for moment in self.posterior(optima[:1]))
         return ConfidenceOptima(optima[0], mean, variance, float(values.max()), optima)
 
@@ -167,7 +162,7 @@ class ConfidenceSearch:
         if float(over.min()) >= 0:
             return points
         restarts = min(self.num_restarts, _RIVAL_RESTARTS)
-        starts, ends = self._climb(strength, points, restarts, _RIVAL_ITERATIONS)
+        starts, ends = self._local.climb(strength, points, restarts, _RIVAL_ITERATIONS)
         with torch.no_grad():
             # Back along the way to the last point that is a rival.
             inside, outside = torch.zeros(len(ends), 1).to(ends), torch.ones(len(ends), 1).to(ends)
@@ -191,68 +186,3 @@ class ConfidenceSearch:
             return point.new_empty(0, len(point))
         lower, upper = self.bounds
         return torch.where(point - lower > upper - point, lower, upper).unsqueeze(0)
-
-    def _climb(
-        self, function: Callable[[Tensor], Tensor], points: Tensor, restarts: int, iterations: int
-    ) -> tuple[Tensor, Tensor]:
-        """Starts, ``r x d``, of local searches among points, and their ends, which are no worse."""
-        with torch.no_grad():
-            values = function(points)
-        best = spaced_best(values, self._to_unit(points), restarts, START_DISTANCE)
-        starts = points[best]
-        highest, height = values.max(), values.max() - values.min()
-        held = torch.nonzero(self._is_held()).flatten().tolist()
-        if len(held) == points.shape[-1] or height <= _FLAT * values.abs().max():
-            return starts, starts
-        shift, scale = self._frame()
-
-        def value(U: Tensor) -> Tensor:
-            # The tolerances of the optimiser are absolute.
-            return (function(shift + scale * U.squeeze(-2)) - highest) / height
-
-        unit = (starts - shift) / scale
-        limits = (self.bounds - shift) / scale
-        unit = torch.where(self._is_held(), unit, unit.clamp(*limits))
-        # A line search that rounding has ended has arrived; BoTorch's filters let it warn.
-        with warnings.catch_warnings(record=True):
-            ended, _ = gen_candidates_scipy(
-                unit.unsqueeze(-2),
-                value,  # type: ignore[arg-type]
-                lower_bounds=limits[0],
-                upper_bounds=limits[1],
-                inequality_constraints=[
-                    (index, weights * scale[index], rhs - float(shift[index] @ weights))
-                    for index, weights, rhs in self.inequality_constraints
-                ],
-                fixed_features={column: unit[:, column] for column in held},
-                # With constraints it does not search from several starts as one problem.
-                options={"maxiter": iterations, "max_optimization_problem_aggregation_size": 1},
-            )
-        ends = shift + scale * ended.squeeze(-2)
-        ends = torch.where(self._is_held(), starts, ends.clamp(*self.bounds))
-        with torch.no_grad():
-            better = (function(ends) > values[best]) & self._feasible(ends)
-        return starts, torch.where(better.unsqueeze(-1), ends, starts)
-
-    def _frame(self) -> tuple[Tensor, Tensor]:
-        """Origin and unit, ``d`` each, of the unit cube; a held column stays as it is, exactly."""
-        lower, width = self.bounds[0], self.bounds[1] - self.bounds[0]
-        held = self._is_held()
-        scale = torch.where(held, torch.ones_like(width), width)
-        return torch.where(held, torch.zeros_like(lower), lower), scale
-
-    def _is_held(self) -> Tensor:
-        held = self.bounds[1] <= self.bounds[0]
-        held[list(self.held)] = True
-        return held
-
-    def _to_unit(self, X: Tensor) -> Tensor:
-        width = self.bounds[1] - self.bounds[0]
-        return (X - self.bounds[0]) / torch.where(width > 0, width, torch.ones_like(width))
-
-    def _feasible(self, X: Tensor) -> Tensor:
-        """Which of points ``m x d`` satisfy the constraints, but for rounding."""
-        holds = torch.ones(len(X), dtype=torch.bool, device=X.device)
-        for index, weights, rhs in self.inequality_constraints:
-            holds &= X[:, index] @ weights >= rhs - 1e-9 * (1.0 + abs(rhs))
-        return holds

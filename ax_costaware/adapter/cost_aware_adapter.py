@@ -12,7 +12,7 @@ the transforms, and its model space is otherwise not widened again after the fir
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ax.adapter.torch import TorchAdapter
@@ -25,6 +25,7 @@ from ax.exceptions.core import DataRequiredError, UnsupportedError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from torch import Tensor
 
+from ax_costaware.adapter.decoded_space import DecodedSpace
 from ax_costaware.adapter.experiment_checks import check_optimization_config
 from ax_costaware.adapter.realized_data import realized_data
 from ax_costaware.generators.method_settings import MethodSettings, model_spec_of
@@ -54,8 +55,8 @@ class Recommended(Protocol):
         ...
 
     @property
-    def expected_cost(self) -> float:
-        """What a trial there is expected to cost."""
+    def expected_cost(self) -> float | None:
+        """What a trial there is expected to cost; None where what is deployed is no trial."""
         ...
 
 
@@ -89,6 +90,26 @@ class CostAwareAdapter(TorchAdapter):
         )
         assert isinstance(points, Tensor)
         return points
+
+    def fixed_columns(
+        self, space: DecodedSpace, fixed: Mapping[str, TParamValue]
+    ) -> dict[int, float]:
+        """Columns of the model's space that parameters fix, with their values.
+
+        Args:
+            space: How the parameters are encoded.
+            fixed: Values of parameters that the caller fixes, in raw units.
+        """
+        if not fixed:
+            return {}
+        (row,) = space.decode(space.bounds[:1])
+        (point,) = self.model_points([{**row, **fixed}])
+        return {
+            i: float(point[i])
+            for name in fixed
+            if name in space.columns
+            for i in space.columns[name].indices
+        }
 
     def _check_one_arm(self, n: int) -> None:
         if n != 1:

@@ -7,8 +7,8 @@ parameterizations, with finite differences for its gradient. Costs are in the us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, cast
 
 import torch
 from ax.core.parameter import ChoiceParameter
@@ -18,7 +18,6 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from ax_costaware.adapter.decoded_space import Column, DecodedSpace
-from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.queries.costs import Cost, TableCost
 
 CostOfPoints: TypeAlias = Callable[[Tensor], Tensor]
@@ -32,7 +31,20 @@ _LEAST = 1e-300
 the constraints, where the search may look on its way. A point that is chosen is checked."""
 
 
-def known_cost(settings: GittinsSettings, space: DecodedSpace) -> CostOfPoints:
+class KnownCost(Protocol):
+    """Settings of a method that knows what a trial costs."""
+
+    @property
+    def cost(self) -> object:
+        """A number, a value object by parameter names, or a function of a parameterization."""
+        ...
+
+    def cost_at(self, parameters: Mapping[str, Any]) -> float:
+        """The cost of one parameterization."""
+        ...
+
+
+def known_cost(settings: KnownCost, space: DecodedSpace) -> CostOfPoints:
     """A declared cost as a function of points of the model's space.
 
     Args:
@@ -69,7 +81,7 @@ def known_cost(settings: GittinsSettings, space: DecodedSpace) -> CostOfPoints:
     return evaluate
 
 
-def _table(settings: GittinsSettings, column: Column) -> CostOfPoints:
+def _table(settings: KnownCost, column: Column) -> CostOfPoints:
     """A table over a choice parameter: one cost for each of its values."""
     assert isinstance(column.parameter, ChoiceParameter)
     name = column.parameter.name
@@ -78,7 +90,7 @@ def _table(settings: GittinsSettings, column: Column) -> CostOfPoints:
     return lambda X: column.weights(X) @ X.new_tensor(costs) + 0.0 * X.sum(dim=-1)
 
 
-def _row_by_row(settings: GittinsSettings, space: DecodedSpace) -> CostOfPoints:
+def _row_by_row(settings: KnownCost, space: DecodedSpace) -> CostOfPoints:
     smooth = [column.indices[0] for column in space.columns.values() if column.is_smooth]
 
     def costs(X: Tensor) -> Tensor:

@@ -197,16 +197,7 @@ class FeedbackAdapter(CostAwareAdapter):
     ) -> FeedbackRegion:
         """Where the points of a decision may be."""
         space, settings = self.space(search_space), self.settings
-        at: dict[int, float] = {}
-        if fixed:
-            (row,) = space.decode(space.bounds[:1])
-            (point,) = self.model_points([{**row, **fixed}])
-            at = {
-                i: float(point[i])
-                for name in fixed
-                if name in space.columns
-                for i in space.columns[name].indices
-            }
+        at = self.fixed_columns(space, fixed)
         starts = space.sobol_points(settings.raw_samples or NUM_STARTS, seed, at)
         smooth = {column.indices[0] for column in space.columns.values() if column.is_smooth}
         # The last column is the time.

@@ -7,6 +7,7 @@ budget, and records with each trial what it is expected to cost and why it was c
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ax.adapter.registry import Generators
@@ -173,13 +174,13 @@ class AffordableBatch(BatchLimit):
         entries = ledger(experiment, settings)
         left, largest = remaining(entries, settings.budget), largest_charge(entries)
         if settings.cost_metric is None:
-            largest = max(largest, _largest_cost(settings, experiment.search_space))
+            largest = max(largest, largest_cost(settings.cost_at, experiment.search_space))
         if left is None or largest == 0:
             return NO_LIMIT
         return max(1, math.floor(left / largest + 1e-9))
 
 
-def _largest_cost(settings: GittinsSettings, search_space: SearchSpace) -> float:
+def largest_cost(cost_at: Callable[[Mapping[str, Any]], float], search_space: SearchSpace) -> float:
     """The largest known cost among quasi-random parameterizations; zero if all are infeasible."""
     parameters = free_parameters(search_space)
     fixed = {
@@ -193,7 +194,7 @@ def _largest_cost(settings: GittinsSettings, search_space: SearchSpace) -> float
         values = {**fixed, **{name: value_at(parameter, u) for (name, parameter), u in inputs}}
         # A cost need not be one where no trial can be.
         if search_space.check_membership(values):
-            largest = max(largest, settings.cost_at(values))
+            largest = max(largest, cost_at(values))
     return largest
 
 

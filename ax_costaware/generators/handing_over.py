@@ -32,6 +32,18 @@ def enough_trials(count: int, next_node: str) -> list[TransitionCriterion]:
     ]
 
 
+def decoded_init_args(
+    args: dict[str, Any], decoder_registry: Any, class_decoder_registry: Any
+) -> dict[str, Any]:
+    """The arguments of a node's constructor from what is stored of them."""
+    registries = {
+        "decoder_registry": decoder_registry,
+        "class_decoder_registry": class_decoder_registry,
+    }
+    given = {name: registry for name, registry in registries.items() if registry is not None}
+    return {name: object_from_json(value, **given) for name, value in args.items()}
+
+
 class HandingOverNode(GenerationNode):
     """A node that is stored with its settings, and answers for the next one when it is done."""
 
@@ -43,12 +55,7 @@ class HandingOverNode(GenerationNode):
         class_decoder_registry: Any = None,
     ) -> dict[str, Any]:
         """Decode the settings, which Ax leaves to the class."""
-        registries = {
-            "decoder_registry": decoder_registry,
-            "class_decoder_registry": class_decoder_registry,
-        }
-        given = {name: registry for name, registry in registries.items() if registry is not None}
-        return {name: object_from_json(value, **given) for name, value in args.items()}
+        return decoded_init_args(args, decoder_registry, class_decoder_registry)
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
         """How many trials can be generated now.
