@@ -2,15 +2,18 @@ r"""Covariances of averages of a function under a kernel.
 
 An average :math:`g = \sum_j w_j f(x_j)` is a linear functional of :math:`f`, so that
 :math:`\mathrm{Cov}[g, g'] = \sum_{jj'} w_j w'_{j'} k(x_j, x'_{j'})`. How that sum is best taken
-depends on the nodes: with independent columns and a squared-exponential kernel it is a product of
-one-dimensional sums; with nodes that all averages share it is a product of matrices; else the
-nodes of every pair of averages are taken together. A point is an average with a single node.
+depends on the nodes. With independent columns and a squared-exponential kernel it is a product of
+one-dimensional sums, and in one dimension such a kernel is a short sum of cosines to rounding, so
+that averages of these are all it takes, not pairs of nodes. With nodes that all averages share it
+is a product of matrices. Else the nodes of every pair of averages are taken together. A point is
+an average with a single node.
 
 Nodes are in the kernel's input space here, after the transform of the inputs.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -21,6 +24,10 @@ from torch.utils.checkpoint import checkpoint
 
 MOST_ENTRIES = 4_000_000
 """Entries of a covariance between nodes that are held at once."""
+
+
+_REACH = 8.6
+"""Length-scales at which a squared-exponential kernel is below the rounding of double precision."""
 
 
 class Averages(ABC):
@@ -46,27 +53,32 @@ class ColumnAverages(Averages):
     """Their weights, ``... x n x J x d``."""
 
     def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
-        """A product over the columns of sums over pairs of nodes."""
+        """A product over the columns of products of averaged features."""
         assert isinstance(other, ColumnAverages)
         u, v = self.scaled(kernel), other.scaled(kernel)
         product = outputscale(kernel)
         for column in range(u.shape[-1]):
             left, right = u[..., column], v[..., column]
-            difference = left[..., :, None, :, None] - right[..., None, :, None, :]
-            correlation = difference.square().mul(-0.5).exp()
-            rows = correlation @ other.weights[..., None, :, :, column, None]
-            sums = self.weights[..., :, None, None, :, column] @ rows
-            product = product * sums.squeeze(-1).squeeze(-1)
+            extent = torch.maximum(left.max(), right.max()) - torch.minimum(left.min(), right.min())
+            frequencies, amplitudes = _cosines(extent)
+            product = product * (
+                _averaged(left, self.weights[..., column], frequencies, amplitudes)
+                @ _averaged(right, other.weights[..., column], frequencies, amplitudes).mT
+            )
         return product
 
     def variance(self, kernel: Kernel) -> Tensor:
         """The same for each average with itself."""
-        u = self.scaled(kernel).mT
-        w = self.weights.mT
-        correlation = (u[..., :, None] - u[..., None, :]).square().mul(-0.5).exp()
-        sums = (w[..., None, :] @ correlation @ w[..., :, None]).squeeze(-1).squeeze(-1)
-        variance: Tensor = outputscale(kernel) * sums.prod(dim=-1)
-        return variance
+        u = self.scaled(kernel)
+        product = outputscale(kernel)
+        for column in range(u.shape[-1]):
+            nodes = u[..., column]
+            # What counts is how far the nodes of one average are from each other.
+            nodes = nodes - nodes.mean(dim=-1, keepdim=True)
+            extent = (nodes.amax(dim=-1) - nodes.amin(dim=-1)).max()
+            features = _averaged(nodes, self.weights[..., column], *_cosines(extent))
+            product = product * features.square().sum(dim=-1)
+        return product
 
     def scaled(self, kernel: Kernel) -> Tensor:
         """The nodes in length-scales."""
@@ -155,6 +167,28 @@ class SharedAverages(Averages):
         if self.is_point is not None:
             variance = variance + self.is_point * kernel(self.points, diag=True)
         return variance
+
+
+def _cosines(extent: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Frequencies and amplitudes whose cosines sum to :math:`e^{-t^2 / 2}` up to ``extent``.
+
+    The trapezoidal rule for the kernel's Fourier integral. What it leaves out and what comes back
+    after a period are both below ``exp(-_REACH ** 2 / 2)``, less than rounding.
+    """
+    step = 2 * math.pi / (float(extent.detach()) + _REACH)
+    count = math.ceil(_REACH / step) + 1
+    frequencies = step * torch.arange(count, dtype=extent.dtype, device=extent.device)
+    amplitudes = 2 * step / math.sqrt(2 * math.pi) * frequencies.square().mul(-0.5).exp()
+    amplitudes[0] = amplitudes[0] / 2
+    return frequencies, amplitudes
+
+
+def _averaged(nodes: Tensor, weights: Tensor, frequencies: Tensor, amplitudes: Tensor) -> Tensor:
+    """Features of averages in one column, ``... x n x 2M``, whose products are covariances."""
+    angles = nodes.unsqueeze(-1) * frequencies
+    parts = torch.cat([angles.cos(), angles.sin()], dim=-1)
+    averaged: Tensor = (weights.unsqueeze(-2) @ parts).squeeze(-2)
+    return averaged * amplitudes.sqrt().repeat(2)
 
 
 def is_squared_exponential(kernel: Kernel) -> bool:

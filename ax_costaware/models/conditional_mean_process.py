@@ -9,6 +9,7 @@ both are jointly Gaussian: the conditional mean process of Chau, Bouabid and Sej
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scal
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
+from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import Kernel, ProductKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.means import Mean
@@ -32,6 +34,9 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.average_kernel import AverageKernel, target_columns
 from ax_costaware.queries.argument_checks import positive_number
 from ax_costaware.queries.conditionals import Conditional
+
+_LEAST_OUTPUTSCALE = 0.02
+"""In variances of the averages. The function cannot vary less than they do, but for their noise."""
 
 Noise = float | Tensor | Callable[[Tensor], Tensor]
 """A noise variance: a number, ``n`` or ``n x 1`` of them, or a function of queries ``n x p``."""
@@ -254,7 +259,10 @@ def _default_kernel(d: int, categorical: Sequence[int]) -> Kernel:
             CategoricalKernel(ard_num_dims=len(categorical), active_dims=list(categorical))
         )
     base = parts[0] if len(parts) == 1 else ProductKernel(*parts)
-    return ScaleKernel(base, outputscale_prior=LogNormalPrior(0.5, 1.0))
+    prior = LogNormalPrior(0.5, 1.0)
+    # As BoTorch does it for length-scales: a bound of the optimiser, and no transform.
+    constraint = GreaterThan(_LEAST_OUTPUTSCALE, transform=None, initial_value=math.exp(0.5))
+    return ScaleKernel(base, outputscale_prior=prior, outputscale_constraint=constraint)
 
 
 def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor | None:
