@@ -1,20 +1,51 @@
-"""The conditional mean embedding of pairs: weights of points as functions of the query."""
+"""The conditional mean embedding of pairs: weights of points as functions of the query.
+
+Up to ``MOST_EXACT`` pairs it is exact. Beyond, landmarks stand for the queries of the pairs
+(Nystrom), and the points are projected once on landmarks of their own, so that nothing after the
+fit depends on the number of pairs. All passes over the pairs go in chunks.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from ax_costaware.queries.conditionals.fields import Array
+from ax_costaware.queries.conditionals.landmarks import (
+    NUM_CANDIDATES,
+    half_median_distance,
+    landmarks_of,
+    rbf,
+    some_rows,
+)
 from ax_costaware.queries.conditionals.leave_one_out import (
     choose,
-    leave_one_out_errors,
-    rbf,
-    ridges,
+    exact_errors,
+    least_ridge,
+    nystrom_errors,
+    random_features,
     target_features,
 )
+from ax_costaware.queries.conditionals.projection import Projection, projection_of
+
+Errors: TypeAlias = Callable[[Array], Array]
+ErrorsOf: TypeAlias = Callable[[float], Errors]
+
+MOST_EXACT = 2000
+"""With more pairs, landmarks stand for their queries."""
+
+NUM_LANDMARKS = 500
+"""How many landmarks, where nothing else is said."""
+
+_MOST_TO_SEARCH = 1000
+_MOST_TO_SEARCH_BY_LANDMARKS = 8000
+_LEFT_OUT = 2000
+_CHUNK = 4096
+_JITTER = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +59,7 @@ class Embedding:
     """``M x M_a``."""
 
     centres: Array
-    """``M_a x p``, queries divided by ``scales``."""
+    """``M_a x p``, in raw units."""
 
     scales: Array
     """The ``p`` standard deviations of the columns of the queries."""
@@ -40,34 +71,170 @@ class Embedding:
     """``lambda``."""
 
 
-def fit_exact(
-    X: Array, A: Array, lengthscale: float | None, regularization: float | None, seed: int
+def fit(
+    X: Array,
+    A: Array,
+    lengthscale: float | None,
+    regularization: float | None,
+    landmarks: int | None = None,
+    seed: int = 0,
+    projection: Projection | None = None,
 ) -> Embedding:
-    """``W(a) = (L + N lambda I)^-1 l(A, a)``, with the weights of equal points summed.
+    """Fit an embedding to pairs.
 
     Args:
         X: Points ``N x d``.
         A: Queries ``N x p``.
         lengthscale: In standard deviations of the columns of ``A``; ``None`` to choose it.
         regularization: ``lambda``; ``None`` to choose it.
-        seed: Of random features.
+        landmarks: The number of landmarks of the queries where there are more than ``MOST_EXACT``
+            pairs; there are two times as many of the points. ``None``: ``NUM_LANDMARKS``.
+        seed: Of random subsets and features.
+        projection: Where more than ``MOST_EXACT`` pairs put their weights; ``None``: as
+            ``projection_of`` says.
     """
-    scales = A.std(0)
-    scaled = A / scales
-    nodes, position = np.unique(X, axis=0, return_inverse=True)
-    if lengthscale is None or regularization is None:
-        spread = X.std(0)
-        F = target_features(X / np.where(spread > 0, spread, 1.0), seed)
-        tried = ridges() if regularization is None else np.array([len(A) * regularization])
+    spreads = X.std(0)
+    pairs = _Pairs(X, A, A.std(0), np.where(spreads > 0, spreads, 1.0), seed)
+    if len(A) <= MOST_EXACT:
+        return _fit_exact(pairs, lengthscale, regularization)
+    most = landmarks or NUM_LANDMARKS
+    if projection is None:
+        projection = projection_of(X, pairs.spreads, 2 * most, seed)
+    return _fit_nystrom(pairs, lengthscale, regularization, most, projection)
 
-        def errors_of(scale: float) -> tuple[Array, Array]:
-            return tried, leave_one_out_errors(rbf(scaled / scale, scaled / scale), F, tried)
 
-        lengthscale, ridge = choose(errors_of, lengthscale)
-        regularization = ridge / len(A)
-    L = rbf(scaled / lengthscale, scaled / lengthscale)
-    L[np.diag_indices_from(L)] += len(A) * regularization
-    sums = np.zeros((len(nodes), len(A)))
-    sums[position.ravel(), np.arange(len(A))] = 1.0
-    projection = cho_solve(cho_factor(L, lower=True), sums.T).T
-    return Embedding(nodes, projection, scaled, scales, lengthscale, regularization)
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Pairs, the scales of their columns, and a seed."""
+
+    X: Array
+    A: Array
+    scales: Array
+    spreads: Array
+    seed: int
+
+    def some(self, most: int) -> _Pairs:
+        """These pairs, or random ones of them; the scales stay."""
+        return self.of(some_rows(len(self.A), most, self.seed))
+
+    def of(self, rows: Any) -> _Pairs:
+        """The pairs of these rows."""
+        return _Pairs(self.X[rows], self.A[rows], self.scales, self.spreads, self.seed)
+
+    def chunks(self) -> Iterator[slice]:
+        """The rows of each chunk."""
+        for start in range(0, len(self.A), _CHUNK):
+            yield slice(start, start + _CHUNK)
+
+    def scaled(self, lengthscale: float) -> Array:
+        """The queries in length-scales."""
+        found: Array = self.A / (self.scales * lengthscale)
+        return found
+
+
+def _exact_errors_of(pairs: _Pairs) -> ErrorsOf:
+    features = target_features(pairs.X / pairs.spreads, pairs.seed)
+
+    def errors_of(lengthscale: float) -> Errors:
+        scaled = pairs.scaled(lengthscale)
+        return exact_errors(rbf(scaled, scaled), features)
+
+    return errors_of
+
+
+def _fit_exact(pairs: _Pairs, lengthscale: float | None, regularization: float | None) -> Embedding:
+    """``W(a) = (L + N lambda I)^-1 l(A, a)``, with the weights of equal points summed."""
+    num_pairs = len(pairs.A)
+    ridge = None if regularization is None else num_pairs * regularization
+    if lengthscale is None:
+        some = pairs.some(_MOST_TO_SEARCH)
+        lengthscale, found = choose(_exact_errors_of(some), None, ridge)
+        if len(some.A) == num_pairs:
+            ridge = found
+    if ridge is None:
+        _, ridge = choose(_exact_errors_of(pairs), lengthscale, None)
+    scaled = pairs.scaled(lengthscale)
+    L = rbf(scaled, scaled)
+    L[np.diag_indices_from(L)] += ridge
+    nodes, position = np.unique(pairs.X, axis=0, return_inverse=True)
+    sums = np.zeros((num_pairs, len(nodes)))
+    sums[np.arange(num_pairs), position.ravel()] = 1.0
+    projection = cho_solve(cho_factor(L, lower=True, overwrite_a=True), sums, overwrite_b=True).T
+    return Embedding(nodes, projection, pairs.A, pairs.scales, lengthscale, ridge / num_pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Basis:
+    """Landmarks of the queries: ``Psi(a) = R^-1 l(landmarks, a)`` with ``R R'`` theirs."""
+
+    centres: Array
+    """``M_a x p``, in raw units."""
+
+    scaled: Array
+    lengthscale: float
+    factor: Array
+
+    @classmethod
+    def of(cls, candidates: _Pairs, lengthscale: float, most: int) -> _Basis:
+        scaled = candidates.scaled(lengthscale)
+        chosen = landmarks_of(scaled, rbf, most)
+        kernel = rbf(scaled[chosen], scaled[chosen])
+        kernel[np.diag_indices_from(kernel)] += _JITTER
+        factor = cholesky(kernel, lower=True)
+        return cls(candidates.A[chosen], scaled[chosen], lengthscale, factor)
+
+    def psi(self, pairs: _Pairs) -> Array:
+        """``n x M_a``."""
+        kernel = rbf(self.scaled, pairs.scaled(self.lengthscale))
+        return np.asarray(
+            solve_triangular(self.factor, kernel, lower=True, overwrite_b=True, check_finite=False)
+        ).T
+
+
+def _fit_nystrom(
+    pairs: _Pairs,
+    lengthscale: float | None,
+    regularization: float | None,
+    most: int,
+    projection: Projection,
+) -> Embedding:
+    """The same with ``L`` of the rank of its landmarks and the points projected on nodes."""
+    num_pairs = len(pairs.A)
+    ridge = None if regularization is None else num_pairs * regularization
+    candidates = pairs.some(NUM_CANDIDATES)
+    unit = pairs.spreads * half_median_distance(candidates.X / pairs.spreads)
+
+    def features(some: _Pairs) -> Array:
+        return random_features(some.X / unit, pairs.seed)
+
+    if lengthscale is None:
+        some = pairs.some(_MOST_TO_SEARCH_BY_LANDMARKS)
+        left_out = some_rows(len(some.A), _LEFT_OUT, pairs.seed)
+        F = features(some)
+
+        def errors_of(scale: float) -> Errors:
+            psi = _Basis.of(candidates, scale, most).psi(some)
+            return nystrom_errors(psi.T @ psi, psi.T @ F, psi[left_out], F[left_out])
+
+        lengthscale, _ = choose(errors_of, None, ridge)
+
+    basis = _Basis.of(candidates, lengthscale, most)
+    gram: Any = 0.0
+    cross: Any = 0.0
+    sums: Any = 0.0
+    for rows in pairs.chunks():
+        chunk = pairs.of(rows)
+        psi = basis.psi(chunk)
+        gram = gram + psi.T @ psi
+        sums = sums + projection.product(rows, psi)
+        if ridge is None:
+            cross = cross + psi.T @ features(chunk)
+    if ridge is None:
+        out = pairs.some(2 * _LEFT_OUT)
+        ridge, _ = least_ridge(nystrom_errors(gram, cross, basis.psi(out), features(out)))
+    gram[np.diag_indices_from(gram)] += ridge
+    weights = cho_solve(cho_factor(gram, lower=True), projection.finish(sums).T)
+    weights = solve_triangular(basis.factor, weights, lower=True, trans="T").T
+    return Embedding(
+        projection.nodes, weights, basis.centres, pairs.scales, lengthscale, ridge / num_pairs
+    )

@@ -15,12 +15,14 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import integer_at_least, positive_number
 from ax_costaware.queries.conditionals import fields
 from ax_costaware.queries.conditionals.conditional import Conditional, plain
-from ax_costaware.queries.conditionals.embedding import Embedding, fit_exact
+from ax_costaware.queries.conditionals.embedding import Embedding, fit
 from ax_costaware.queries.conditionals.fields import Array, Numbers
 from ax_costaware.queries.conditionals.rules import SharedNodes
 
 _FARTHEST = 3.0
 """In length-scales: a query farther than this from every pair is refused."""
+
+_LEAST_REGULARIZATION = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +53,8 @@ class LearnedConditional(Conditional):
     """``lambda > 0``; ``None``: chosen."""
 
     landmarks: int | None = None
-    """How many queries stand for all where there are more than some thousand pairs."""
+    """Beyond 2000 pairs: how many queries stand for all; there are two times as many points.
+    ``None``: 500."""
 
     seed: int = 0
     """Of the choice of landmarks and of random features."""
@@ -89,6 +92,11 @@ class LearnedConditional(Conditional):
         for name in ("lengthscale", "regularization"):
             if getattr(self, name) is not None:
                 fields.set_field(self, name, positive_number(getattr(self, name), name))
+        if self.regularization is not None and self.regularization < _LEAST_REGULARIZATION:
+            raise InputError(
+                f"regularization={self.regularization!r}: expected at least "
+                f"{_LEAST_REGULARIZATION:g}, below which rounding decides."
+            )
         if self.landmarks is not None:
             fields.set_field(self, "landmarks", integer_at_least(self.landmarks, 2, "landmarks"))
         fields.set_field(self, "seed", integer_at_least(self.seed, 0, "seed"))
@@ -140,16 +148,25 @@ class LearnedConditional(Conditional):
         X = self.X
         if self.lower is not None and self.outside == "clip":
             X = np.clip(X, np.array(self.lower), np.array(self.upper))
-        return fit_exact(X, self.A, self.lengthscale, self.regularization, self.seed)
+        return fit(X, self.A, self.lengthscale, self.regularization, self.landmarks, self.seed)
+
+    @cached_property
+    def _tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Nodes, projection, the centre and the unit of queries, and landmarks in this unit."""
+        fitted = self.embedding
+        origin, unit = fitted.centres.mean(0), fitted.scales * fitted.lengthscale
+        landmarks = (fitted.centres - origin) / unit
+        parts = (fitted.nodes, fitted.projection, origin, unit, landmarks)
+        first, second, third, fourth, fifth = (torch.tensor(part) for part in parts)
+        return first, second, third, fourth, fifth
 
     @override
     def joint_rule(self, A: Tensor) -> SharedNodes:
         self.check_shape(A)
-        fitted = self.embedding
-        kernel = torch.exp(-0.5 * self._distances(A) ** 2)
-        return SharedNodes(
-            torch.tensor(fitted.nodes).to(A), kernel @ torch.tensor(fitted.projection).to(A).T
-        )
+        nodes, projection, *_ = self._tensors
+        kernel = torch.exp(-0.5 * self._squared_distances(A))
+        # In double precision: the weights of one point may be large and cancel those of the next.
+        return SharedNodes(nodes.to(A), (kernel @ projection.to(A.device).T).to(A))
 
     @override
     def within(self, lower: Any, upper: Any) -> Self:
@@ -184,7 +201,7 @@ class LearnedConditional(Conditional):
     def _check_rows(self, rows: Tensor) -> None:
         if len(rows) == 0:
             return
-        nearest = self._distances(rows).min(dim=-1).values
+        nearest = self._squared_distances(rows).min(dim=-1).values.sqrt()
         worst = int(nearest.argmax())
         if float(nearest[worst]) > _FARTHEST:
             raise InputError(
@@ -192,13 +209,12 @@ class LearnedConditional(Conditional):
                 f"from every pair: expected at most {_FARTHEST:g}, since nothing was learned there."
             )
 
-    def _distances(self, A: Tensor) -> Tensor:
-        """Distances ``... x M_a`` of queries from the centres, in length-scales."""
-        fitted = self.embedding
-        unit = torch.tensor(fitted.scales * fitted.lengthscale).to(A)
-        centres = torch.tensor(fitted.centres / fitted.lengthscale).to(A)
-        difference = (A / unit).unsqueeze(-2) - centres
-        return (difference**2).sum(-1).clamp_min(1e-300).sqrt()
+    def _squared_distances(self, A: Tensor) -> Tensor:
+        """Squared distances ``... x M_a`` of queries from the landmarks, in length-scales."""
+        _, _, origin, unit, landmarks = (part.to(A.device) for part in self._tensors)
+        scaled = (A.to(landmarks) - origin) / unit
+        squares = (scaled**2).sum(-1, keepdim=True) + (landmarks**2).sum(-1)
+        return (squares - 2 * scaled @ landmarks.T).clamp_min(0.0)
 
     def _settings(self) -> tuple[Any, ...]:
         return (

@@ -2,10 +2,9 @@
 
 Ridge regression of the features ``k(x_j, .)`` on ``a_j`` has the smoother ``H = L (L + c I)^-1``
 with ``c = N lambda``. Left out of its own fit, pair ``j`` is predicted with the residual
-``[(I - H) F]_j / (1 - H_jj)``, where ``F F' = K_xx`` (for ridge regression this is exact; for
-embeddings: Muandet et al. 2017, *Kernel mean embedding of distributions*, section 4).
-The error is the mean squared norm of these residuals. One eigendecomposition of ``L`` serves every
-``c``.
+``[(I - H) F]_j / (1 - H_jj)``, where ``F F' = K_xx``: for ridge regression with a given ``c`` this
+is exact (Allen 1974, the PRESS statistic). The error is the mean squared norm of these residuals.
+One eigendecomposition of ``L`` serves every ``c``.
 """
 
 from __future__ import annotations
@@ -14,104 +13,132 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.spatial.distance import cdist, pdist
 
 from ax_costaware.queries.conditionals.fields import Array
+from ax_costaware.queries.conditionals.landmarks import half_median_distance, rbf
 
-MOST_EXACT = 1000
-"""With more pairs, random features stand for ``K_xx``."""
+MOST_WITHOUT_RANDOM_FEATURES = 500
+"""With more pairs, random features stand for the kernel of the points."""
 
-_NUM_FEATURES = 256
-_RIDGES = np.logspace(-6, 3, 19)
+_NUM_FEATURES = 128
+_RIDGES = np.logspace(-6, 3, 10)
 _LENGTHSCALES = np.geomspace(0.05, 6.4, 8)
 
 
-def rbf(first: Array, second: Array) -> Array:
-    """``exp(-|a - b|^2 / 2)`` of rows ``n x p`` and ``m x p``."""
-    found: Array = cdist(first, second, "sqeuclidean")
-    found *= -0.5
-    np.exp(found, out=found)
-    return found
-
-
-def reference_lengthscale(X: Array) -> float:
-    """Half the median distance of (at most 500) points ``N x d``."""
-    step = -(-len(X) // 500)
-    distances = pdist(X[::step])
-    distances = distances[distances > 0]
-    return 0.5 * float(np.median(distances)) if len(distances) else 1.0
-
-
 def target_features(X: Array, seed: int) -> Array:
-    """Features ``N x R`` whose products are an RBF of scaled points ``N x d``.
+    """Features ``N x R`` whose products are an RBF of the points, or tend to it.
 
-    Exact, from the eigenvectors of the kernel matrix, up to ``MOST_EXACT`` points, else random
-    (Rahimi and Recht 2007).
+    Exact, from the eigenvectors of the kernel matrix, up to ``MOST_WITHOUT_RANDOM_FEATURES``
+    points, else random (Rahimi and Recht 2007). The length-scale is half the median distance.
+
+    Args:
+        X: Points ``N x d``, scaled so that the columns compare.
+        seed: Of the random features.
     """
-    scaled = X / reference_lengthscale(X)
-    if len(X) <= MOST_EXACT:
+    scaled = X / half_median_distance(X)
+    if len(X) <= MOST_WITHOUT_RANDOM_FEATURES:
         values, vectors = eigh(rbf(scaled, scaled), overwrite_a=True, check_finite=False)
         kept = values > 1e-10 * values[-1]
         return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+    return random_features(scaled, seed)
+
+
+def random_features(scaled: Array, seed: int) -> Array:
+    """Random features ``N x R`` of an RBF of points whose unit is its length-scale."""
     rng = np.random.default_rng(seed)
-    frequencies = rng.standard_normal((X.shape[1], _NUM_FEATURES // 2))
-    angles = scaled @ frequencies
+    angles = scaled @ rng.standard_normal((scaled.shape[1], _NUM_FEATURES // 2))
     found: Array = np.concatenate([np.cos(angles), np.sin(angles)], 1)
     found /= np.sqrt(_NUM_FEATURES // 2)
     return found
 
 
-def leave_one_out_errors(L: Array, F: Array, ridges: Array) -> Array:
-    """The leave-one-out error for each ridge.
+def exact_errors(L: Array, F: Array) -> Callable[[Array], Array]:
+    """The leave-one-out error as a function of ridges ``c``.
 
     Args:
         L: The kernel matrix ``N x N`` of the queries of the pairs.
         F: Features ``N x R`` of the points of the pairs.
-        ridges: Values of ``c = N lambda > 0``.
     """
     values, vectors = eigh(L, check_finite=False)
     values = np.clip(values, 0, None)
-    rotated = vectors.T @ F
-    squares = vectors**2
-    errors = np.empty(len(ridges))
-    for i, ridge in enumerate(ridges):
-        left = ridge / (values + ridge)
-        residual = vectors @ (left[:, None] * rotated)
-        own = squares @ left
-        errors[i] = np.mean((residual**2).sum(1) / own**2)
+    rotated, squares = vectors.T @ F, vectors**2
+
+    def errors(ridges: Array) -> Array:
+        found = np.empty(len(ridges))
+        for i, ridge in enumerate(ridges):
+            left = ridge / (values + ridge)
+            residual = vectors @ (left[:, None] * rotated)
+            found[i] = np.mean((residual**2).sum(1) / (squares @ left) ** 2)
+        return found
+
     return errors
 
 
+def nystrom_errors(gram: Array, cross: Array, psi: Array, F: Array) -> Callable[[Array], Array]:
+    """The same for ``L = Psi Psi'`` of low rank, over some of the pairs.
+
+    Args:
+        gram: ``Psi' Psi`` over all pairs, ``M x M``.
+        cross: ``Psi' F`` over all pairs, ``M x R``.
+        psi: ``n x M``, of the pairs that are left out in turn.
+        F: Their features ``n x R``.
+    """
+    values, vectors = eigh(gram, check_finite=False)
+    values = np.clip(values, 0, None)
+    rotated, inputs = vectors.T @ cross, psi @ vectors
+    squares = inputs**2
+
+    def errors(ridges: Array) -> Array:
+        found = np.empty(len(ridges))
+        for i, ridge in enumerate(ridges):
+            gain = 1 / (values + ridge)
+            residual = F - inputs @ (gain[:, None] * rotated)
+            found[i] = np.mean((residual**2).sum(1) / (1 - squares @ gain) ** 2)
+        return found
+
+    return errors
+
+
+def least_ridge(errors: Callable[[Array], Array]) -> tuple[float, float]:
+    """The ridge of least error, to half a decade, and the error."""
+    found = errors(_RIDGES)
+    best = float(_RIDGES[int(found.argmin())])
+    near = best * np.array([10**-0.5, 1.0, 10**0.5])
+    found = errors(near)
+    return float(near[int(found.argmin())]), float(found.min())
+
+
 def choose(
-    errors_of: Callable[[float], tuple[Array, Array]], lengthscale: float | None
+    errors_of: Callable[[float], Callable[[Array], Array]],
+    lengthscale: float | None,
+    ridge: float | None,
 ) -> tuple[float, float]:
     """The length-scale and the ridge of least error: a coarse grid, then a finer one around it.
 
     Args:
-        errors_of: From a length-scale to the ridges tried and their errors.
+        errors_of: From a length-scale to the errors as a function of ridges.
         lengthscale: Given, or ``None``.
+        ridge: Given, or ``None``.
     """
     tried: dict[float, tuple[float, float]] = {}
 
     def value(scale: float) -> float:
         if scale not in tried:
-            ridges, errors = errors_of(scale)
-            best = int(np.argmin(errors))
-            tried[scale] = (float(errors[best]), float(ridges[best]))
+            errors = errors_of(scale)
+            if ridge is None:
+                found, error = least_ridge(errors)
+            else:
+                found, error = ridge, float(errors(np.array([ridge]))[0])
+            tried[scale] = (error, found)
         return tried[scale][0]
 
     if lengthscale is not None:
         value(lengthscale)
-    else:
-        best = min(_LENGTHSCALES.tolist(), key=value)
-        ratio = float(_LENGTHSCALES[1] / _LENGTHSCALES[0])
-        for _ in range(2):
-            ratio = ratio**0.5
-            best = min([best, best / ratio, best * ratio], key=value)
-    scale = min(tried, key=lambda s: tried[s][0])
-    return scale, tried[scale][1]
-
-
-def ridges() -> Array:
-    """The ridges that are tried."""
-    return _RIDGES
+        return lengthscale, tried[lengthscale][1]
+    best = min(_LENGTHSCALES.tolist(), key=value)
+    ratio = float(_LENGTHSCALES[1] / _LENGTHSCALES[0])
+    for _ in range(2):
+        ratio = ratio**0.5
+        near = [best, max(best / ratio, _LENGTHSCALES[0]), min(best * ratio, _LENGTHSCALES[-1])]
+        best = min(near, key=value)
+    return best, tried[best][1]

@@ -1,0 +1,91 @@
+"""Rows of large data that stand for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.spatial.distance import cdist, pdist
+
+from ax_costaware.queries.conditionals.fields import Array
+
+Kernel: TypeAlias = Callable[[Array, Array], Array]
+"""From rows ``n x d`` and ``m x d`` to the kernel matrix ``n x m``; one on equal rows."""
+
+NUM_CANDIDATES = 5000
+"""Landmarks are chosen among so many random rows."""
+
+_LEAST_LEFT = 1e-9
+"""Landmarks that leave no more than this of the kernel's variance anywhere are enough."""
+
+
+def rbf(first: Array, second: Array) -> Array:
+    """``exp(-|a - b|^2 / 2)`` of rows ``n x p`` and ``m x p``."""
+    found: Array = cdist(first, second, "sqeuclidean")
+    found *= -0.5
+    np.exp(found, out=found)
+    return found
+
+
+def rbf_mixture(first: Array, second: Array) -> Array:
+    """RBFs of the length-scales 1/2, 1 and 2, with the weights 1, 10 and 10.
+
+    Interpolation with their mean serves smooth and rough functions at once. A length-scale that is
+    halved is a fourth power.
+    """
+    wide: Array = cdist(first, second, "sqeuclidean")
+    wide *= -0.125
+    np.exp(wide, out=wide)
+    middle = wide * wide
+    middle *= middle
+    narrow = middle * middle
+    narrow *= narrow
+    narrow *= 0.1
+    narrow += middle
+    narrow += wide
+    narrow /= 2.1
+    return narrow
+
+
+def half_median_distance(X: Array) -> float:
+    """Half the median distance of some 500 points ``N x d``; one where all are equal."""
+    distances = pdist(X[:: -(-len(X) // 500)])
+    distances = distances[distances > 0]
+    return 0.5 * float(np.median(distances)) if len(distances) else 1.0
+
+
+def some_rows(num_rows: int, most: int, seed: int) -> Any:
+    """Sorted indices of ``most`` random rows; all rows where there are no more."""
+    if num_rows <= most:
+        return slice(None)
+    return np.sort(np.random.default_rng(seed).choice(num_rows, most, replace=False))
+
+
+def landmarks_of(rows: Array, kernel: Kernel, most: int) -> list[int]:
+    """Indices of rows that explain the kernel's variance at the others best.
+
+    Each is the best after those before it: the pivots of a Cholesky decomposition (Fine and
+    Scheinberg 2001, *Efficient SVM training using low-rank kernel representations*). Memory is
+    ``most x n``.
+
+    Args:
+        rows: Candidates ``n x d``.
+        kernel: The kernel, which is one on equal rows.
+        most: The most landmarks; fewer where these leave next to nothing.
+    """
+    factor = np.zeros((min(most, len(rows)), len(rows)))
+    left = np.ones(len(rows))
+    pivots: list[int] = []
+    for k in range(len(factor)):
+        pivot = int(left.argmax())
+        if left[pivot] <= _LEAST_LEFT:
+            break
+        pivots.append(pivot)
+        row = kernel(rows[pivot : pivot + 1], rows)[0]
+        row -= factor[:k, pivot] @ factor[:k]
+        row /= np.sqrt(left[pivot])
+        factor[k] = row
+        left -= row * row
+        left[pivots] = 0.0
+    return pivots
