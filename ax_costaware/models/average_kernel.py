@@ -94,25 +94,34 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
     def _averages(self, rows: Tensor) -> Averages:
         p = self.num_query_columns
         A, X, kind = rows[..., :p], rows[..., p:-1], rows[..., -1]
-        some = bool((kind != 0).any())
+        points, some = bool((kind != 0).all()), bool((kind != 0).any())
+        # Of points alone the conditional says nothing, but what form its averages have.
+        asked = A.new_zeros(1, p) if points else A
         columns = None
         if is_squared_exponential(self.base_kernel) and acts_columnwise(self.target_transform):
-            columns = self.conditional.column_rule(A)
+            columns = self.conditional.column_rule(asked)
         if columns is not None:
             nodes, weights = columns.nodes, columns.weights
-            if some:
+            if points:
+                nodes, weights = X.unsqueeze(-2), torch.ones_like(X).unsqueeze(-2)
+            elif some:
                 nodes, weights = _with_points(nodes, weights, X, kind[..., None, None] != 0)
             return ColumnAverages(self.transform(nodes), weights)
-        rule = self.conditional.joint_rule(A)
+        rule = self.conditional.joint_rule(asked)
         if isinstance(rule, SharedNodes):
+            weights = rule.weights
+            if some and not points:
+                weights = weights * (1 - kind).unsqueeze(-1)
             return SharedAverages(
                 nodes=self.transform(rule.nodes),
-                weights=rule.weights * (1 - kind).unsqueeze(-1) if some else rule.weights,
+                weights=None if points else weights,
                 points=self.transform(X),
                 is_point=kind if some else None,
             )
         nodes, weights = rule.nodes, rule.weights
-        if some:
+        if points:
+            nodes, weights = X.unsqueeze(-2), torch.ones_like(kind).unsqueeze(-1)
+        elif some:
             nodes, _ = _with_points(nodes, nodes, X, kind[..., None, None] != 0)
             single = torch.zeros_like(weights)
             single[..., 0] = 1.0

@@ -136,8 +136,8 @@ class SharedAverages(Averages):
     nodes: Tensor
     """The nodes of all averages, ``M x d``."""
 
-    weights: Tensor
-    """Weights, ``... x n x M``; zero for a point."""
+    weights: Tensor | None
+    """Weights, ``... x n x M``, zero for a point; None: there are only points."""
 
     points: Tensor
     """The points, ``... x n x d``; of an average anything."""
@@ -148,25 +148,41 @@ class SharedAverages(Averages):
     def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
         """Products of the weights with the covariance of the nodes, and the points' parts."""
         assert isinstance(other, SharedAverages)
-        covariance: Tensor = self.weights @ (kernel(self.nodes).to_dense() @ other.weights.mT)
-        if other.is_point is not None:
-            at_points = self.weights @ kernel(self.nodes, other.points).to_dense()
-            covariance = covariance + at_points * other.is_point.unsqueeze(-2)
+        parts: list[Tensor] = []
+        if self.weights is not None:
+            parts.append(self.weights @ other.at_nodes(kernel))
         if self.is_point is not None:
-            row = kernel(self.points, self.nodes).to_dense() @ other.weights.mT
+            rows: list[Tensor] = []
+            if other.weights is not None:
+                rows.append(kernel(self.points, self.nodes).to_dense() @ other.weights.mT)
             if other.is_point is not None:
                 both = kernel(self.points, other.points).to_dense()
-                row = row + both * other.is_point.unsqueeze(-2)
-            covariance = covariance + row * self.is_point.unsqueeze(-1)
-        return covariance
+                rows.append(both if other.weights is None else both * other.is_point.unsqueeze(-2))
+            points = torch.stack(rows).sum(dim=0) if len(rows) > 1 else rows[0]
+            parts.append(points if self.weights is None else points * self.is_point.unsqueeze(-1))
+        return parts[0] + parts[1] if len(parts) > 1 else parts[0]
+
+    def at_nodes(self, kernel: Kernel) -> Tensor:
+        """Covariances of the function at the nodes with these averages, ``... x M x n``."""
+        parts: list[Tensor] = []
+        if self.weights is not None:
+            parts.append(kernel(self.nodes).to_dense() @ self.weights.mT)
+        if self.is_point is not None:
+            points = kernel(self.nodes, self.points).to_dense()
+            parts.append(points if self.weights is None else points * self.is_point.unsqueeze(-2))
+        return parts[0] + parts[1] if len(parts) > 1 else parts[0]
 
     def variance(self, kernel: Kernel) -> Tensor:
         """Quadratic forms of the weights; the prior variance for a point."""
+        at_points: Tensor | None = None
+        if self.is_point is not None:
+            at_points = self.is_point * kernel(self.points, diag=True)
+            if self.weights is None:
+                return at_points
+        assert self.weights is not None
         dense: Tensor = kernel(self.nodes).to_dense()
         variance = ((self.weights @ dense) * self.weights).sum(dim=-1)
-        if self.is_point is not None:
-            variance = variance + self.is_point * kernel(self.points, diag=True)
-        return variance
+        return variance if at_points is None else variance + at_points
 
 
 def _cosines(extent: Tensor) -> tuple[Tensor, Tensor]:

@@ -49,14 +49,9 @@ class IndirectPosterior:
             ).T.contiguous()
             self.data: Averages = self.kernel.averages(posterior.X)
             if isinstance(self.data, SharedAverages):
-                nodes, data = self.data.nodes, self.data
-                self._node_prior: Tensor = base(nodes).to_dense()
-                cross = self._node_prior @ data.weights.mT
-                if data.is_point is not None:
-                    cross = cross + base(nodes, data.points).to_dense() * data.is_point
-                self._node_data = cross
-                half = cross @ self.root
-                self._node_covariance = self._node_prior - half @ half.mT
+                # What averages over the nodes take of them, once for all queries.
+                self._node_prior: Tensor = base(self.data.nodes).to_dense()
+                self._node_data = self.data.at_nodes(base)
 
     @classmethod
     def of(
@@ -148,23 +143,16 @@ class IndirectPosterior:
 
     def cross(self, averages: Averages) -> Tensor:
         """Prior covariances of ``q`` averages with the data on the latent scale, ``q x n``."""
-        base = self.kernel.base_kernel
-        if isinstance(averages, SharedAverages) and isinstance(self.data, SharedAverages):
-            if averages.is_point is None:
-                return torch.matmul(averages.weights, self._node_data)
-            data = self.data
-            if bool((averages.is_point != 0).all()):
-                row = base(averages.points, data.nodes).to_dense() @ data.weights.mT
-                if data.is_point is not None:
-                    both = base(averages.points, data.points).to_dense()
-                    row = row + both * data.is_point
-                return cast(Tensor, row)
-        return averages.covariance(self.data, base)
+        if isinstance(averages, SharedAverages) and averages.is_point is None:
+            assert averages.weights is not None
+            return torch.matmul(averages.weights, self._node_data)
+        return averages.covariance(self.data, self.kernel.base_kernel)
 
     def _moments(self, averages: Averages) -> tuple[Tensor, Tensor]:
         cached = self.cached
         cross = self.cross(averages)
         if isinstance(averages, SharedAverages) and averages.is_point is None:
+            assert averages.weights is not None
             prior = ((averages.weights @ self._node_prior) * averages.weights).sum(dim=-1)
         else:
             prior = averages.variance(self.kernel.base_kernel)
@@ -175,17 +163,7 @@ class IndirectPosterior:
         return cached.offset + cached.scale * mean, cached.scale.square() * variance
 
     def _covariance(self, left: Averages, right: Averages) -> Tensor:
-        base = self.kernel.base_kernel
-        prior: Tensor
-        if (
-            isinstance(left, SharedAverages)
-            and isinstance(right, SharedAverages)
-            and left.is_point is None
-            and right.is_point is not None
-            and bool((right.is_point != 0).all())
-        ):
-            prior = left.weights @ base(left.nodes, right.points).to_dense()
-        else:
-            prior = left.covariance(right, base)
+        prior = left.covariance(right, self.kernel.base_kernel)
         reduction = (self.cross(left) @ self.root) @ (self.cross(right) @ self.root).mT
-        return cast(Tensor, self.cached.scale.square() * (prior - reduction))
+        covariance: Tensor = self.cached.scale.square() * (prior - reduction)
+        return covariance

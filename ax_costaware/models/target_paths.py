@@ -65,8 +65,6 @@ class TargetPaths:
             noise = torch.randn(len(like), num_paths).to(like) * cached.noise.sqrt().unsqueeze(-1)
             residual = like.unsqueeze(-1) - drawn - noise
             self._coefficients = torch.cholesky_solve(residual, cached.cholesky)
-            if isinstance(posterior.data, SharedAverages):
-                self._node_coefficients = posterior.data.weights.mT @ self._coefficients
 
     @property
     def num_paths(self) -> int:
@@ -86,17 +84,8 @@ class TargetPaths:
         flat = X.reshape(-1, X.shape[-1])
         points = posterior.kernel.transform(flat)
         prior = self._features(points)
-        if isinstance(posterior.data, SharedAverages):
-            rows = posterior.kernel.base_kernel(points, posterior.data.nodes).to_dense()
-            coefficients = self._node_coefficients
-            if posterior.data.is_point is not None:
-                at_points = posterior.kernel.base_kernel(points, posterior.data.points).to_dense()
-                rows = torch.cat([rows, at_points * posterior.data.is_point], dim=-1)
-                coefficients = torch.cat([coefficients, self._coefficients])
-        else:
-            rows = posterior.cross(posterior.kernel.averages(posterior.kernel.point_rows(flat)))
-            coefficients = self._coefficients
-        both, weights = torch.cat([prior, rows], -1), torch.cat([self._weights, coefficients])
+        rows = posterior.cross(posterior.kernel.averages(posterior.kernel.point_rows(flat)))
+        both, weights = torch.cat([prior, rows], -1), torch.cat([self._weights, self._coefficients])
         if X.ndim == 2:
             latent = (both @ weights).T
         else:
@@ -119,11 +108,12 @@ class TargetPaths:
             scale = (outputscale(kernel) * (2 / self._features.num_outputs)).sqrt()
             return scale * torch.cat([product.imag, product.real], dim=-1).to(frequencies)
         if isinstance(averages, SharedAverages):
-            features = averages.weights @ self._features(averages.nodes)
+            parts: list[Tensor] = []
+            if averages.weights is not None:
+                parts.append(averages.weights @ self._features(averages.nodes))
             if averages.is_point is not None:
-                at_points = self._features(averages.points)
-                features = features + averages.is_point.unsqueeze(-1) * at_points
-            return features
+                parts.append(averages.is_point.unsqueeze(-1) * self._features(averages.points))
+            return torch.stack(parts).sum(dim=0)
         assert isinstance(averages, JointAverages)
         return torch.cat(
             [

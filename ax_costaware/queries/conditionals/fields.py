@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+from torch import Tensor
 import numpy.typing as npt
 
 from ax_costaware.exceptions import InputError
@@ -69,6 +70,8 @@ def table(values: Any, name: str) -> Array:
     Raises:
         InputError: For anything else, or no rows or columns.
     """
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
     try:
         found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
