@@ -21,16 +21,33 @@ from ax_costaware.policies.query_rules import (
     MixedRule,
     QueryRule,
 )
+from ax_costaware.queries.conditionals import (
+    FiniteConditional,
+    GaussianConditional,
+    LearnedConditional,
+    UniformBoxConditional,
+    register_conditional_mean,
+)
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
 from ax_costaware.queries.marginals import Discrete, Empirical, TruncatedNormal, Uniform
-from ax_costaware.session import complete_trial, query, recommend, should_stop, spending
+from ax_costaware.session import (
+    add_pairs,
+    complete_trial,
+    query,
+    recommend,
+    should_stop,
+    spending,
+)
 from ax_costaware.storage import register_all
 from ax_costaware.strategies import (
     control_set_parameter,
     control_set_strategy,
     costly_feedback_strategy,
     gittins_strategy,
+    indirect_query_strategy,
+    level_parameter,
+    resolution_tree_strategy,
 )
 
 register_all()
@@ -44,14 +61,17 @@ __all__ = [
     "Empirical",
     "EpsilonSchedule",
     "ExploreThenCommit",
+    "FiniteConditional",
     "FixedHyperparameters",
     "FullFeedback",
+    "GaussianConditional",
     "GittinsDecay",
     "GittinsStop",
     "GittinsStoppingStrategy",
     "ImprovementPerCostStop",
     "LCBUCBRule",
     "LargestValuePerCost",
+    "LearnedConditional",
     "LogarithmicBeta",
     "MixedRule",
     "QueryRule",
@@ -60,13 +80,19 @@ __all__ = [
     "TheoreticalBeta",
     "TruncatedNormal",
     "Uniform",
+    "UniformBoxConditional",
+    "add_pairs",
     "complete_trial",
     "control_set_parameter",
     "control_set_strategy",
     "costly_feedback_strategy",
     "gittins_strategy",
+    "indirect_query_strategy",
+    "level_parameter",
     "query",
     "recommend",
+    "register_conditional_mean",
+    "resolution_tree_strategy",
     "should_stop",
     "spending",
 ]

@@ -8,3 +8,6 @@ CONTROL_SET = "control_set"
 
 RECORD = "ax_costaware"
 """Key of our record in ``Trial.run_metadata`` and ``GeneratorRun.gen_metadata``."""
+
+LEVEL = "level"
+"""Name of the integer parameter that says how fine a cell of a resolution tree is."""

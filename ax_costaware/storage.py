@@ -22,6 +22,8 @@ from ax.storage.transform_registry import register_transform
 from ax.utils.common.serialization import serialize_init_args
 
 from ax_costaware.acquisition import (
+    ConditionalJointEntropySearch,
+    ConditionalMaxValueEntropySearch,
     ExpectedUpperConfidenceBound,
     LogExpectedImprovementPerCost,
     PandoraBoxGittinsIndex,
@@ -36,9 +38,16 @@ from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
 from ax_costaware.generators.gittins_nodes import AffordableBatch, InitialGittinsNode
 from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.gittins_stopping import GittinsStoppingStrategy
+from ax_costaware.generators.indirect_node import InitialQueryNode, QueryNode
+from ax_costaware.generators.indirect_settings import IndirectQuerySettings
 from ax_costaware.generators.initial_node import InitialControlSetNode
 from ax_costaware.generators.registry import CostAwareGenerators
 from ax_costaware.generators.surrogates import FixedHyperparameters
+from ax_costaware.generators.target_parameters import TargetChoice, TargetRange
+from ax_costaware.generators.tree_node import CellNode, InitialCellNode
+from ax_costaware.generators.tree_settings import ResolutionTreeSettings
+from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
+from ax_costaware.models.fixed_conditional_mean_process import FixedConditionalMeanProcess
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
 from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
@@ -55,6 +64,12 @@ from ax_costaware.policies.query_rules import (
     LCBUCBRule,
     MixedRule,
     QueryRule,
+)
+from ax_costaware.queries.conditionals import (
+    FiniteConditional,
+    GaussianConditional,
+    LearnedConditional,
+    UniformBoxConditional,
 )
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
@@ -73,21 +88,29 @@ VALUE_OBJECTS: tuple[type, ...] = (
     Empirical,
     EpsilonSchedule,
     ExploreThenCommit,
+    FiniteConditional,
     FixedHyperparameters,
     FullFeedback,
+    GaussianConditional,
     GittinsDecay,
     GittinsSettings,
     GittinsStop,
     ImprovementPerCostStop,
+    IndirectQuerySettings,
     LCBUCBRule,
     LargestValuePerCost,
+    LearnedConditional,
     LogarithmicBeta,
     MixedRule,
     QueryRule,
+    ResolutionTreeSettings,
     TableCost,
+    TargetChoice,
+    TargetRange,
     TheoreticalBeta,
     TruncatedNormal,
     Uniform,
+    UniformBoxConditional,
 )
 """Frozen dataclasses of the package that may be part of a stored strategy."""
 
@@ -132,22 +155,35 @@ def register_all() -> None:
     CORE_ENCODER_REGISTRY[ControlSetSettings] = _encode_settings
     CORE_ENCODER_REGISTRY[CostlyFeedbackSettings] = _encode_feedback_settings
     CORE_ENCODER_REGISTRY[GittinsSettings] = _encode_gittins_settings
+    CORE_ENCODER_REGISTRY[IndirectQuerySettings] = _encode_indirect_settings
     for part in (
         AffordableBatch,
         AffordableTrials,
+        CellNode,
         GittinsStoppingStrategy,
+        InitialCellNode,
         InitialControlSetNode,
         InitialFeedbackNode,
         InitialGittinsNode,
+        InitialQueryNode,
+        QueryNode,
     ):
         CORE_ENCODER_REGISTRY[part] = _encode_init_args
         CORE_DECODER_REGISTRY[part.__name__] = part
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
     for transform in (HideControlSet, TimeFeature):
         register_transform(transform)
-    for model in (FixedHyperparameterGP, FixedTimeVaryingGP, TimeVaryingGP):
+    for model in (
+        ConditionalMeanProcess,
+        FixedConditionalMeanProcess,
+        FixedHyperparameterGP,
+        FixedTimeVaryingGP,
+        TimeVaryingGP,
+    ):
         register_model(model)
     for acquisition_function in (
+        ConditionalJointEntropySearch,
+        ConditionalMaxValueEntropySearch,
         ExpectedUpperConfidenceBound,
         LogExpectedImprovementPerCost,
         PandoraBoxGittinsIndex,
@@ -179,6 +215,11 @@ def _encode_feedback_settings(settings: CostlyFeedbackSettings) -> dict[str, Any
 def _encode_gittins_settings(settings: GittinsSettings) -> dict[str, Any]:
     parts = {"cost": settings.cost, "decay": settings.decay, "stop": settings.stop}
     _check_storable({name: value for name, value in parts.items() if value is not None})
+    return _encode(settings)
+
+
+def _encode_indirect_settings(settings: IndirectQuerySettings) -> dict[str, Any]:
+    _check_storable({"conditional": settings.conditional, "cost": settings.cost})
     return _encode(settings)
 
 

@@ -113,7 +113,7 @@ def model_spec_of(strategy: GenerationStrategy) -> GeneratorSpec:
     raise UserInputError(
         f"the generation strategy {getattr(strategy, 'name', strategy)!r} does not know what a "
         "trial costs: expected one made by ax_costaware.control_set_strategy, "
-        "ax_costaware.gittins_strategy or ax_costaware.costly_feedback_strategy."
+        "ax_costaware.gittins_strategy or any other strategy of the package."
     )
 
 

@@ -13,10 +13,14 @@ from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
 from ax_costaware.adapter.feedback_adapter import FeedbackAdapter
 from ax_costaware.adapter.gittins_adapter import GittinsAdapter
 from ax_costaware.adapter.hide_control_set import HideControlSet
+from ax_costaware.adapter.indirect_adapter import IndirectAdapter
 from ax_costaware.adapter.time_feature import TimeFeature
+from ax_costaware.adapter.tree_adapter import TreeAdapter
 from ax_costaware.generators.control_set_generator import ControlSetGenerator
 from ax_costaware.generators.feedback_generator import FeedbackGenerator
 from ax_costaware.generators.gittins_generator import GittinsGenerator
+from ax_costaware.generators.indirect_generator import IndirectGenerator
+from ax_costaware.generators.tree_generator import TreeGenerator
 
 
 class CostAwareGenerators(GeneratorRegistryBase):
@@ -25,6 +29,8 @@ class CostAwareGenerators(GeneratorRegistryBase):
     CONTROL_SETS = "CostAware_ControlSets"
     COSTLY_FEEDBACK = "CostAware_CostlyFeedback"
     GITTINS = "CostAware_Gittins"
+    INDIRECT_QUERIES = "CostAware_IndirectQueries"
+    RESOLUTION_TREE = "CostAware_ResolutionTree"
 
     @property
     def GENERATOR_KEY_TO_GENERATOR_SETUP(
@@ -52,6 +58,18 @@ class CostAwareGenerators(GeneratorRegistryBase):
                 adapter_class=GittinsAdapter,
                 generator_class=GittinsGenerator,
                 # Outcomes stay in raw units here, too: lambda is in them.
+                transforms=[*MBM_X_trans, Derelativize],
+                not_saved_generator_kwargs=["settings"],
+            ),
+            CostAwareGenerators.INDIRECT_QUERIES.value: GeneratorSetup(
+                adapter_class=IndirectAdapter,
+                generator_class=IndirectGenerator,
+                transforms=[*MBM_X_trans, Derelativize],
+                not_saved_generator_kwargs=["settings"],
+            ),
+            CostAwareGenerators.RESOLUTION_TREE.value: GeneratorSetup(
+                adapter_class=TreeAdapter,
+                generator_class=TreeGenerator,
                 transforms=[*MBM_X_trans, Derelativize],
                 not_saved_generator_kwargs=["settings"],
             ),

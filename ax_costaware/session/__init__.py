@@ -1,11 +1,12 @@
 """What a user asks of a running experiment and tells it: the session functions.
 
 ``query`` says what a trial controls and why, ``complete_trial`` records how it came out,
-``recommend`` says what to deploy, ``spending`` what was paid, and ``should_stop`` whether the next
-trial would be worth its cost.
+``recommend`` says what to deploy, ``spending`` what was paid, ``should_stop`` whether the next
+trial would be worth its cost, and ``add_pairs`` adds to what a strategy has learned queries from.
 """
 
 from ax_costaware.session.completion import complete_trial
+from ax_costaware.session.pairs import add_pairs
 from ax_costaware.session.query import Query, query
 from ax_costaware.session.realized import OutOfBoundsWarning
 from ax_costaware.session.recommendation import Recommendation, recommend
@@ -20,6 +21,7 @@ __all__ = [
     "SessionClient",
     "Spending",
     "StopAssessment",
+    "add_pairs",
     "complete_trial",
     "query",
     "recommend",

@@ -6,7 +6,8 @@ model's posterior mean: for every control set the controlled values with the bes
 objective of Equation 1, with the posterior mean for the unknown function). Where a trial controls
 everything, it is the evaluated point with the best posterior mean; with costly feedback, where an
 old value need not hold any more, the point with the best posterior mean at the time of the next
-trial.
+trial. Where trials are queries that are answered by averages, it is the point with the best
+posterior mean of the objective itself, in the space of the target parameters.
 """
 
 from __future__ import annotations
@@ -42,13 +43,14 @@ class Recommendation:
     """Posterior standard deviation of that: how uncertain the model is about it, not how much
     single outcomes vary."""
 
-    expected_cost: float
-    """Expected cost of a trial at these values, in the user's own unit."""
+    expected_cost: float | None
+    """Expected cost of a trial at these values, in the user's own unit; None for a method whose
+    trials are queries, and what is deployed is none."""
 
     alternatives: tuple[Recommendation, ...] = ()
     """What else could be deployed, best first: the best that every other control set can do, or,
-    without control sets, the other points that were evaluated; with costly feedback, the other
-    local optima of the posterior mean."""
+    without control sets, the other points that were evaluated; with costly feedback or indirect
+    queries, the other local optima of the posterior mean."""
 
     def __str__(self) -> str:
         shown = self.alternatives[:_ALTERNATIVES_SHOWN]
@@ -93,9 +95,10 @@ def recommend(client: SessionClient) -> Recommendation:
 
 
 def _describe(recommendation: Recommendation) -> str:
+    cost = recommendation.expected_cost
+    shown = "" if cost is None else f" {display_cost(recommendation.control_set, cost)}"
     return (
-        f"{display_values(recommendation.parameters)} "
-        f"{display_cost(recommendation.control_set, recommendation.expected_cost)}: expected value "
+        f"{display_values(recommendation.parameters)}{shown}: expected value "
         f"{display_number(recommendation.expected_value)}, standard deviation "
         f"{display_number(recommendation.standard_deviation)}"
     )

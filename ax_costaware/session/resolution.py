@@ -95,6 +95,13 @@ class Session:
                     experiment=self.experiment, trial=trial
                 )
 
+    def save_properties(self) -> None:
+        """Save the properties of the experiment where the client has a database."""
+        if self.client is not None:
+            self.client._update_experiment_properties_in_db(
+                experiment_with_updated_properties=self.experiment
+            )
+
 
 def open_session(client: SessionClient) -> Session:
     """The experiment and the strategy behind ``client``.

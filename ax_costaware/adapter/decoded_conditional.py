@@ -1,0 +1,140 @@
+"""A conditional whose queries are points of a model's input space.
+
+A conditional takes queries in raw units, one column for each parameter of the query. To the model
+of an Ax experiment a parameter may be a logarithm or a block of one-hot columns, and a fixed one is
+no column at all. The wrapper here decodes such points, differentiably, and asks the conditional.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from ax.core.parameter import ChoiceParameter
+from torch import Tensor
+from typing_extensions import override
+
+from ax_costaware.adapter.decoded_space import DecodedSpace
+from ax_costaware.queries.conditionals import (
+    ColumnNodes,
+    Conditional,
+    FiniteConditional,
+    JointNodes,
+    SharedNodes,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedConditional(Conditional):
+    """``conditional`` at points of the model's space."""
+
+    conditional: Conditional
+    """The conditional, in raw units."""
+
+    space: DecodedSpace
+    """How the parameters of the query are encoded."""
+
+    names: tuple[str, ...]
+    """The parameters in the order of the conditional's query columns."""
+
+    @property
+    @override
+    def num_query_columns(self) -> int:
+        return int(self.space.bounds.shape[-1])
+
+    @property
+    @override
+    def num_target_columns(self) -> int | None:
+        return self.conditional.num_target_columns
+
+    @override
+    def column_rule(self, A: Tensor) -> ColumnNodes | None:
+        return self.conditional.column_rule(self.raw(A))
+
+    @override
+    def joint_rule(self, A: Tensor) -> SharedNodes | JointNodes:
+        return self.conditional.joint_rule(self.raw(A))
+
+    @override
+    def check_queries(self, A: Tensor) -> None:
+        self.check_shape(A)
+        self.conditional.check_queries(self.raw(A))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Ax copies the options of a model for every fit; what the conditional has learned, and
+        # keeps, is large.
+        return self
+
+    @override
+    def within(self, lower: Any, upper: Any) -> Self:
+        return replace(self, conditional=self.conditional.within(lower, upper))
+
+    def raw(self, A: Tensor) -> Tensor:
+        """The queries ``... x p`` of points ``... x (columns of the model's space)``."""
+        return torch.stack([self._column(name, A) for name in self.names], dim=-1)
+
+    def supported(self, A: Tensor) -> Tensor:
+        """Which of points ``n x (columns of the model's space)`` the conditional answers for."""
+        holds = torch.ones(len(A), dtype=torch.bool, device=A.device)
+        if _refusal(self, A) is None:
+            return holds
+        for i in range(len(A)):
+            holds[i] = _refusal(self, A[i : i + 1]) is None
+        return holds
+
+    def _column(self, name: str, A: Tensor) -> Tensor:
+        if not isinstance(self.conditional, FiniteConditional):
+            return self.space.raw(name, A)
+        return _policy_index(self.conditional, self.space, name, A)
+
+
+def query_rows(
+    conditional: Conditional, names: tuple[str, ...], parameters: list[dict[str, Any]]
+) -> Tensor:
+    """The queries ``n x p`` of parameterizations in raw units.
+
+    Raises:
+        KeyError: If a value stands for no query of a ``FiniteConditional``.
+    """
+    if isinstance(conditional, FiniteConditional):
+        index = policy_indices(conditional)
+        rows = [[index[policy_key(row[name])] for name in names] for row in parameters]
+    else:
+        rows = [[float(row[name]) for name in names] for row in parameters]
+    return torch.tensor(rows, dtype=torch.double).reshape(len(parameters), len(names))
+
+
+def policy_indices(conditional: FiniteConditional) -> dict[float | str, float]:
+    """The index of each query, by the value that stands for it."""
+    values = conditional.queries or range(len(conditional.policies))
+    return {policy_key(value): float(i) for i, value in enumerate(values)}
+
+
+def policy_key(value: Any) -> float | str:
+    """How a value is looked up: numbers of all types alike."""
+    return str(value) if isinstance(value, str) else float(value)
+
+
+def _policy_index(
+    conditional: FiniteConditional, space: DecodedSpace, name: str, A: Tensor
+) -> Tensor:
+    index = policy_indices(conditional)
+    column = space.columns.get(name)
+    if column is None:
+        return A.new_full(A.shape[:-1], index[policy_key(space.fixed[name])])
+    parameter = column.parameter
+    if isinstance(parameter, ChoiceParameter):
+        indices = A.new_tensor([index[policy_key(value)] for value in parameter.values])
+        return indices[column.weights(A).argmax(dim=-1)]
+    values = A.new_tensor([key for key in index if not isinstance(key, str)])
+    nearest = (column.raw(A).detach().unsqueeze(-1) - values).abs().argmin(dim=-1)
+    return nearest.to(A)
+
+
+def _refusal(conditional: Conditional, A: Tensor) -> ValueError | None:
+    try:
+        conditional.check_queries(A)
+    except ValueError as error:
+        return error
+    return None

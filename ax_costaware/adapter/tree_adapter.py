@@ -1,0 +1,77 @@
+"""Adapter of the resolution-tree method: which cells are leaves, and which may be measured next.
+
+The tree is rebuilt from the trials before every decision. Those that are under way count as
+measured, so that a batch goes on below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ax.core.types import TParamValue
+
+from ax_costaware.acquisition.log_cost import CostFunction
+from ax_costaware.adapter.decoded_space import DecodedSpace
+from ax_costaware.adapter.indirect_adapter import IndirectAdapter
+from ax_costaware.adapter.tree_checks import check_tree_experiment, measured_cells
+from ax_costaware.generators.indirect_generator import QueryRegion
+from ax_costaware.generators.query_standing import QueryStanding
+from ax_costaware.generators.tree_settings import ResolutionTreeSettings
+
+
+class TreeAdapter(IndirectAdapter):
+    """The adapter of the resolution-tree method; see the module for what differs."""
+
+    @property
+    def settings(self) -> ResolutionTreeSettings:
+        """The settings of the strategy."""
+        settings = self.indirect_generator.settings
+        assert isinstance(settings, ResolutionTreeSettings)
+        return settings
+
+    def check_experiment(self) -> None:
+        """Check that the experiment fits the settings; see ``check_tree_experiment``."""
+        check_tree_experiment(self.experiment, self.settings)
+
+    def cost_function(self, space: DecodedSpace) -> CostFunction:
+        """Not used: the tree knows what its cells cost."""
+        return 1.0
+
+    def _region(
+        self,
+        space: DecodedSpace,
+        seed: int,
+        fixed: Mapping[str, TParamValue],
+        cost: CostFunction,
+        where: QueryStanding,
+        undelivered: list[dict[str, Any]],
+    ) -> QueryRegion:
+        """The leaves and their children, as far as they can be paid."""
+        settings, tree = self.settings, self.settings.tree
+        measured = measured_cells(self.experiment, settings)
+        measured += [settings.cell_of(row) for row in undelivered]
+        cells, rows = [], []
+        for cell in tree.active(measured):
+            row = settings.parameters_of(cell)
+            if where.pays(tree.cost(cell.level)) and _agree(row, fixed):
+                cells.append(cell)
+                rows.append(row)
+        points = self.model_points(rows) if rows else space.bounds[:0]
+        return QueryRegion(
+            bounds=space.bounds,
+            starts=points,
+            held=tuple(range(space.bounds.shape[-1])),
+            constraints=[],
+            cells=tuple(cells),
+        )
+
+    def _known(self, undelivered: list[dict[str, Any]]) -> dict[str, Any]:
+        settings, tree = self.settings, self.settings.tree
+        measured = measured_cells(self.experiment, settings)
+        measured += [settings.cell_of(row) for row in undelivered]
+        return {"leaves": len(tree.leaves(measured)), "active": len(tree.active(measured))}
+
+
+def _agree(row: Mapping[str, Any], fixed: Mapping[str, TParamValue]) -> bool:
+    return all(row[name] == value for name, value in fixed.items() if name in row)

@@ -1,0 +1,367 @@
+"""Generator that chooses the query whose answer tells most about the best point.
+
+Trials are averages of the objective over the points that they reach; what is wanted is the best
+point (Zhang, Bouneffouf, Chowdhury and Anand 2024, "Indirect Query Bayesian Optimization with
+Integrated Feedback"). The surrogate is Ax's modular one with a ``ConditionalMeanProcess``, in raw
+units of the objective. Inside this module values have the sign of maximisation; what it records has
+the objective's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from ax.core.search_space import SearchSpaceDigest
+from ax.core.types import TParamValue
+from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
+from ax.generators.torch_base import TorchGenResults, TorchOptConfig
+from ax.utils.common.constants import Keys
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.models.transforms.outcome import Standardize
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from ax_costaware.acquisition import (
+    ConditionalJointEntropySearch,
+    ConditionalMaxValueEntropySearch,
+)
+from ax_costaware.acquisition.local_search import LocalSearch
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.acquisition.target_optima import best_target, sample_optima
+from ax_costaware.adapter.decoded_conditional import DecodedConditional
+from ax_costaware.exceptions import InputError
+from ax_costaware.generators.budget import decision_seed
+from ax_costaware.generators.cost_aware_generator import CostAwareGenerator, direction
+from ax_costaware.generators.query_standing import QueryStanding
+from ax_costaware.generators.target_columns import target_space, target_transform
+from ax_costaware.generators.target_settings import TargetSettings
+from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
+from ax_costaware.models.fixed_conditional_mean_process import FixedConditionalMeanProcess
+from ax_costaware.models.indirect_posterior import IndirectPosterior
+from ax_costaware.policies.resolution_tree import Cell
+from ax_costaware.records import RECORD
+
+NUM_RESTARTS = 8
+"""Local searches for a query, where the settings do not say."""
+
+
+@dataclass(frozen=True)
+class QueryRegion:
+    """Which queries may be asked, in the model's space."""
+
+    bounds: Tensor
+    """Bounds of the columns, ``2 x p``."""
+
+    starts: Tensor
+    """``m x p`` valid queries all over it, each of which can be paid."""
+
+    held: tuple[int, ...]
+    """Columns in which a search stays at the value of its start: those of parameters that are not
+    continuous, or that the caller fixed."""
+
+    constraints: list[tuple[Tensor, Tensor, float]]
+    """Parameter constraints as ``(indices, coefficients, rhs)``, ``sum_i c_i a_i >= rhs``."""
+
+    cells: tuple[Cell, ...] = ()
+    """The cells of a tree that the starts are, where there are no other queries."""
+
+
+@dataclass(frozen=True)
+class IndirectRequest:
+    """What the adapter hands to the generator for one decision."""
+
+    where: QueryStanding
+    """Money."""
+
+    region: QueryRegion
+    """Which queries may be asked."""
+
+    cost: CostFunction
+    """What queries of the model's space cost."""
+
+    X_pending: Tensor | None
+    """``k x p`` queries under evaluation."""
+
+    minimize: bool
+    """Direction of the objective."""
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """A local optimum of the posterior mean over the points."""
+
+    parameters: dict[str, TParamValue]
+    """The point, in raw units."""
+
+    mean: float
+    """Posterior mean of the objective there, in its own unit and sign."""
+
+    standard_deviation: float
+    """Posterior standard deviation of the objective there."""
+
+    def record(self) -> dict[str, Any]:
+        """What is stored of it with a trial."""
+        return {
+            "parameters": self.parameters,
+            "mean": self.mean,
+            "standard_deviation": self.standard_deviation,
+        }
+
+
+@dataclass(frozen=True)
+class ChosenQuery:
+    """The query of a decision."""
+
+    query: Tensor
+    """The query, in the model's space: ``p``."""
+
+    information: float
+    """What its answer is expected to tell, in nats."""
+
+    cost: float
+    """What it costs."""
+
+    why: str
+    """Why it was chosen, as a sentence that begins with ``It``."""
+
+    decision: Mapping[str, Any]
+    """What is recorded of the choice beside that."""
+
+
+class IndirectGenerator(CostAwareGenerator):
+    """Chooses the next query.
+
+    Args:
+        settings: What the strategy was asked to do.
+        refit_on_cv: As for any generator of Ax.
+        warm_start_refit: As for any generator of this package.
+    """
+
+    settings: TargetSettings
+
+    def __init__(
+        self,
+        settings: TargetSettings,
+        refit_on_cv: bool = False,
+        warm_start_refit: bool = False,
+    ) -> None:
+        super().__init__(settings, refit_on_cv=refit_on_cv, warm_start_refit=warm_start_refit)
+        self.law: Callable[[], DecodedConditional] | None = None
+        """Asked for the law of a point given a query before a fit; the adapter knows it."""
+
+    def fit(self, *args: Any, **options: Any) -> None:
+        """Fit the surrogate to the law that the adapter knows by now.
+
+        Raises:
+            UserInputError: If an observation is no query of the law.
+        """
+        if self.law is None:
+            raise UnsupportedError("the indirect-query generator fits for an IndirectAdapter only.")
+        self.surrogate_spec = self._surrogate_spec(self.law())
+        self._surrogate = None
+        try:
+            super().fit(*args, **options)
+        except InputError as error:
+            raise UserInputError(str(error)) from error
+
+    def gen(
+        self, n: int, search_space_digest: SearchSpaceDigest, torch_opt_config: TorchOptConfig
+    ) -> TorchGenResults:
+        """Choose the next query.
+
+        Args:
+            n: Must be one: a cost belongs to one arm.
+            search_space_digest: The search space in the model's terms.
+            torch_opt_config: Carries the ``IndirectRequest`` among its ``model_gen_options``.
+        """
+        request = torch_opt_config.model_gen_options.get(RECORD)
+        if not isinstance(request, IndirectRequest) or n != 1:
+            raise UnsupportedError(
+                "the indirect-query generator makes one decision at a time, for an IndirectAdapter."
+            )
+        seed = decision_seed(self.settings.seed, request.where.trial_index)
+        with manual_seed(seed):
+            chosen = self._choose(request, self._information(request, seed))
+            best, *_ = self.optima(request.minimize)
+        return TorchGenResults(
+            points=chosen.query.detach().cpu().unsqueeze(0),
+            weights=torch.ones(1, dtype=torch.double),
+            gen_metadata={
+                Keys.EXPECTED_ACQF_VAL: [chosen.information / chosen.cost],
+                RECORD: self._record(request, chosen, best),
+            },
+        )
+
+    def best_point(
+        self, search_space_digest: SearchSpaceDigest, torch_opt_config: TorchOptConfig
+    ) -> Tensor | None:
+        """The query that was asked and has the best posterior mean."""
+        points: Tensor = self.surrogate.Xs[0]
+        minimize = bool(torch_opt_config.objective_weights.sum() < 0)
+        with torch.no_grad():
+            mean, _ = self.posterior(minimize).moments(points)
+        return points[int(mean.argmax())]
+
+    @property
+    def model(self) -> ConditionalMeanProcess:
+        """The fitted model."""
+        model = self.surrogate.model
+        assert isinstance(model, ConditionalMeanProcess)
+        return model
+
+    def posterior(self, minimize: bool, A_pending: Tensor | None = None) -> IndirectPosterior:
+        """The posterior of averages and points, with the sign of maximisation."""
+        return IndirectPosterior.of(self.model, direction(minimize), A_pending)
+
+    def optima(self, minimize: bool) -> list[Optimum]:
+        """The local optima of the posterior mean over the points, best first."""
+        # The seed is that of all decisions, so that the answer depends on the model alone.
+        parameters, seed = self.settings.target_parameters, self.settings.seed
+        with manual_seed(seed):
+            X, mean, variance = best_target(
+                self.posterior(minimize), target_space(parameters), seed=seed
+            )
+        sign = -1.0 if minimize else 1.0
+        return [
+            Optimum(
+                {p.name: p.decode(value) for p, value in zip(parameters, row, strict=True)},
+                sign * m,
+                v**0.5,
+            )
+            for row, m, v in zip(X.tolist(), mean.tolist(), variance.tolist(), strict=True)
+        ]
+
+    def _information(self, request: IndirectRequest, seed: int) -> AcquisitionFunction:
+        """What an answer is expected to tell, in nats."""
+        settings = self.settings
+        inputs, outputs = sample_optima(
+            self.posterior(request.minimize, request.X_pending),
+            target_space(settings.target_parameters),
+            num_samples=settings.num_samples,
+            seed=seed,
+        )
+        options: dict[str, Any] = {
+            "posterior_transform": direction(request.minimize),
+            "X_pending": request.X_pending,
+        }
+        if settings.acquisition == "joint_entropy":
+            return ConditionalJointEntropySearch(self.model, inputs, outputs, **options)
+        noise_aware = settings.acquisition == "max_value_entropy_noise_aware"
+        return ConditionalMaxValueEntropySearch(
+            self.model, outputs, noise_aware=noise_aware, **options
+        )
+
+    def _choose(self, request: IndirectRequest, information: AcquisitionFunction) -> ChosenQuery:
+        """The query of most information per unit of cost, of those that can be paid."""
+        region, law = request.region, self.model.conditional
+        assert isinstance(law, DecodedConditional)
+        log_cost = log_cost_function(request.cost)
+
+        def value(A: Tensor) -> Tensor:
+            # Far from all pairs a query may tell nothing, and rounding makes that negative.
+            found: Tensor = information(A.unsqueeze(-2)) * (-log_cost(A)).exp()
+            return found
+
+        local = LocalSearch(region.bounds, region.held, region.constraints)
+        starts, ends = local.climb(value, region.starts, self.settings.num_restarts or NUM_RESTARTS)
+        with torch.no_grad():
+            costs = log_cost(ends).exp()
+            allowed = law.supported(ends)
+            if request.where.limit is not None:
+                allowed &= costs <= request.where.limit
+            found = torch.cat([ends[allowed], starts])
+            best = found[int(value(found).argmax())]
+            cost = float(log_cost(best.unsqueeze(0)).exp())
+            nats = float(information(best.reshape(1, 1, -1)))
+        priced = not isinstance(request.cost, int | float)
+        return ChosenQuery(
+            query=best,
+            information=nats,
+            cost=cost,
+            why=(
+                "It is the query whose answer is expected to tell most about "
+                f"{self._subject(request.minimize)}{', per unit of cost' if priced else ''}: "
+                f"{nats:.4g} nats{f' at a cost of {cost:.4g}' if priced else ''}."
+            ),
+            decision={},
+        )
+
+    def _subject(self, minimize: bool) -> str:
+        """What the information is about, as words."""
+        extreme = "least" if minimize else "greatest"
+        if self.settings.acquisition == "joint_entropy":
+            return f"where the objective is {extreme}, and what it is there"
+        return f"the {extreme} value of the objective"
+
+    def _record(
+        self, request: IndirectRequest, chosen: ChosenQuery, best: Optimum
+    ) -> dict[str, Any]:
+        """What is stored with the trial."""
+        sign = -1.0 if request.minimize else 1.0
+        with torch.no_grad():
+            moments = self.posterior(request.minimize, request.X_pending).moments(
+                chosen.query.unsqueeze(0)
+            )
+        mean, variance = (float(moment[0]) for moment in moments)
+        return {
+            "measure": True,
+            "expected_cost": chosen.cost,
+            "why": (
+                f"{chosen.why} The answer is expected to be {sign * mean:.6g} with a standard "
+                f"deviation of {variance**0.5:.6g}, before noise."
+            ),
+            "phase": "rule",
+            "decision": {
+                "acquisition": self.settings.acquisition,
+                "information": chosen.information,
+                "mean": sign * mean,
+                "standard_deviation": variance**0.5,
+                "cost": chosen.cost,
+                "recommendation": best.record(),
+                **chosen.decision,
+                **request.where.record(),
+            },
+        }
+
+    def _surrogate_spec(self, law: DecodedConditional) -> SurrogateSpec:
+        settings, parameters = self.settings, self.settings.target_parameters
+        options: dict[str, Any] = {
+            "conditional": law,
+            "target_transform": target_transform(parameters),
+            "categorical": _categorical(settings),
+        }
+        noise = settings.noise
+        if noise is not None:
+            options["noise"] = lambda A: noise(law.raw(A))
+        given = settings.hyperparameters
+        if given is None:
+            config = ModelConfig(
+                botorch_model_class=ConditionalMeanProcess,
+                model_options=options,
+                input_transform_classes=None,
+                outcome_transform_classes=[Standardize],
+                name="ConditionalMeanProcess",
+            )
+        else:
+            numbers = {
+                "lengthscale": given.lengthscale,
+                "outputscale": given.outputscale,
+                "noise_variance": given.noise_variance,
+                "mean": given.mean,
+            }
+            config = ModelConfig(
+                botorch_model_class=FixedConditionalMeanProcess,
+                model_options={**options, **numbers},
+                input_transform_classes=None,
+                name="FixedHyperparameters",
+            )
+        return SurrogateSpec(model_configs=[config])
+
+
+def _categorical(settings: TargetSettings) -> Sequence[int]:
+    return tuple(i for i, p in enumerate(settings.target_parameters) if not p.is_numeric)

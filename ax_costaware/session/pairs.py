@@ -1,0 +1,124 @@
+"""Adding pairs of a point and a query to what an experiment has learned from: ``add_pairs``.
+
+They are kept with the experiment at full precision, as JSON and as SQL, and never with a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.adapter.indirect_checks import current_law
+from ax_costaware.exceptions import InputError
+from ax_costaware.generators.indirect_settings import IndirectQuerySettings
+from ax_costaware.generators.method_settings import settings_of_method
+from ax_costaware.generators.pairs import Pairs, append_pairs
+from ax_costaware.queries.conditionals import LearnedConditional
+from ax_costaware.session.resolution import SessionClient, open_session
+
+Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, Any]] | Iterable[Any]
+"""A data frame or rows by parameter name, or an array with a column for each parameter."""
+
+
+def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
+    """Add pairs of a point and the query that it came from; the next decision learns from them.
+
+    They are saved at once if the client has a database. A refused call changes nothing.
+
+    Args:
+        client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+            Its strategy has a ``LearnedConditional``.
+        X: The points: a data frame, or a list of mappings, by the names of the target parameters;
+            or an array with a column for each of them, in the order of ``target_parameters``.
+        A: Their queries, in the same order: by the names of the experiment's parameters, or an
+            array with a column for each of them, in the order of ``query_parameters``.
+
+    Returns:
+        How many pairs the conditional has now.
+
+    Raises:
+        UserInputError: If the strategy has no ``LearnedConditional``; if there are none, or not as
+            many points as queries; or if a value is missing, unknown, no finite number, or outside
+            of the bounds where the conditional refuses that.
+    """
+    session = open_session(client)
+    settings = settings_of_method(session.strategy, IndirectQuerySettings)
+    experiment = session.experiment
+    if not isinstance(settings.law, LearnedConditional):
+        raise UserInputError(
+            f"pairs are for a LearnedConditional, and the strategy has {settings.conditional!r}."
+        )
+    points, queries = (
+        settings.target_names,
+        settings.query_names(experiment.search_space.parameters),
+    )
+    encode: dict[str, Callable[[Any], float]] = {
+        p.name: p.encode for p in settings.target_parameters
+    }
+    columns = _table("X", X, points, encode), _table("A", A, queries, {})
+    if len(columns[0]) != len(columns[1]):
+        raise UserInputError(
+            f"X has {len(columns[0])} rows and A has {len(columns[1])}: expected pairs, one row "
+            "of each."
+        )
+    pairs = Pairs(*columns)
+    law = current_law(experiment, settings)
+    assert isinstance(law, LearnedConditional)
+    try:
+        law.with_pairs(pairs.X, pairs.A)
+    except InputError as error:
+        raise UserInputError(f"the pairs cannot be added: {error}") from error
+    append_pairs(experiment, points, queries, pairs)
+    session.save_properties()
+    return law.num_pairs + len(pairs)
+
+
+def _table(
+    what: str, rows: Any, names: Sequence[str], encode: Mapping[str, Callable[[Any], float]]
+) -> npt.NDArray[np.float64]:
+    """Rows as an array with a column for each name."""
+    expected = f"rows with the columns {list(names)}"
+    if isinstance(rows, pd.DataFrame):
+        rows = rows.to_dict(orient="records")
+    elif hasattr(rows, "tolist"):
+        rows = rows.tolist()
+    elif not isinstance(rows, Iterable) or isinstance(rows, str | Mapping):
+        raise UserInputError(f"{what}={rows!r}: expected {expected}.")
+    values = [_row(f"{what}, row {i}", row, names, expected) for i, row in enumerate(rows)]
+    if not values:
+        raise UserInputError(f"{what} has no rows: expected {expected}.")
+    found = np.empty((len(values), len(names)))
+    for j, name in enumerate(names):
+        for i, row in enumerate(values):
+            found[i, j] = _number(f"{what}, row {i}, {name!r}", row[j], encode.get(name))
+    return found
+
+
+def _row(what: str, row: Any, names: Sequence[str], expected: str) -> list[Any]:
+    if isinstance(row, Mapping):
+        if set(row) != set(names):
+            raise UserInputError(f"{what}: got {list(row)}; expected {expected}.")
+        return [row[name] for name in names]
+    values = [row] if len(names) == 1 and not isinstance(row, list | tuple) else row
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if not isinstance(values, list | tuple) or len(values) != len(names):
+        raise UserInputError(f"{what}: got {row!r}; expected {expected}.")
+    return list(values)
+
+
+def _number(what: str, value: Any, encode: Callable[[Any], float] | None) -> float:
+    try:
+        number = float(value) if encode is None else encode(value)
+    except UserInputError as error:
+        raise UserInputError(f"{what}: {error}") from error
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise UserInputError(f"{what}: got {value!r}; expected a finite number.")
+    return number

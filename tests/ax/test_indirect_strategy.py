@@ -1,0 +1,517 @@
+"""Whole runs of ``indirect_query_strategy`` on Ax's Client and AxClient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from ax.adapter.cross_validation import cross_validate
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.exceptions.core import (
+    DataRequiredError,
+    OptimizationShouldStop,
+    UnsupportedError,
+    UserInputError,
+)
+from ax.service.ax_client import AxClient
+from ax.service.utils.instantiation import ObjectiveProperties
+from ax.utils.common.constants import Keys
+
+from ax_costaware import (
+    AffineCost,
+    FiniteConditional,
+    FixedHyperparameters,
+    GaussianConditional,
+    LearnedConditional,
+    UniformBoxConditional,
+    add_pairs,
+    complete_trial,
+    indirect_query_strategy,
+    query,
+    recommend,
+    register_conditional_mean,
+    spending,
+)
+from ax_costaware.acquisition import ConditionalJointEntropySearch, sample_optima
+from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
+from ax_costaware.adapter.indirect_adapter import IndirectAdapter
+from ax_costaware.generators.budget import decision_seed
+from ax_costaware.generators.target_columns import target_space
+from ax_costaware.models import ConditionalMeanProcess
+from tests.ax.indirect_toy import (
+    BEST,
+    FAST,
+    KNOWN,
+    TARGETS,
+    answer,
+    learned,
+    make_client,
+    objective,
+    pairs,
+    record,
+    run_trials,
+)
+
+
+def adapter_of(client: Client) -> IndirectAdapter:
+    """The strategy's adapter, fitted to all data."""
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    assert isinstance(adapter, IndirectAdapter)
+    return adapter
+
+
+def test_finds_the_best_point_from_averages() -> None:
+    """The optimum in X, its height above any answer, and what Ax's own functions say of g."""
+    client = make_client(raw_samples=128, num_restarts=4)
+    run_trials(client, 13)
+    best = recommend(client)
+    found = [float(str(best.parameters[name])) for name in ("x1", "x2")]
+    assert math.dist(found, BEST) < 0.5
+    assert best.expected_value == pytest.approx(1.0, abs=0.1)
+    assert 0 < best.standard_deviation < 0.2
+    assert best.expected_cost is None
+    assert best.control_set is None
+    assert "cost" not in str(best)
+    assert all(best.expected_value >= other.expected_value for other in best.alternatives)
+    (at,) = client.predict([{"a1": 0.4, "a2": 0.6}])
+    assert at["z"][0] == pytest.approx(answer({"a1": 0.4, "a2": 0.6}), abs=0.05)
+    parameters, _, index, _ = client.get_best_parameterization()
+    assert parameters == dict(client._experiment.trials[index].arms[0].parameters)
+    adapter = adapter_of(client)
+    assert len(cross_validate(adapter)) == 13
+    assert str(spending(client)).startswith("Spent 13.")
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_a_decision_is_that_of_the_method(minimize: bool) -> None:
+    """No query on a grid tells more, by BoTorch's classes on the same data; the record is right."""
+    sign = -1.0 if minimize else 1.0
+    client = make_client(minimize, raw_samples=128, num_restarts=4)
+    run_trials(client, 5, sign)
+    adapter = adapter_of(client)
+    generator = adapter.indirect_generator
+    model = generator.model
+    assert isinstance(model, ConditionalMeanProcess)
+    posterior = generator.posterior(minimize)
+    seed = decision_seed(0, 5)
+    inputs, outputs = sample_optima(
+        posterior, target_space(generator.settings.target_parameters), 8, seed
+    )
+    transform = None
+    if minimize:
+        from ax_costaware.generators.cost_aware_generator import direction
+
+        transform = direction(True)
+    entropy = ConditionalJointEntropySearch(model, inputs, outputs, posterior_transform=transform)
+    side = torch.linspace(0.2, 0.8, 31, dtype=torch.double)
+    grid = torch.cartesian_prod(side, side)
+    with torch.no_grad():
+        values = entropy(grid.unsqueeze(-2))
+    ((_, arm),) = client.get_next_trials(max_trials=1).items()
+    decided = record(client, 5)
+    decision = decided["decision"]
+    assert decision["information"] > float(values.max()) - 1e-6
+    point = torch.tensor([[arm["a1"], arm["a2"]]], dtype=torch.double)
+    mean, variance = posterior.moments(point)
+    assert decision["mean"] == pytest.approx(sign * float(mean), abs=1e-9)
+    assert decision["standard_deviation"] == pytest.approx(float(variance) ** 0.5, abs=1e-9)
+    assert decision["recommendation"]["parameters"] == recommend(client).parameters
+    assert decision["recommendation"]["mean"] == recommend(client).expected_value
+    assert (decided["phase"], decided["measure"], decided["expected_cost"]) == ("rule", True, 1.0)
+    assert decided["why"].count("least" if minimize else "greatest") == 1
+    (run,) = client._experiment.trials[5].generator_runs
+    assert (run.gen_metadata or {})[Keys.EXPECTED_ACQF_VAL] == [decision["information"]]
+
+
+def test_minimisation() -> None:
+    """The least value is found where the greatest of the other sign is."""
+    client = make_client(True, raw_samples=128)
+    run_trials(client, 12, sign=-1.0)
+    best = recommend(client)
+    assert math.dist([float(str(v)) for v in best.parameters.values()], BEST) < 1.0
+    assert best.expected_value == pytest.approx(-1.0, abs=0.15)
+    assert all(best.expected_value <= other.expected_value for other in best.alternatives)
+
+
+@pytest.mark.parametrize("acquisition", ["max_value_entropy", "max_value_entropy_noise_aware"])
+def test_other_kinds_of_information(acquisition: Any) -> None:
+    """They run, say what they are about, and repeat with the seed but not with another."""
+    runs = [run_trials(make_client(acquisition=acquisition, seed=seed), 6) for seed in (1, 1, 2)]
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+    client = make_client(acquisition=acquisition)
+    run_trials(client, 4)
+    assert record(client, 3)["decision"]["acquisition"] == acquisition
+    assert "about the greatest value of the objective: " in query(client, 3).why
+
+
+def test_global_random_state_stays() -> None:
+    """A decision draws from its own seed."""
+    client = make_client()
+    run_trials(client, 3)
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    client.get_next_trials(max_trials=1)
+    assert torch.equal(before[0], torch.random.get_rng_state())
+    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_budget_and_costs() -> None:
+    """Costs are by the query's parameters; what is chosen can be paid; then it says what to do."""
+    client = make_client(cost=AffineCost({"a1": 10.0}), budget=24.0)
+    costs = []
+    for _ in range(30):
+        try:
+            ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        except OptimizationShouldStop as stop:
+            message = str(stop)
+            break
+        asked = query(client, index)
+        assert asked.expected_cost == 10.0 * float(str(arm["a1"]))
+        costs.append(asked.expected_cost)
+        assert sum(costs) <= 24.0 * (1 + 1e-9)
+        complete_trial(client, index, {"z": answer(dict(arm))})
+    assert spending(client).spent == pytest.approx(sum(costs))
+    assert "what is left pays for no query" in message
+    assert f"Deploy {recommend(client).parameters}" in message
+    assert 24.0 - sum(costs) < 2.0 + 0.1, "the cheapest query costs 2"
+    assert ", per unit of cost: " in query(client, 3).why
+    # In a batch as many as are certain to be paid.
+    batch = make_client(cost=2.0, budget=9.0)
+    assert len(batch.get_next_trials(max_trials=9)) == 3, "the initial design"
+    for index in range(3):
+        complete_trial(batch, index, {"z": 0.1 * index})
+    assert len(batch.get_next_trials(max_trials=9)) == 1
+    free = make_client(cost=2.0, budget=2.0, charge_initial=False)
+    run_trials(free, 4)
+    with pytest.raises(OptimizationShouldStop):
+        free.get_next_trials(max_trials=1)
+    with pytest.raises(OptimizationShouldStop, match="initial design is not finished"):
+        make_client(cost=2.0, budget=1.0).get_next_trials(max_trials=1)
+
+
+def test_pending_queries_push_the_next_ones_away() -> None:
+    """In a batch, and one after the other; failed and abandoned trials do not count."""
+    client = make_client()
+    first = client.get_next_trials(max_trials=3)
+    for index, arm in first.items():
+        complete_trial(client, index, {"z": answer(dict(arm))})
+    batch = client.get_next_trials(max_trials=3) | client.get_next_trials(max_trials=1)
+    assert [record(client, i)["decision"]["spent"] for i in batch] == [3.0, 4.0, 5.0, 6.0]
+    points = [np.array([arm["a1"], arm["a2"]]) for arm in batch.values()]
+    for i, one in enumerate(points):
+        assert all(np.abs(one - other).max() > 0.05 for other in points[:i])
+    client.mark_trial_failed(3)
+    client.mark_trial_abandoned(4)
+    for index in (6, 5):
+        complete_trial(client, index, {"z": answer(dict(batch[index]))})
+    run_trials(client, 1)
+    assert len(adapter_of(client).get_training_data().arm_data) == 6
+
+
+def test_constraints_and_fixed_parameters() -> None:
+    """Both phases keep a parameter constraint and what the caller fixes."""
+    client = make_client(constraints=("a1 + a2 <= 0.9",))
+    for arm in run_trials(client, 6):
+        assert arm["a1"] + arm["a2"] <= 0.9 + 1e-9
+    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"a2": 0.4}).items()
+    assert arm["a2"] == 0.4
+    assert "The caller had fixed {'a2': 0.4}." in query(client, index).why
+
+
+def test_several_arms_and_no_data() -> None:
+    """One query is one arm; without an initial design the model needs an attached trial."""
+    client = make_client(initial_trials=0)
+    with pytest.raises(DataRequiredError, match="attach one"):
+        client.get_next_trials(max_trials=1)
+    complete_trial(client, client.attach_trial({"a1": 0.3, "a2": 0.4}), {"z": 0.2})
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match="takes one arm"):
+            client._generation_strategy.gen(experiment=client._experiment, n=2)
+    run_trials(client, 1)
+    assert record(client, 1)["phase"] == "rule"
+
+
+def test_reported_standard_errors_are_used() -> None:
+    """An answer with a large standard error moves the posterior less."""
+    means = []
+    for sem in (0.01, 1.0):
+        client = make_client(initial_trials=0)
+        for a1 in (0.3, 0.5):
+            index = client.attach_trial({"a1": a1, "a2": 0.5})
+            complete_trial(client, index, {"z": (1.0, sem)})
+        means.append(recommend(client).expected_value)
+    assert means[0] > 1.0 > means[1] + 0.2
+
+
+def test_learned_conditional_and_pairs() -> None:
+    """What is learned answers alike; pairs are used from the next decision on, and by name."""
+    client = make_client(conditional=learned(40))
+    run_trials(client, 5)
+    known = record(client, 4)["decision"]["pairs"]
+    before = recommend(client).parameters
+    X, A = pairs(30, seed=3)
+    rows = [dict(zip(("x2", "x1"), reversed(x), strict=True)) for x in X.tolist()]
+    assert add_pairs(client, rows, pd.DataFrame(A, columns=["a1", "a2"])) == 70
+    assert known == 40
+    # No new outcome, and yet another model.
+    assert recommend(client).parameters != before
+    run_trials(client, 1)
+    assert record(client, 5)["decision"]["pairs"] == 70
+    other = make_client(conditional=learned(40).with_pairs(X, A), query_parameters=["a1", "a2"])
+    for index in range(6):
+        arm = dict(client._experiment.trials[index].arms[0].parameters)
+        complete_trial(other, other.attach_trial(arm), {"z": answer(arm)})
+    assert recommend(other) == recommend(client)
+
+
+@pytest.mark.parametrize(
+    ("X", "A", "message"),
+    [
+        ([[1, 2]], [[0.1, 0.2], [0.3, 0.4]], "X has 1 rows and A has 2"),
+        ([[1, math.nan]], [[0.1, 0.2]], "X, row 0, 'x2': got nan; expected a finite number"),
+        ([[1, 2]], [[0.1, math.inf]], "A, row 0, 'a2': got inf"),
+        ([[1, 2, 3]], [[0.1, 0.2]], r"X, row 0: got \[1, 2, 3\]; expected rows with the columns"),
+        ([{"x1": 1, "y": 2}], [[0.1, 0.2]], r"X, row 0: got \['x1', 'y'\]"),
+        ([[1, 99]], [[0.1, 0.2]], "outside of X"),
+        ([], [], "X has no rows"),
+        ("pairs", [[0.1, 0.2]], "X='pairs': expected rows"),
+        ([["a", 2]], [[0.1, 0.2]], "'x1' has the value 'a': expected a number"),
+    ],
+)
+def test_bad_pairs(X: Any, A: Any, message: str) -> None:
+    """They are refused by row and name, and change nothing."""
+    client = make_client(conditional=learned(40))
+    with pytest.raises(UserInputError, match=message):
+        add_pairs(client, X, A)
+    assert not client._experiment._properties.get("ax_costaware")
+
+
+def test_pairs_are_for_a_learned_conditional() -> None:
+    """Anything else has nothing to learn."""
+    with pytest.raises(UserInputError, match="pairs are for a LearnedConditional, and the strat"):
+        add_pairs(make_client(), [[1, 2]], [[0.1, 0.2]])
+
+
+def test_queries_far_from_all_pairs_are_left_alone() -> None:
+    """The search stays where something was learned, and an attached trial elsewhere is refused."""
+    X, A = pairs(40)
+    near = A[:, 0] < 0.5
+    law = LearnedConditional(X[near], A[near], lengthscale=0.3, regularization=1e-3)
+    client = make_client(conditional=law)
+    assert all(arm["a1"] < 0.75 for arm in run_trials(client, 6))
+    index = client.attach_trial({"a1": 0.8, "a2": 0.2})
+    complete_trial(client, index, {"z": 0.1})
+    with pytest.raises(UserInputError, match=r"trial 6, .* is no query of the conditional: .*away"):
+        client.get_next_trials(max_trials=1)
+
+
+def bandit(conditional: FiniteConditional, values: list[Any], **strategy: Any) -> Client:
+    """Providers that report averages over the arms that they use."""
+    client = Client()
+    client.configure_experiment(
+        name="toy",
+        parameters=[ChoiceParameterConfig("provider", values, "str", is_ordered=False)],
+    )
+    client.configure_optimization(objective="z")
+    client.set_generation_strategy(
+        indirect_query_strategy(
+            [ChoiceParameterConfig("drug", ["a", "b", "c"], "str", is_ordered=False)],
+            conditional,
+            **{**FAST, **strategy},
+        )
+    )
+    return client
+
+
+POLICIES = [[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7], [0.4, 0.3, 0.3]]
+
+
+def test_indirect_bandit() -> None:
+    """The best arm from providers' averages; a provider may be asked again."""
+    worth = np.array([0.2, 0.9, 0.5])
+    names = ["north", "east", "south", "west"]
+    client = bandit(
+        FiniteConditional(POLICIES, queries=names),
+        names[::-1],
+        hyperparameters=FixedHyperparameters(lengthscale=0.5, noise_variance=0.05),
+    )
+    noise = np.random.default_rng(0)
+    for _ in range(10):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        mean = float(np.array(POLICIES[names.index(str(arm["provider"]))]) @ worth)
+        complete_trial(client, index, {"z": mean + 0.1 * noise.standard_normal()})
+    best = recommend(client)
+    assert best.parameters == {"drug": "b"}
+    assert {str(other.parameters["drug"]) for other in best.alternatives} == {"a", "c"}
+    expected = ConditionalMeanProcess
+    assert isinstance(adapter_of(client).indirect_generator.model, expected)
+    assert best.expected_value == pytest.approx(0.9, abs=3 * best.standard_deviation)
+
+
+def test_fitted_bandit_with_numbers() -> None:
+    """Arms that are numbers, in order; providers by number; hyperparameters fitted."""
+    client = Client()
+    client.configure_experiment(
+        name="toy", parameters=[RangeParameterConfig("provider", (1, 4), "int")]
+    )
+    client.configure_optimization(objective="z")
+    law = FiniteConditional(POLICIES, queries=(1, 2, 3, 4))
+    doses = ChoiceParameterConfig("dose", [1.0, 2.0, 4.0], "float", is_ordered=True)
+    options = {**FAST, "hyperparameters": None}
+    client.set_generation_strategy(indirect_query_strategy([doses], law, **options))
+    for _ in range(7):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        mean = float(np.array(POLICIES[int(str(arm["provider"])) - 1]) @ [0.2, 0.5, 0.9])
+        complete_trial(client, index, {"z": mean})
+    assert recommend(client).parameters == {"dose": 4.0}
+
+
+def test_scales_integers_and_named_means() -> None:
+    """Log scales and integers on both sides, a fixed parameter, and a mean by name."""
+    register_conditional_mean("decades", lambda A: torch.stack([A[..., 1], A[..., 0]], dim=-1))
+    client = Client()
+    client.configure_experiment(
+        name="toy",
+        parameters=[
+            RangeParameterConfig("dose", (2.0, 50.0), "float", scaling="log"),
+            RangeParameterConfig("size", (2, 8), "int"),
+            ChoiceParameterConfig("unit", [1.0], "float"),
+        ],
+    )
+    client.configure_optimization(objective="z")
+    law = GaussianConditional.from_mean("triple", 3, covariance=[0.01, 0.01], outside="clip")
+    register_conditional_mean(
+        "triple", lambda A: torch.stack([A[..., 0] * A[..., 2], A[..., 1]], dim=-1)
+    )
+    targets = [
+        RangeParameterConfig("x", (1.0, 100.0), "float", scaling="log"),
+        RangeParameterConfig("k", (1, 9), "int"),
+    ]
+    client.set_generation_strategy(indirect_query_strategy(targets, law, **FAST))
+    for _ in range(8):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        assert isinstance(arm["size"], int)
+        far = (math.log10(float(str(arm["dose"]))) - 1) ** 2 + ((int(arm["size"]) - 5) / 8) ** 2
+        complete_trial(client, index, {"z": math.exp(-4 * far)})
+    best = recommend(client).parameters
+    assert isinstance(best["k"], int)
+    assert abs(math.log10(float(str(best["x"]))) - 1) < 0.3
+    assert abs(best["k"] - 5) <= 1
+
+
+def test_boxes() -> None:
+    """A window around the query; half of it may leave X where the user says what then."""
+    client = make_client(
+        conditional=UniformBoxConditional(0.1, outside="clip"),
+        target_parameters=[RangeParameterConfig(n, (0.2, 0.8), "float") for n in ("x1", "x2")],
+    )
+    run_trials(client, 4)
+    assert recommend(client).parameters.keys() == {"x1", "x2"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"conditional": 3}, "conditional=3: expected one such as GaussianConditional"),
+        (
+            {"conditional": GaussianConditional([[10, 0]], covariance=1.0)},
+            r"target_parameters has \['x1', 'x2'\], and .* points of 1 columns",
+        ),
+        ({"target_parameters": []}, "expected at least one parameter"),
+        ({"target_parameters": ["x"]}, "target_parameters has 'x': expected RangeParameterConfig"),
+        ({"target_parameters": [TARGETS[0]] * 2}, r"has \['x1'\] more than once"),
+        ({"cost": "minutes"}, "cost='minutes': expected a finite number > 0"),
+        ({"cost": -1.0}, "cost=-1.0"),
+        ({"budget": 0}, "budget=0"),
+        ({"acquisition": "ei"}, "acquisition='ei': expected one of"),
+        ({"query_parameters": ["a1"]}, "expected the names of 2 parameters"),
+        ({"num_samples": 0}, "num_samples=0"),
+        (
+            {"hyperparameters": FixedHyperparameters(lengthscale=(1.0, 1.0, 1.0))},
+            "has 3 numbers: expected one, or one for each of the 2 target parameters",
+        ),
+        (
+            {"conditional": FiniteConditional(POLICIES)},
+            "probabilities of 3 arms and no points: expected one parameter with as many values",
+        ),
+        (
+            {
+                "conditional": learned(40),
+                "target_parameters": [
+                    RangeParameterConfig(n, (0, 1), "float") for n in ("x1", "x2")
+                ],
+            },
+            "rows outside of X",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+    """They are refused when the strategy is made."""
+    with pytest.raises(UserInputError, match=message):
+        indirect_query_strategy(**{"target_parameters": TARGETS, "conditional": KNOWN, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"query_parameters": ["a1", "b"]}, r"the experiment has the parameters \['a1', 'a2'\]"),
+        (
+            {"conditional": GaussianConditional([[10], [0]], covariance=0.1)},
+            "takes queries of 1 columns: expected as many",
+        ),
+        (
+            {"conditional": GaussianConditional([[10, 0], [0, 10]], covariance=4.0)},
+            "outside='clip' moves them to the bounds",
+        ),
+        ({"cost": AffineCost({"b": 1.0})}, r"reads \['b'\], which the experiment does not have"),
+    ],
+)
+def test_experiments_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+    """They are refused before the first trial, with and without an initial design."""
+    for initial_trials in (2, 0):
+        client = make_client(**options, initial_trials=initial_trials)
+        if not initial_trials:
+            complete_trial_as_ax_does(client)
+        with pytest.raises(UserInputError, match=message):
+            client.get_next_trials(max_trials=1)
+        assert len(client._experiment.trials) == (0 if initial_trials else 1)
+
+
+def complete_trial_as_ax_does(client: Client) -> None:
+    """An attached trial with an outcome."""
+    client.complete_trial(client.attach_trial({"a1": 0.4, "a2": 0.4}), {"z": 0.5})
+
+
+def test_values_that_name_no_policy() -> None:
+    """A choice of which one stands for no row of the conditional."""
+    client = bandit(FiniteConditional(POLICIES, queries=list("wxyz")), ["w", "x", "u"])
+    with pytest.raises(
+        UserInputError, match=r"'provider' has the values .*expected a choice among"
+    ):
+        client.get_next_trials(max_trials=1)
+
+
+@pytest.mark.filterwarnings("ignore:The `AxClient` class is deprecated:DeprecationWarning")
+def test_ax_client() -> None:
+    """The same strategy runs through AxClient."""
+    client = AxClient(
+        generation_strategy=indirect_query_strategy(TARGETS, KNOWN, **FAST),
+        verbose_logging=False,
+    )
+    client.create_experiment(
+        name="toy",
+        parameters=[{"name": n, "type": "range", "bounds": [0.2, 0.8]} for n in ("a1", "a2")],
+        objectives={"z": ObjectiveProperties(minimize=False)},
+    )
+    for _ in range(5):
+        arm, index = client.get_next_trial()
+        complete_trial(client, index, {"z": answer(arm)})
+    best = recommend(client)
+    assert best.parameters.keys() == {"x1", "x2"}
+    assert objective(*(float(str(v)) for v in best.parameters.values())) > 0.3
