@@ -1,5 +1,9 @@
 """BoTorch acquisition functions that know what a trial costs and what it controls."""
 
+from ax_costaware.acquisition.conditional_entropy_search import (
+    ConditionalJointEntropySearch,
+    ConditionalMaxValueEntropySearch,
+)
 from ax_costaware.acquisition.confidence_search import ConfidenceOptima, ConfidenceSearch
 from ax_costaware.acquisition.expected_ucb import ExpectedUpperConfidenceBound
 from ax_costaware.acquisition.gittins_index import gittins_index
@@ -9,8 +13,16 @@ from ax_costaware.acquisition.log_ei_per_cost import LogExpectedImprovementPerCo
 from ax_costaware.acquisition.optimize_control_sets import ControlSetOptima, optimize_control_sets
 from ax_costaware.acquisition.pandora_box import PandoraBoxGittinsIndex
 from ax_costaware.acquisition.partial_query_ei import PartialQueryLogExpectedImprovement
+from ax_costaware.acquisition.target_optima import best_target, gumbel_max_samples, sample_optima
+from ax_costaware.acquisition.target_space import TargetSpace
+from ax_costaware.acquisition.truncated_information import (
+    noisy_truncated_information,
+    truncated_information,
+)
 
 __all__ = [
+    "ConditionalJointEntropySearch",
+    "ConditionalMaxValueEntropySearch",
     "ConfidenceOptima",
     "ConfidenceSearch",
     "ControlSetOptima",
@@ -18,9 +30,15 @@ __all__ = [
     "LogExpectedImprovementPerCost",
     "PandoraBoxGittinsIndex",
     "PartialQueryLogExpectedImprovement",
+    "TargetSpace",
+    "best_target",
     "expected_spend",
     "gittins_index",
+    "gumbel_max_samples",
     "incumbent",
     "lambda_for_budget",
+    "noisy_truncated_information",
     "optimize_control_sets",
+    "sample_optima",
+    "truncated_information",
 ]

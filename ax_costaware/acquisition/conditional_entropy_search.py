@@ -1,0 +1,291 @@
+r"""Entropy search over queries whose answers are averages of the function that is optimised.
+
+A query :math:`a` is answered by :math:`z = g(a) + e`, an average :math:`g` of :math:`f` and noise.
+Both acquisition functions measure how much the answer tells of the optimum of :math:`f`, by
+samples of it:
+
+- ``ConditionalMaxValueEntropySearch``: of :math:`f^* = \max f`, by :math:`g(a) \le f^*` (CMES;
+  Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback", equation 7
+  and appendix A).
+- ``ConditionalJointEntropySearch``: of the optimal point and value, by :math:`f(x^*) = f^*`, which
+  is an observation of :math:`f` and so leaves :math:`g` Gaussian (after Hvarfner, Hutter and Nardi
+  2022, "Joint Entropy Search"; Tu et al. 2022). An average over a wide region says much of where
+  its points are high and little of how high the highest is, which the first measure misses.
+
+Values are in nats, over the cost of the query where there is one.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from botorch.utils.transforms import t_batch_mode_transform
+from torch import Tensor
+
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.acquisition.truncated_information import (
+    noisy_truncated_information,
+    truncated_information,
+)
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.indirect_posterior import IndirectPosterior
+
+_MOST_EXPLAINED = 1 - 1e-9
+"""An answer without noise may tell all that it can of the optimal value: infinite information."""
+
+_LEAST_REMAINING = 1e-9
+"""The part of the average's variance that is left at least when the optimal value is known."""
+
+
+class ConditionalEntropySearch(AcquisitionFunction):
+    """Base of the acquisition functions of queries.
+
+    Args:
+        model: A fitted ``ConditionalMeanProcess``.
+        cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, or an object with
+            ``log_expected_cost``; None where cost does not count.
+        posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
+
+    Raises:
+        InputError: If ``cost`` is not of that kind.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        cost: CostFunction | None,
+        posterior_transform: PosteriorTransform | None,
+    ) -> None:
+        super().__init__(model=model)
+        self.posterior_transform = posterior_transform
+        self.cost = cost
+        self._log_cost = None if cost is None else log_cost_function(cost)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Condition on queries under evaluation, instead of those given before.
+
+        The samples of the optimum stay; what the pending queries will tell of it is not counted
+        again, because they shrink the variances.
+
+        Args:
+            X_pending: ``k x p`` queries, or None.
+        """
+        if X_pending is not None and (not isinstance(X_pending, Tensor) or X_pending.ndim != 2):
+            got = tuple(X_pending.shape) if isinstance(X_pending, Tensor) else X_pending
+            raise InputError(f"X_pending: got {got!r}; expected a tensor of shape (k, p).")
+        super().set_X_pending(X_pending)
+        self.posterior = IndirectPosterior.of(self.model, self.posterior_transform, X_pending)
+
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Evaluate the acquisition function.
+
+        Args:
+            X: ``batch_shape x 1 x p`` queries.
+
+        Returns:
+            A ``batch_shape``-tensor of values.
+        """
+        queries = X.squeeze(-2)
+        mean, variance = self.posterior.moments(queries)
+        noise = self.posterior.noise_of(queries)
+        information = self._information(
+            queries, mean.unsqueeze(-1), variance.unsqueeze(-1), noise.unsqueeze(-1)
+        ).mean(dim=-1)
+        if self._log_cost is None:
+            return information
+        return information * (-self._log_cost(queries)).exp()
+
+    @abstractmethod
+    def _information(
+        self, queries: Tensor, mean: Tensor, variance: Tensor, noise: Tensor
+    ) -> Tensor:
+        """Information by each sample, ``... x S``, from moments ``... x 1``."""
+
+
+class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
+    r"""What the answer of a query tells of the maximum of the function behind it (CMES).
+
+    Args:
+        model: A fitted ``ConditionalMeanProcess``.
+        target_max_samples: ``S`` samples of the maximum of the function (not of its averages), in
+            raw units of the outcome with the sign of maximisation; see ``sample_optima`` and
+            ``gumbel_max_samples``.
+        noise_aware: Whether to take account of the noise of the answer (appendix A of the paper)
+            rather than measure the information of the average itself (its equation 7).
+        cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, or an object with
+            ``log_expected_cost``; None where cost does not count.
+        posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
+        X_pending: ``k x p`` queries under evaluation, believed at their posterior mean.
+
+    Raises:
+        InputError: If ``target_max_samples``, ``cost`` or ``X_pending`` is not of that kind.
+        UnsupportedInputError: If the model is another one.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        target_max_samples: Tensor,
+        noise_aware: bool = False,
+        cost: CostFunction | None = None,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        samples = _checked_samples(target_max_samples, "target_max_samples")
+        super().__init__(model, cost, posterior_transform)
+        self.target_max_samples: Tensor
+        self.register_buffer("target_max_samples", samples)
+        self.noise_aware = noise_aware
+        self.set_X_pending(X_pending)
+
+    def _information(
+        self, queries: Tensor, mean: Tensor, variance: Tensor, noise: Tensor
+    ) -> Tensor:
+        gamma = (self.target_max_samples - mean) / variance.sqrt()
+        if not self.noise_aware:
+            return truncated_information(gamma)
+        return noisy_truncated_information(gamma, variance / (variance + noise))
+
+
+class ConditionalJointEntropySearch(ConditionalEntropySearch):
+    r"""What the answer of a query tells of the optimal point and value of the function behind it.
+
+    With posterior variances :math:`v` of the average and :math:`v_f` of the function, and the
+    noise's :math:`s^2`, it is the mean over samples of
+
+    .. math:: -\tfrac12 \log \left(1 - \frac{\mathrm{cov}(g, f(x^*))^2}{v_f(x^*) (v + s^2)}\right),
+
+    exactly what the answer tells of the value at the sampled point. ``truncate`` adds what it tells
+    by :math:`g(a) \le f^*` on top, which holds for weights that are positive and sum to one. With
+    two points in X that is all there is to know of the optimum.
+
+    Args:
+        model: A fitted ``ConditionalMeanProcess``.
+        optimal_inputs: ``S x d`` samples of the point where the function is largest; see
+            ``sample_optima``.
+        optimal_outputs: ``S`` samples of the maximum, one for each of these, in raw units of the
+            outcome with the sign of maximisation.
+        truncate: Whether to take account of the maximum being above the average.
+        cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, or an object with
+            ``log_expected_cost``; None where cost does not count.
+        posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
+        X_pending: ``k x p`` queries under evaluation, believed at their posterior mean.
+
+    Raises:
+        InputError: If the samples, ``cost`` or ``X_pending`` are not of that kind.
+        UnsupportedInputError: If the model is another one.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        optimal_inputs: Tensor,
+        optimal_outputs: Tensor,
+        truncate: bool = False,
+        cost: CostFunction | None = None,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        outputs = _checked_samples(optimal_outputs, "optimal_outputs")
+        inputs = optimal_inputs
+        if (
+            not isinstance(inputs, Tensor)
+            or inputs.ndim != 2
+            or len(inputs) != len(outputs)
+            or not bool(torch.isfinite(inputs).all())
+        ):
+            got = f"shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else repr(inputs)
+            raise InputError(
+                f"optimal_inputs: got {got}; expected {len(outputs)} x d finite numbers, a row for"
+                " each of optimal_outputs."
+            )
+        super().__init__(model, cost, posterior_transform)
+        self.optimal_inputs: Tensor
+        self.optimal_outputs: Tensor
+        self.register_buffer("optimal_inputs", inputs.detach().clone())
+        self.register_buffer("optimal_outputs", outputs)
+        self.truncate = truncate
+        self.set_X_pending(X_pending)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Condition on queries under evaluation; see the base class."""
+        super().set_X_pending(X_pending)
+        with torch.no_grad():
+            self._optimal_moments = self.posterior.target_moments(self.optimal_inputs)
+
+    def _information(
+        self, queries: Tensor, mean: Tensor, variance: Tensor, noise: Tensor
+    ) -> Tensor:
+        optimal_mean, optimal_variance = self._optimal_moments
+        covariance = self.posterior.cross_covariance(queries, self.optimal_inputs)
+        explained = covariance.square() / optimal_variance
+        share = (explained / (variance + noise)).clamp_max(_MOST_EXPLAINED)
+        information = -0.5 * torch.log1p(-share)
+        if not self.truncate:
+            return information
+        remaining = torch.maximum(variance - explained, _LEAST_REMAINING * variance)
+        shift = covariance / optimal_variance * (self.optimal_outputs - optimal_mean)
+        gamma = (self.optimal_outputs - mean - shift) / remaining.sqrt()
+        bounded = noisy_truncated_information(gamma, remaining / (remaining + noise))
+        return information + bounded
+
+
+def _checked_samples(samples: Any, name: str) -> Tensor:
+    if (
+        not isinstance(samples, Tensor)
+        or samples.ndim != 1
+        or not len(samples)
+        or not bool(torch.isfinite(samples).all())
+    ):
+        got = f"shape {tuple(samples.shape)}" if isinstance(samples, Tensor) else repr(samples)
+        raise InputError(f"{name}: got {got}; expected a tensor of S finite numbers, S > 0.")
+    return samples.detach().clone()
+
+
+@acqf_input_constructor(ConditionalMaxValueEntropySearch)
+def construct_inputs_max_value(
+    model: Model,
+    target_max_samples: Tensor,
+    noise_aware: bool = False,
+    cost: CostFunction | None = None,
+    posterior_transform: PosteriorTransform | None = None,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    """Inputs of the acquisition function from BoTorch's common arguments and its own."""
+    return {
+        "model": model,
+        "target_max_samples": target_max_samples,
+        "noise_aware": noise_aware,
+        "cost": cost,
+        "posterior_transform": posterior_transform,
+        "X_pending": X_pending,
+    }
+
+
+@acqf_input_constructor(ConditionalJointEntropySearch)
+def construct_inputs_joint(
+    model: Model,
+    optimal_inputs: Tensor,
+    optimal_outputs: Tensor,
+    truncate: bool = False,
+    cost: CostFunction | None = None,
+    posterior_transform: PosteriorTransform | None = None,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    """Inputs of the acquisition function from BoTorch's common arguments and its own."""
+    return {
+        "model": model,
+        "optimal_inputs": optimal_inputs,
+        "optimal_outputs": optimal_outputs,
+        "truncate": truncate,
+        "cost": cost,
+        "posterior_transform": posterior_transform,
+        "X_pending": X_pending,
+    }

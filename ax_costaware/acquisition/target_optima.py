@@ -1,0 +1,238 @@
+r"""Samples of the optimum of the function behind averages, and the best guess at it.
+
+Entropy search over queries needs draws of :math:`x^* = \arg\max f` and :math:`f^* = \max f` from
+the posterior of the function, not of its averages (Zhang et al. 2024, "Indirect Query Bayesian
+Optimization with Integrated Feedback", section 5.1). On a finite space they are exact joint draws.
+Otherwise sample paths (Wilson et al. 2020) are maximised, all together. All values have the sign of
+maximisation and the posterior's unit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from ax_costaware.acquisition.joint_ascent import ascend
+from ax_costaware.acquisition.local_search import START_DISTANCE, LocalSearch
+from ax_costaware.acquisition.starts import spaced_best
+from ax_costaware.acquisition.target_space import MOST_FINITE, TargetSpace
+from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.models.indirect_posterior import IndirectPosterior
+from ax_costaware.models.target_paths import TargetPaths
+from ax_costaware.queries.argument_checks import integer_at_least
+
+SAME_OPTIMUM = 0.01
+"""Ends of local searches that are closer than this, in the unit cube, are one local optimum."""
+
+# Starts of the ascent of one path: the highest raw point is on the highest hill nearly always.
+_STARTS_OF_PATH = 3
+
+# By how much half of the raw points are moved outwards, to the faces where they meet them, and the
+# most columns of which all corners are tried.
+_STRETCH = 1.2
+_MOST_CORNERED = 6
+
+# Points that are sampled jointly where there are no paths.
+_JOINT_POINTS = 1000
+
+# Values that are held at once.
+_MOST_VALUES = 2**22
+
+
+def sample_optima(
+    posterior: IndirectPosterior, space: TargetSpace, num_samples: int = 16, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Draw the function's optimum from its posterior.
+
+    Exact where the space has at most ``MOST_FINITE`` points. A kernel that has no Fourier features
+    is sampled jointly at points spread over the space.
+
+    Args:
+        posterior: The posterior.
+        space: Where the optimum may be.
+        num_samples: How many draws, ``S``.
+        seed: Seed of the draws; the global random state stays as it was.
+
+    Returns:
+        The optimal points, ``S x d`` in raw units, and the optimal values, ``S``.
+
+    Raises:
+        InputError: If ``num_samples`` is no integer > 0.
+    """
+    num_samples = integer_at_least(num_samples, 1, "num_samples")
+    with torch.no_grad():
+        points = space.points
+        if points is not None and len(points) <= MOST_FINITE:
+            return _joint_optima(posterior, points, num_samples, seed)
+        try:
+            paths = TargetPaths(posterior, num_samples, seed)
+        except UnsupportedInputError:
+            spread = space.sobol(_JOINT_POINTS, seed)
+            return _joint_optima(posterior, spread, num_samples, seed)
+        raw = _raw_points(space, seed) if points is None else points
+        values = _in_parts(paths, raw, _MOST_VALUES // num_samples)
+        if points is not None or len(space.held) == space.num_columns:
+            heights, rows = values.max(dim=-1)
+            return raw[rows], heights
+        starts = raw[_spaced_rows(values, LocalSearch(space.bounds).to_unit(raw))]
+        height = values.amax(dim=-1) - values.amin(dim=-1)
+        height = height.clamp_min(torch.finfo(height.dtype).tiny)
+    ends, heights = ascend(paths, starts, space.bounds, height, space.held)
+    best = heights.argmax(dim=-1)
+    each = torch.arange(num_samples)
+    return ends[each, best], heights[each, best]
+
+
+def gumbel_max_samples(
+    posterior: IndirectPosterior, space: TargetSpace, num_samples: int = 16, seed: int = 0
+) -> Tensor:
+    """Draw the function's maximum by an approximation that takes its values for independent.
+
+    A Gumbel distribution with the median and the interquartile range of the largest of independent
+    values at points spread over the space (Wang and Jegelka 2017, section 3.1). It needs no sample
+    path. It tends to be too large where the posterior is correlated over the space, and has no
+    optimal points.
+
+    Args:
+        posterior: The posterior.
+        space: Where the optimum may be.
+        num_samples: How many draws, ``S``.
+        seed: Seed of the draws and of the points.
+
+    Returns:
+        ``S`` values.
+
+    Raises:
+        InputError: If ``num_samples`` is no integer > 0.
+    """
+    num_samples = integer_at_least(num_samples, 1, "num_samples")
+    points = space.points
+    if points is None:
+        # Spread points miss the summit, below which the maximum hardly is.
+        summit, _, _ = best_target(posterior, space, num_restarts=4, seed=seed)
+        points = torch.cat([_raw_points(space, seed), summit])
+    with torch.no_grad():
+        mean, variance = _moments(posterior, points)
+        quartiles = _quantiles_of_maximum(mean, variance.sqrt(), (0.25, 0.5, 0.75))
+        # y(q) = a - b log(-log q)
+        b = (quartiles[2] - quartiles[0]) / (math.log(math.log(0.25) / math.log(0.75)))
+        a = quartiles[1] + b * math.log(math.log(2))
+        generator = torch.Generator().manual_seed(seed)
+        u = torch.rand(num_samples, generator=generator, dtype=torch.double).to(mean)
+        tiny = torch.finfo(u.dtype).tiny
+        return a - b * (-u.clamp(tiny, 1 - torch.finfo(u.dtype).eps).log()).log()
+
+
+def best_target(
+    posterior: IndirectPosterior, space: TargetSpace, num_restarts: int = 16, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Search for the points of largest posterior mean.
+
+    Args:
+        posterior: The posterior.
+        space: Where they may be.
+        num_restarts: How many local searches, and the most points that are returned.
+        seed: Seed of the points from the best of which the searches start.
+
+    Returns:
+        The local optima, ``k x d`` in raw units, the best first, or the best ``k`` points of a
+        finite space; and the mean and variance there, ``k`` each.
+
+    Raises:
+        InputError: If ``num_restarts`` is no integer > 0.
+    """
+    num_restarts = integer_at_least(num_restarts, 1, "num_restarts")
+    found = space.points
+    is_finite = found is not None
+    if found is None:
+        search = LocalSearch(space.bounds, space.held)
+        _, found = search.climb(
+            lambda X: posterior.target_moments(X)[0],
+            _raw_points(space, seed),
+            num_restarts,
+        )
+    with torch.no_grad():
+        mean, variance = _moments(posterior, found)
+        if is_finite:
+            order = mean.argsort(descending=True, stable=True)[:num_restarts]
+        else:
+            order = spaced_best(mean, search.to_unit(found), num_restarts, SAME_OPTIMUM)
+    return found[order], mean[order], variance[order]
+
+
+def _raw_points(space: TargetSpace, seed: int) -> Tensor:
+    """Points all over a space that is not finite, its faces, edges and corners included.
+
+    There the posterior knows least, and an optimum at a corner is seen from few points inside.
+    """
+    points = space.sobol(min(512 * space.num_columns, 4096), seed)
+    free = [column for column in range(space.num_columns) if column not in space.held]
+    lower, upper = space.bounds[:, free]
+    outer = points[::2]
+    stretched = (lower + upper) / 2 + _STRETCH * (outer[:, free] - (lower + upper) / 2)
+    outer[:, free] = stretched.clamp(lower, upper)
+    if 0 < len(free) <= _MOST_CORNERED:
+        sides = torch.cartesian_prod(*torch.stack([lower, upper], dim=-1)).reshape(-1, len(free))
+        outer[: len(sides), free] = sides
+    return points
+
+
+def _in_parts(paths: TargetPaths, X: Tensor, size: int) -> Tensor:
+    return torch.cat([paths(part) for part in X.split(max(size, 1))], dim=-1)
+
+
+def _moments(posterior: IndirectPosterior, X: Tensor) -> tuple[Tensor, Tensor]:
+    parts = [posterior.target_moments(part) for part in X.split(1024)]
+    return torch.cat([mean for mean, _ in parts]), torch.cat([variance for _, variance in parts])
+
+
+def _joint_optima(
+    posterior: IndirectPosterior, points: Tensor, num_samples: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    mean, _ = _moments(posterior, points)
+    covariance = posterior.target_covariance(points)
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(len(points), num_samples, generator=generator, dtype=torch.double)
+    draws = mean.unsqueeze(-1) + _root(covariance) @ noise.to(mean)
+    heights, rows = draws.max(dim=0)
+    return points[rows], heights
+
+
+def _root(covariance: Tensor) -> Tensor:
+    """A square root of a covariance that may be singular."""
+    scale = covariance.diagonal().mean()
+    identity = torch.eye(len(covariance)).to(covariance)
+    for jitter in (0.0, 1e-12, 1e-10):
+        root: Tensor
+        root, failed = torch.linalg.cholesky_ex(covariance + jitter * scale * identity)
+        if not int(failed):
+            return root
+    values, vectors = torch.linalg.eigh((covariance + covariance.mT) / 2)
+    root = vectors * values.clamp_min(0.0).sqrt()
+    return root
+
+
+def _spaced_rows(values: Tensor, unit: Tensor) -> Tensor:
+    """For each path the rows of its highest raw points, not near one another, ``S x k``."""
+    values, rows = values.clone(), []
+    for _ in range(min(_STARTS_OF_PATH, len(unit))):
+        best = values.argmax(dim=-1)
+        rows.append(best)
+        near = torch.cdist(unit[best], unit) <= START_DISTANCE
+        values = values.masked_fill(near, -torch.inf)
+    return torch.stack(rows, dim=-1)
+
+
+def _quantiles_of_maximum(mean: Tensor, sd: Tensor, levels: tuple[float, ...]) -> Tensor:
+    """Quantiles of the largest of independent Gaussians, by bisection."""
+    targets = torch.tensor(levels, dtype=mean.dtype, device=mean.device).log()
+    lower = (mean - 6 * sd).max().expand(len(levels))
+    upper = (mean + 10 * sd).max().expand(len(levels))
+    for _ in range(60):
+        middle = (lower + upper) / 2
+        log_cdf = torch.special.log_ndtr((middle.unsqueeze(-1) - mean) / sd).sum(dim=-1)
+        lower = torch.where(log_cdf < targets, middle, lower)
+        upper = torch.where(log_cdf < targets, upper, middle)
+    return (lower + upper) / 2

@@ -1,0 +1,286 @@
+"""Samples of the optimum against exact draws at many points; the best guess against a grid."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from scipy.stats import ks_2samp, norm
+from torch import Tensor
+
+from ax_costaware.acquisition import TargetSpace, best_target, gumbel_max_samples, sample_optima
+from ax_costaware.acquisition.joint_ascent import ascend
+from ax_costaware.exceptions import InputError
+from ax_costaware.models import TargetPaths
+from tests.acquisition.indirect_models import (
+    BOUNDS,
+    arms_model,
+    indirect_model,
+    line_model,
+    posterior_of,
+    rational_quadratic,
+)
+
+SPACE = TargetSpace(BOUNDS)
+LINE = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double))
+
+
+def grid(n: int = 201) -> Tensor:
+    sides = [torch.linspace(low, high, n, dtype=torch.double) for low, high in BOUNDS.T.tolist()]
+    return torch.cartesian_prod(*sides)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("n", [3, 40])
+def test_paths_are_maximised(learned: bool, n: int) -> None:
+    posterior = posterior_of(indirect_model(n, learned))
+    inputs, outputs = sample_optima(posterior, SPACE, 32, seed=3)
+    assert inputs.shape == (32, 2)
+    assert bool(((inputs >= BOUNDS[0]) & (inputs <= BOUNDS[1])).all())
+    paths = TargetPaths(posterior, 32, 3)
+    with torch.no_grad():
+        assert torch.allclose(paths(inputs.unsqueeze(1)).squeeze(1), outputs)
+        highest = torch.cat([paths(part) for part in grid().split(4000)], dim=-1).amax(dim=-1)
+    assert bool((outputs >= highest - 1e-6).all())
+
+
+def test_the_distribution_is_that_of_dense_joint_draws() -> None:
+    model = line_model()
+    X = torch.linspace(0, 1, 301, dtype=torch.double).unsqueeze(-1)
+    joint = model.target_posterior(X)
+    root = torch.linalg.cholesky(
+        joint.covariance_matrix.detach() + 1e-9 * torch.eye(301, dtype=torch.double)
+    )
+    generator = torch.Generator().manual_seed(5)
+    noise = torch.randn(301, 1500, dtype=torch.double, generator=generator)
+    heights, rows = (joint.mean.detach() + root @ noise).max(dim=0)
+    inputs, outputs = sample_optima(posterior_of(model), LINE, 1500, seed=1)
+    assert ks_2samp(outputs.numpy(), heights.numpy()).pvalue > 0.01
+    assert ks_2samp(inputs.flatten().numpy(), X[rows].flatten().numpy()).pvalue > 0.01
+
+
+def test_finite_spaces_are_sampled_exactly() -> None:
+    points = ((0.0,), (0.3,), (0.8,))
+    model = arms_model(points, ((0.5, 0.3, 0.2), (0.0, 0.2, 0.8)), 0.4)
+    X = torch.tensor(points, dtype=torch.double)
+    space = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double), candidates=X)
+    inputs, outputs = sample_optima(posterior_of(model), space, 20000, seed=2)
+    joint = model.target_posterior(X)
+    torch.manual_seed(0)
+    heights, rows = joint.rsample(torch.Size([20000])).squeeze(-1).detach().max(dim=-1)
+    for row, point in enumerate(X.flatten().tolist()):
+        expected = (rows == row).double().mean()
+        assert float((inputs == point).double().mean()) == pytest.approx(float(expected), abs=0.02)
+        assert ks_2samp(outputs[inputs[:, 0] == point], heights[rows == row]).pvalue > 1e-3
+    # The same space, as a choice.
+    choice = TargetSpace(space.bounds, choices={0: [0.0, 0.3, 0.8]})
+    again = sample_optima(posterior_of(model), choice, 20000, seed=2)
+    assert torch.equal(again[0], inputs)
+    assert torch.equal(again[1], outputs)
+
+
+def test_many_candidates_are_sampled_by_paths() -> None:
+    posterior, candidates = posterior_of(indirect_model()), grid(50)
+    inputs, outputs = sample_optima(posterior, TargetSpace(BOUNDS, candidates=candidates), 8)
+    with torch.no_grad():
+        values = TargetPaths(posterior, 8, 0)(candidates)
+    assert torch.allclose(values.amax(dim=-1), outputs)
+    assert torch.equal(candidates[values.argmax(dim=-1)], inputs)
+
+
+def test_choices_are_kept_and_the_other_columns_climb() -> None:
+    posterior = posterior_of(indirect_model())
+    space = TargetSpace(BOUNDS, choices={0: [-5.0, -3.0, 2.0, 10.0]})
+    inputs, outputs = sample_optima(posterior, space, 16, seed=4)
+    assert set(inputs[:, 0].tolist()) <= {-5.0, -3.0, 2.0, 10.0}
+    X = torch.cartesian_prod(
+        torch.tensor([-5.0, -3.0, 2.0, 10.0], dtype=torch.double),
+        torch.linspace(0, 15, 600, dtype=torch.double),
+    )
+    with torch.no_grad():
+        highest = TargetPaths(posterior, 16, 4)(X).amax(dim=-1)
+    assert bool((outputs >= highest - 1e-6).all())
+    best, mean, _ = best_target(posterior, space)
+    assert float(mean[0]) >= float(posterior.target_moments(X)[0].max().detach()) - 1e-6
+    assert best[0, 0] in (-5.0, -3.0, 2.0, 10.0)
+
+
+def test_a_kernel_without_features_is_sampled_jointly() -> None:
+    posterior = posterior_of(indirect_model(kernel=rational_quadratic()))
+    inputs, outputs = sample_optima(posterior, SPACE, 8, seed=1)
+    assert inputs.shape == (8, 2)
+    mean, variance = posterior.target_moments(inputs)
+    assert bool(((outputs - mean).abs() < 6 * variance.sqrt()).all())
+
+
+@pytest.mark.parametrize("draw", [sample_optima, gumbel_max_samples])
+def test_draws_follow_from_the_seed_alone(draw: Any) -> None:
+    posterior = posterior_of(indirect_model())
+    state = torch.get_rng_state()
+
+    def values(seed: int) -> Tensor:
+        drawn = draw(posterior, SPACE, 4, seed)
+        value: Tensor = drawn if isinstance(drawn, Tensor) else torch.cat([*drawn[0].T, drawn[1]])
+        return value
+
+    first = values(7)
+    torch.manual_seed(123)
+    assert torch.equal(values(7), first)
+    assert not torch.equal(values(8), first)
+    torch.set_rng_state(state)
+    values(7)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not first.requires_grad
+    with pytest.raises(InputError, match="num_samples=0"):
+        draw(posterior, SPACE, 0)
+
+
+def test_gumbel_for_independent_values() -> None:
+    """Its median and interquartile range are exact."""
+    points = tuple((float(i),) for i in range(30))
+    model = arms_model(points, ((0.5, 0.5, *[0.0] * 28),), lengthscale=0.05)
+    X = torch.tensor(points, dtype=torch.double)
+    space = TargetSpace(torch.tensor([[0.0], [29.0]], dtype=torch.double), candidates=X)
+    posterior = posterior_of(model)
+    gumbel = gumbel_max_samples(posterior, space, 40000, seed=1)
+    with torch.no_grad():
+        mean, variance = posterior.target_moments(X)
+    for level, tolerance in ((0.25, 0.025), (0.5, 0.01), (0.75, 0.025)):
+        cdf = norm.cdf(((gumbel.quantile(level) - mean) / variance.sqrt()).numpy()).prod()
+        assert cdf == pytest.approx(level, abs=tolerance)
+    _, exact = sample_optima(posterior, space, 40000, seed=1)
+    assert float(gumbel.mean()) == pytest.approx(float(exact.mean()), abs=0.05)
+
+
+def test_gumbel_is_near_the_maximum_of_paths() -> None:
+    posterior = posterior_of(indirect_model(40))
+    gumbel = gumbel_max_samples(posterior, SPACE, 2000)
+    _, exact = sample_optima(posterior, SPACE, 200)
+    best = best_target(posterior, SPACE)[1][0]
+    # The values are taken for independent, so the samples are rather too large.
+    spread = exact.std()
+    assert float(exact.mean() - spread) < float(gumbel.mean()) < float(exact.mean() + 4 * spread)
+    assert float(gumbel.min()) > float(best - 4 * spread)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_the_best_point_and_the_other_local_optima(learned: bool) -> None:
+    posterior = posterior_of(indirect_model(40, learned))
+    X, mean, variance = best_target(posterior, SPACE, num_restarts=12)
+    with torch.no_grad():
+        on_grid, _ = posterior.target_moments(grid())
+        values = on_grid.reshape(201, 201)
+    assert float(mean[0]) >= float(values.max()) - 1e-9
+    assert bool((mean.diff() <= 0).all())
+    assert torch.allclose(torch.stack(posterior.target_moments(X)), torch.stack([mean, variance]))
+    # Each is at least as high as what is near it.
+    steps = 0.02 * torch.randn(200, 2, generator=torch.Generator().manual_seed(0)).double()
+    for x, height in zip(X, mean, strict=True):
+        near = (x + steps).clamp(*BOUNDS)
+        assert float(posterior.target_moments(near)[0].max().detach()) <= float(height) + 1e-6
+    assert float(torch.pdist(X).min()) > 0.1
+
+
+def test_the_best_of_a_finite_space() -> None:
+    posterior, candidates = posterior_of(indirect_model()), grid(30)
+    X, mean, variance = best_target(posterior, TargetSpace(BOUNDS, candidates=candidates), 5)
+    values, _ = posterior.target_moments(candidates)
+    assert torch.equal(mean, values.sort(descending=True)[0][:5])
+    assert X.shape == (5, 2)
+    assert variance.shape == (5,)
+    with pytest.raises(InputError, match="num_restarts=0"):
+        best_target(posterior, SPACE, 0)
+
+
+def test_points_of_a_space() -> None:
+    space = TargetSpace(
+        torch.tensor([[0.0, -1.0, 3.0], [2.0, 1.0, 3.0]], dtype=torch.double), {0: [0, 1, 2]}
+    )
+    points = space.sobol(300, seed=1)
+    assert points.shape == (300, 3)
+    assert set(points[:, 0].tolist()) == {0, 1, 2}
+    assert bool((points[:, 1].abs() <= 1).all())
+    assert bool((points[:, 2] == 3).all())
+    assert space.held == (0, 2)
+    assert space.points is None
+    assert torch.equal(space.sobol(300, seed=1), points)
+    lattice = TargetSpace(space.bounds, {0: [0, 1, 2], 1: (-1, 1)})
+    assert lattice.points is not None
+    assert lattice.points.tolist() == [[i, j, 3] for i in (0, 1, 2) for j in (-1, 1)]
+    assert len(lattice.sobol(100, 0)) == 6
+    chosen = lattice.sobol(4, 0)
+    assert len(chosen.unique(dim=0)) == 4
+    wide = TargetSpace(BOUNDS, {0: range(-5, 11), 1: torch.linspace(0, 15, 500).tolist()})
+    assert wide.points is None
+    inputs, outputs = sample_optima(posterior_of(indirect_model()), wide, 4)
+    assert bool((inputs[:, 0] == inputs[:, 0].round()).all())
+    assert bool(outputs.isfinite().all())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None,), "bounds=None"),
+        ((torch.zeros(2, 2, dtype=torch.long),), "bounds="),
+        ((torch.tensor([[1.0], [0.0]]),), "bounds="),
+        ((torch.tensor([[0.0], [math.inf]]),), "bounds="),
+        ((torch.zeros(3, 2),), "bounds="),
+        ((BOUNDS, {2: [1]}), "choices has the column 2: expected one of 0 to 1"),
+        ((BOUNDS, {0: []}), r"choices\[0\]=\[\]"),
+        ((BOUNDS, {0: [11]}), r"choices\[0\]=\[11\]: expected one or more values from -5 to 10"),
+        ((BOUNDS, {0: [math.nan]}), r"choices\[0\]"),
+        ((BOUNDS, {}, torch.zeros(3, 1)), r"candidates: got shape \(3, 1\)"),
+        ((BOUNDS, {}, torch.zeros(0, 2)), r"candidates: got shape \(0, 2\)"),
+        ((BOUNDS, {}, torch.full((1, 2), math.nan)), r"candidates: got shape"),
+        ((BOUNDS, {}, [[0.0, 0.0]]), r"candidates: got \[\["),
+    ],
+)
+def test_bad_spaces(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TargetSpace(*arguments)
+
+
+def test_ascent_of_many_concave_functions() -> None:
+    """Ill-conditioned quadratics, most of whose maxima are on a face of the box."""
+    generator = torch.Generator().manual_seed(3)
+    bounds = torch.tensor([[-1.0, 0.0, 10.0], [1.0, 5.0, 40.0]], dtype=torch.double)
+    width = bounds[1] - bounds[0]
+    centre = torch.rand(20, 1, 3, generator=generator).double() * 2 - 0.5
+    rotation, _ = torch.linalg.qr(torch.randn(20, 3, 3, generator=generator).double())
+    curvature = torch.tensor([1.0, 10.0, 100.0]).double()
+
+    def function(X: Tensor) -> Tensor:
+        offset = ((X - bounds[0]) / width - centre) @ rotation
+        values: Tensor = -(curvature * offset.square()).sum(dim=-1)
+        return values
+
+    starts = bounds[0] + width * torch.rand(20, 2, 3, generator=generator).double()
+    height = torch.full((20,), 50.0, dtype=torch.double)
+    ends, values = ascend(function, starts, bounds, height)
+    assert torch.allclose(function(ends), values, atol=1e-9)
+    assert torch.allclose(values[:, 0], values[:, 1], atol=1e-5)  # a concave function has one
+    near = ends.unsqueeze(0) + 0.01 * width * torch.randn(500, 20, 2, 3, generator=generator)
+    assert bool((function(near.clamp(*bounds)) <= values + 1e-6).all())
+
+
+def test_ascent_never_falls_and_holds_columns() -> None:
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+
+    def function(X: Tensor) -> Tensor:
+        waves: Tensor = (30 * X[..., 0]).sin() * (20 * X[..., 1]).cos()
+        return waves
+
+    generator = torch.Generator().manual_seed(1)
+    starts = torch.rand(10, 4, 2, generator=generator).double()
+    ends, values = ascend(function, starts, bounds, torch.ones(10).double(), held=(1,))
+    assert bool((values >= function(starts)).all())
+    assert torch.equal(ends[..., 1], starts[..., 1])
+    # Inside, an end is at a summit of the line; else at an end of it.
+    inside = (ends[..., 0] > 0) & (ends[..., 0] < 1)
+    assert torch.allclose(values[inside], (20 * starts[..., 1]).cos().abs()[inside], atol=1e-5)
+    flat, _ = ascend(lambda X: 0.0 * X.sum(dim=-1), starts, bounds, torch.ones(10).double())
+    assert torch.equal(flat, starts)
+    still, _ = ascend(function, starts, bounds, torch.ones(10).double(), held=(0, 1))
+    assert torch.equal(still, starts)
