@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from torch import Tensor
 import numpy.typing as npt
+from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import finite_number, sequence_of
@@ -16,6 +16,9 @@ Numbers: TypeAlias = tuple[float, ...]
 Matrix: TypeAlias = tuple[Numbers, ...]
 Array: TypeAlias = npt.NDArray[np.float64]
 Outside: TypeAlias = Literal["refuse", "clip", "keep"]
+
+LARGEST = 1e100
+"""Larger numbers are refused in tables: their squares would overflow."""
 
 
 def numbers(values: Any, name: str, length: int | None = None) -> Numbers:
@@ -72,22 +75,24 @@ def table(values: Any, name: str) -> Array:
     """
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
+    expected = "expected rows of numbers, all of the same length"
     try:
-        found = np.array(values, dtype=np.float64)
+        found = np.array(values)
+        if found.dtype.kind not in "fiuO":
+            raise TypeError
+        found = found.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputError(
-            f"{name} is not numeric ({type(values).__name__}): expected rows of numbers."
-        ) from None
+        raise InputError(f"{name} is not numeric ({type(values).__name__}): {expected}.") from None
     if found.ndim == 1:
         found = found[:, None]
     if found.ndim != 2 or 0 in found.shape:
         raise InputError(f"{name} of shape {found.shape}: expected (number of pairs, columns).")
-    bad = ~np.isfinite(found)
+    bad = ~(np.abs(found) <= LARGEST)
     if bad.any():
         row, column = np.argwhere(bad)[0].tolist()
         raise InputError(
             f"{name} has {found[row, column]} in row {row}, column {column}: expected finite "
-            "numbers."
+            f"numbers, at most {LARGEST:g} in size."
         )
     found.flags.writeable = False
     return found

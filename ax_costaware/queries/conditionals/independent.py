@@ -51,8 +51,8 @@ class BoundedConditional(Conditional):
         if float(probability[worst]) > MOST_OUTSIDE:
             raise InputError(
                 f"query {plain(rows[worst])}: its points are outside of X, from {self.lower} to "
-                f"{self.upper}, with a probability of up to {float(probability[worst]):.3g}. Expected at "
-                f'most {MOST_OUTSIDE:g}; outside="clip" moves such points to the bounds, '
+                f"{self.upper}, with a probability of up to {float(probability[worst]):.3g}. "
+                f'Expected at most {MOST_OUTSIDE:g}; outside="clip" moves them to the bounds, '
                 'outside="keep" says that the objective exists there too.'
             )
 

@@ -81,11 +81,12 @@ class LearnedConditional(Conditional):
                 f"X and A have {len(X)} pairs of {X.shape[1]} and {A.shape[1]} columns: expected "
                 f"more than {most} pairs."
             )
-        constant = np.flatnonzero(np.ptp(A, axis=0) == 0)
+        # Up to rounding: these columns are divided by their standard deviations.
+        constant = np.flatnonzero(A.std(0) <= 1e-13 * np.abs(A).max(0))
         if len(constant):
             raise InputError(
-                f"A has the value {A[0, constant[0]]!r} in every row of column {constant[0]}: "
-                "expected queries that differ in each column."
+                f"A has the value {float(A[0, constant[0]])!r} in every row of column "
+                f"{constant[0]}: expected queries that differ in each column."
             )
         fields.set_field(self, "X", X)
         fields.set_field(self, "A", A)
