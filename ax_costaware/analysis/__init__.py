@@ -2,6 +2,7 @@
 
 from ax_costaware.analysis.cost_and_value import CostAndValueAnalysis
 from ax_costaware.analysis.feedback import FeedbackAnalysis
+from ax_costaware.analysis.indirect import IndirectQueryAnalysis
 from ax_costaware.analysis.stopping import StoppingAnalysis
 
-__all__ = ["CostAndValueAnalysis", "FeedbackAnalysis", "StoppingAnalysis"]
+__all__ = ["CostAndValueAnalysis", "FeedbackAnalysis", "IndirectQueryAnalysis", "StoppingAnalysis"]

@@ -110,7 +110,11 @@ class InitialQueryNode(HandingOverNode):
         super().__init__(
             name=name,
             generator_specs=[
-                GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed})
+                GeneratorSpec(
+                    generator_enum=Generators.SOBOL,
+                    # There may be fewer queries than trials, as with a few providers.
+                    generator_kwargs={"seed": seed, "deduplicate": False},
+                )
             ],
             should_deduplicate=False,
             transition_criteria=enough_trials(count, next_node),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from ax.core.trial import Trial
 from ax.exceptions.core import UserInputError
@@ -42,6 +42,8 @@ class TargetSettings(MethodSettings):
     Raises:
         UserInputError: On construction, when a field has a value that the method cannot use.
     """
+
+    method: ClassVar[str] = "indirect_query_strategy or ax_costaware.resolution_tree_strategy"
 
     target_parameters: tuple[TargetParameter, ...]
     """The parameters of the points, among which the best one is wanted."""

@@ -25,7 +25,7 @@ TARGETS = [RangeParameterConfig(name, (0, 10), "float") for name in ("x1", "x2")
 BEST = (4.0, 6.0)
 SPREAD = 0.5
 
-KNOWN = GaussianConditional([[10, 0], [0, 10]], covariance=SPREAD**2)
+KNOWN = GaussianConditional(((10, 0), (0, 10)), covariance=SPREAD**2)
 """A query in the middle of [0, 1]^2 is a point of [0, 10]^2 that scatters."""
 
 FAST: dict[str, Any] = {

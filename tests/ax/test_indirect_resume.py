@@ -19,6 +19,7 @@ from ax.storage.sqa_store.db import (
 )
 
 from ax_costaware import add_pairs, complete_trial
+from tests.ax import tree_toy
 from tests.ax.indirect_toy import answer, learned, make_client, pairs, record
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,9 @@ def _run(name: str, folder: Path, trials: int, **strategy: Any) -> tuple[list[st
     config = StorageConfig(url=f"sqlite:///{database}")
     init_engine_and_session_factory(url=config.url, force_init=True)
     create_all_tables(get_engine())
-    client = make_client(storage_config=config, **strategy)
+    is_tree = name == "tree"
+    make = tree_toy.make_client if is_tree else make_client
+    client = make(storage_config=config, **strategy)
     paths: list[str] = []
     decisions: list[Any] = []
     for step in range(trials + 1):
@@ -41,7 +44,8 @@ def _run(name: str, folder: Path, trials: int, **strategy: Any) -> tuple[list[st
         if step == trials:
             break
         # No two digits alike, so that a store which rounds is found out.
-        complete_trial(client, index, {"z": answer(dict(arm)) / 3})
+        value = tree_toy.cell_mean(dict(arm)) if is_tree else answer(dict(arm))
+        complete_trial(client, index, {"z": value / 3})
         if "conditional" in strategy and step % 2:
             add_pairs(client, *pairs(5, seed=step))
         if step < FIRST_STORED:
@@ -55,11 +59,12 @@ def _run(name: str, folder: Path, trials: int, **strategy: Any) -> tuple[list[st
 
 def test_next_decision_after_reload_is_the_same(tmp_path: Path) -> None:
     """Stored in both after each trial; a new process decides as the old one did."""
-    names = ("fitted", "pairs")
+    names = ("fitted", "pairs", "tree")
     runs = [
         # Fitted hyperparameters, whose fit must not depend on the fits before it.
         _run("fitted", tmp_path, 6, hyperparameters=None, budget=20.0),
-        _run("pairs", tmp_path, 6, conditional=learned(), query_parameters=["a1", "a2"]),
+        _run("pairs", tmp_path, 6, conditional=learned(), query_parameters=["a2", "a1"]),
+        _run("tree", tmp_path, 6, hyperparameters=None, noise=[0.04, 0.03, 0.02, 0.01]),
     ]
     assert [d["record"]["decision"]["pairs"] for d in runs[1][1][3:]] == [65, 70, 70, 75]
     paths = [path for paths, _ in runs for path in paths]

@@ -329,16 +329,16 @@ def bandit(conditional: FiniteConditional, values: list[Any], **strategy: Any) -
     return client
 
 
-POLICIES = [[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7], [0.4, 0.3, 0.3]]
+POLICIES = ((0.8, 0.1, 0.1), (0.2, 0.6, 0.2), (0.1, 0.2, 0.7), (0.4, 0.3, 0.3))
 
 
 def test_indirect_bandit() -> None:
     """The best arm from providers' averages; a provider may be asked again."""
     worth = np.array([0.2, 0.9, 0.5])
-    names = ["north", "east", "south", "west"]
+    names = ("north", "east", "south", "west")
     client = bandit(
         FiniteConditional(POLICIES, queries=names),
-        names[::-1],
+        list(names[::-1]),
         hyperparameters=FixedHyperparameters(lengthscale=0.5, noise_variance=0.05),
     )
     noise = np.random.default_rng(0)
@@ -420,7 +420,7 @@ def test_boxes() -> None:
     [
         ({"conditional": 3}, "conditional=3: expected one such as GaussianConditional"),
         (
-            {"conditional": GaussianConditional([[10, 0]], covariance=1.0)},
+            {"conditional": GaussianConditional(((10, 0),), covariance=1.0)},
             r"target_parameters has \['x1', 'x2'\], and .* points of 1 columns",
         ),
         ({"target_parameters": []}, "expected at least one parameter"),
@@ -462,11 +462,11 @@ def test_settings_that_do_not_fit(options: dict[str, Any], message: str) -> None
     [
         ({"query_parameters": ["a1", "b"]}, r"the experiment has the parameters \['a1', 'a2'\]"),
         (
-            {"conditional": GaussianConditional([[10], [0]], covariance=0.1)},
+            {"conditional": GaussianConditional(((10,), (0,)), covariance=0.1)},
             "takes queries of 1 columns: expected as many",
         ),
         (
-            {"conditional": GaussianConditional([[10, 0], [0, 10]], covariance=4.0)},
+            {"conditional": GaussianConditional(((10, 0), (0, 10)), covariance=4.0)},
             "outside='clip' moves them to the bounds",
         ),
         ({"cost": AffineCost({"b": 1.0})}, r"reads \['b'\], which the experiment does not have"),
@@ -490,7 +490,7 @@ def complete_trial_as_ax_does(client: Client) -> None:
 
 def test_values_that_name_no_policy() -> None:
     """A choice of which one stands for no row of the conditional."""
-    client = bandit(FiniteConditional(POLICIES, queries=list("wxyz")), ["w", "x", "u"])
+    client = bandit(FiniteConditional(POLICIES, queries=tuple("wxyz")), ["w", "x", "u"])
     with pytest.raises(
         UserInputError, match=r"'provider' has the values .*expected a choice among"
     ):

@@ -1,0 +1,224 @@
+"""Whole runs of ``resolution_tree_strategy`` on Ax's Client and AxClient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.exceptions.core import (
+    DataRequiredError,
+    OptimizationShouldStop,
+    UnsupportedError,
+    UserInputError,
+)
+
+from ax_costaware import (
+    complete_trial,
+    level_parameter,
+    query,
+    recommend,
+    resolution_tree_strategy,
+    spending,
+)
+from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
+from ax_costaware.adapter.tree_adapter import TreeAdapter
+from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
+from tests.ax.indirect_toy import record
+from tests.ax.tree_toy import BEST, MAX_LEVEL, TARGETS, cell_mean, make_client, run_trials
+
+TREE = ResolutionTree((0, -5), (10, 5), MAX_LEVEL)
+
+
+def cells_of(arms: list[dict[str, Any]]) -> list[Cell]:
+    """The cells of trials."""
+    return [TREE.cell_at(arm["level"], (arm["x1"], arm["x2"])) for arm in arms]
+
+
+def test_decisions_are_those_of_the_tree() -> None:
+    """Root and children first; then active cells, replayed; budget and record are right."""
+    client = make_client(budget=16.0)
+    arms = run_trials(client, 5)
+    assert cells_of(arms) == [TREE.root, *TREE.children(TREE.root)]
+    while True:
+        try:
+            (arm,) = run_trials(client, 1)
+        except OptimizationShouldStop as stop:
+            message = str(stop)
+            break
+        measured = cells_of(arms)
+        (cell,) = cells_of([arm])
+        assert cell in TREE.active(measured)
+        decided = record(client, len(arms))
+        decision = decided["decision"]
+        assert decided["expected_cost"] == decision["cost"] == TREE.cost(cell.level)
+        assert (decision["level"], tuple(decision["cell"])) == (cell.level, cell.index)
+        assert decision["leaves"] == len(TREE.leaves(measured))
+        assert decision["active"] == len(TREE.active(measured))
+        assert decision["value"] == pytest.approx(decision["information"] / decision["cost"])
+        assert decision["spent"] == sum(TREE.cost(c.level) for c in measured)
+        assert f"level {cell.level} tells" in decided["why"]
+        arms.append(arm)
+    paid = sum(TREE.cost(cell.level) for cell in cells_of(arms))
+    assert spending(client).spent == paid <= 16.0
+    assert "what is left pays for no" in message
+    best = recommend(client)
+    assert f"Deploy {best.parameters}" in message
+    assert math.dist([float(str(v)) for v in best.parameters.values()], BEST) < 1.0
+    assert best.expected_value == pytest.approx(1.0, abs=3 * best.standard_deviation)
+    assert best.expected_cost is None
+    assert max(arm["level"] for arm in arms) > 1
+    assert query(client, 0).expected_cost == 0.5
+
+
+def test_the_choice_has_the_most_information_per_cost() -> None:
+    """Among all active cells, by the model of the moment; minimisation mirrors nothing else."""
+    client = make_client(True, costs=[1, 1.5, 4, 9])
+    run_trials(client, 6, sign=-1.0)
+    assert record(client, 5)["decision"]["cost"] in (1.5, 4.0, 9.0)
+    best = recommend(client)
+    assert best.expected_value < 0
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    assert isinstance(adapter, TreeAdapter)
+    assert "least" in query(client, 5).why
+    # The law of a cell: uniform on it, so that the root averages over everything.
+    law = adapter.law()
+    nodes, weights = law.conditional.nodes_and_weights(torch.tensor([[0.0, 5.0, 0.0]]).double())
+    assert (weights[0] @ nodes[0]).tolist() == pytest.approx([5.0, 0.0])
+
+
+def test_noise_of_levels() -> None:
+    """Given per level it reaches the model, and the acquisition function; reported errors count."""
+    noise = (0.4, 0.3, 0.2, 0.1)
+    client = make_client(noise=noise)
+    run_trials(client, 5)
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    assert isinstance(adapter, TreeAdapter)
+    posterior = adapter.indirect_generator.posterior(False)
+    rows = adapter.model_points([{"level": level, "x1": 5.0, "x2": 0.0} for level in range(4)])
+    assert posterior.noise_of(rows).tolist() == pytest.approx([sd**2 for sd in noise])
+    model: Any = adapter.indirect_generator.model
+    assert model.likelihood.noise.tolist() == pytest.approx([0.16] + 4 * [0.09])
+    fitted = make_client(hyperparameters=None, noise=0.1)
+    run_trials(fitted, 6)
+    exact = make_client(noise=0.5)
+    for arm in ({"level": 0, "x1": 5.0, "x2": 0.0}, {"level": 1, "x1": 2.5, "x2": 2.5}):
+        complete_trial(exact, exact.attach_trial(arm), {"z": (cell_mean(arm), 0.01)})
+    adapter = fitted_adapter(exact._experiment, exact._generation_strategy)
+    assert isinstance(adapter, TreeAdapter)
+    model = adapter.indirect_generator.model
+    assert model.likelihood.noise.tolist() == pytest.approx([1e-4, 1e-4])
+
+
+def test_batches_and_attached_cells() -> None:
+    """Cells under way count as measured; a cell below all others may be attached."""
+    client = make_client(budget=40.0, initial_trials=2)
+    first = client.get_next_trials(max_trials=2)
+    for index, arm in first.items():
+        complete_trial(client, index, {"z": cell_mean(dict(arm))})
+    batch = client.get_next_trials(max_trials=4)
+    found = cells_of([dict(arm) for arm in batch.values()])
+    assert len(set(found)) == 4
+    fine = {"level": 3, "x1": 0.625, "x2": -4.375}
+    complete_trial(client, client.attach_trial(fine), {"z": cell_mean(fine)})
+    (arm,) = run_trials(client, 1)
+    measured = [*cells_of([dict(one) for one in first.values()]), *found, *cells_of([fine])]
+    assert cells_of([arm])[0] in TREE.active(measured)
+    assert spending(client).entries[6].charged == 2.0
+    # What is left pays for two of the dearest.
+    few = make_client(budget=8.9)
+    run_trials(few, 5)
+    assert len(few.get_next_trials(max_trials=5)) == 2
+
+
+def test_fixed_parameters() -> None:
+    """The caller may fix the level."""
+    client = make_client()
+    run_trials(client, 5)
+    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"level": 3}).items()
+    assert arm["level"] == 3
+    assert "The caller had fixed {'level': 3}." in query(client, index).why
+
+
+def test_a_trial_that_is_no_cell() -> None:
+    """It is refused by its index, before anything else is spent."""
+    for arm, message in (
+        ({"level": 1, "x1": 3.0, "x2": 2.5}, "the nearest is 2.5"),
+        ({"level": 2, "x1": 2.5, "x2": 2.5}, "expected the centre of a cell of level 2"),
+    ):
+        for initial_trials in (None, 0):
+            client = make_client(initial_trials=initial_trials)
+            client.complete_trial(client.attach_trial(arm), {"z": 0.5})
+            with pytest.raises(UserInputError, match=f"trial 0: .* is no cell.*{message}"):
+                client.get_next_trials(max_trials=1)
+
+
+def test_no_initial_design() -> None:
+    """With ``initial_trials=0`` the model decides from what the user attached."""
+    client = make_client(initial_trials=0)
+    with pytest.raises(DataRequiredError, match="attach one"):
+        client.get_next_trials(max_trials=1)
+    root = {"level": 0, "x1": 5.0, "x2": 0.0}
+    complete_trial(client, client.attach_trial(root), {"z": cell_mean(root)})
+    run_trials(client, 1)
+    assert record(client, 1)["phase"] == "rule"
+    with pytest.raises(UnsupportedError, match="takes one arm"):
+        client._generation_strategy.gen(experiment=client._experiment, n=2)
+    other = make_client()
+    with pytest.raises(UnsupportedError, match="takes one arm"):
+        other._generation_strategy.gen(experiment=other._experiment, n=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_level": 0}, "max_level=0: expected an integer >= 1"),
+        ({"max_level": 99}, "max_level=99: expected at most"),
+        ({"splits": 1}, "splits="),
+        ({"costs": [1.0, 2.0]}, r"costs=\(1.0, 2.0\): expected 4 numbers"),
+        ({"noise": -1.0}, "noise"),
+        ({"noise": [0.0, 1, 1, 1]}, "expected numbers > 0"),
+        ({"target_parameters": [RangeParameterConfig("k", (1, 9), "int")]}, "cells are boxes"),
+        (
+            {"target_parameters": [RangeParameterConfig("x", (1, 9), "float", scaling="log")]},
+            "cells are boxes",
+        ),
+        ({"target_parameters": [ChoiceParameterConfig("c", ["a", "b"], "str")]}, "cells are box"),
+        ({"target_parameters": [RangeParameterConfig("level", (0, 1), "float")]}, "of the level"),
+    ],
+)
+def test_settings_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+    """They are refused when the strategy is made."""
+    with pytest.raises(UserInputError, match=message):
+        resolution_tree_strategy(
+            **{"target_parameters": TARGETS, "max_level": MAX_LEVEL, **options}
+        )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "constraints", "error", "message"),
+    [
+        (TARGETS, (), UserInputError, r"expected \['level', 'x1', 'x2'\]"),
+        ([level_parameter(2), *TARGETS], (), UserInputError, r"expected level_parameter\(3\)"),
+        (
+            [level_parameter(3), TARGETS[0], RangeParameterConfig("x2", (0, 5), "float")],
+            (),
+            UserInputError,
+            "expected the range of real numbers from -5 to 5",
+        ),
+        ([level_parameter(3), *TARGETS], ("x1 <= x2",), UnsupportedError, "fill a box"),
+    ],
+)
+def test_experiments_that_do_not_fit(
+    parameters: list[Any], constraints: tuple[str, ...], error: type[Exception], message: str
+) -> None:
+    """They are refused before the first trial."""
+    client = Client()
+    client.configure_experiment(parameters=parameters, parameter_constraints=list(constraints))
+    client.configure_optimization(objective="z")
+    client.set_generation_strategy(resolution_tree_strategy(TARGETS, MAX_LEVEL))
+    with pytest.raises(error, match=message):
+        client.get_next_trials(max_trials=1)
