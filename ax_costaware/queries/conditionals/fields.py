@@ -80,7 +80,7 @@ def table(values: Any, name: str) -> Array:
         found = np.array(values)
         if found.dtype.kind not in "fiuO":
             raise TypeError
-        found = found.astype(np.float64)
+        found = found.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise InputError(f"{name} is not numeric ({type(values).__name__}): {expected}.") from None
     if found.ndim == 1:

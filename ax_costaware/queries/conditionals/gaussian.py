@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,7 +13,7 @@ from typing_extensions import override
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import integer_at_least, nonnegative_number
 from ax_costaware.queries.conditionals import fields
-from ax_costaware.queries.conditionals.fields import Array, Matrix, Numbers
+from ax_costaware.queries.conditionals.fields import Matrix, Numbers
 from ax_costaware.queries.conditionals.independent import (
     MOST_GRID_COLUMNS,
     IndependentConditional,
@@ -23,14 +21,12 @@ from ax_costaware.queries.conditionals.independent import (
     sobol_points,
 )
 from ax_costaware.queries.conditionals.means import checked_name, conditional_mean
+from ax_costaware.queries.conditionals.normal_rules import (
+    clipped_normal,
+    gauss_hermite,
+    normal_grid,
+)
 from ax_costaware.queries.conditionals.rules import ColumnNodes, JointNodes
-from ax_costaware.queries.gauss_rule import gauss_legendre
-
-_SIZE = 6.5
-"""Clipped laws are integrated over this many standard deviations: 8e-11 of the mass is beyond."""
-
-_LEAST_WEIGHT = 1e-9
-"""Nodes of a rotated grid that weigh less are left out."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +184,7 @@ class GaussianConditional(IndependentConditional):
         axes = mean.new_tensor(vectors * np.sqrt(np.clip(values, 0, None)))
         if d <= MOST_GRID_COLUMNS:
             n = min(self.num_nodes, grid_side(d))
-            standard, weights = (torch.tensor(v).to(mean) for v in _normal_grid(n, d))
+            standard, weights = (torch.tensor(v).to(mean) for v in normal_grid(n, d))
         else:
             standard = torch.special.ndtri(sobol_points(d, mean))
             weights = torch.full_like(standard[:, 0], 1 / len(standard))
@@ -202,7 +198,7 @@ class GaussianConditional(IndependentConditional):
         assert variances is not None
         scale = mean.new_tensor(variances).sqrt()
         if clip:
-            return _clipped_normal(mean, scale, *self._limits(mean), num_nodes)
+            return clipped_normal(mean, scale, *self._limits(mean), num_nodes)
         standard, weights = (torch.tensor(v).to(mean) for v in gauss_hermite(num_nodes))
         if not any(variances):
             standard, weights = standard.new_zeros(1), weights.new_ones(1)
@@ -250,61 +246,6 @@ class GaussianConditional(IndependentConditional):
         if np.array_equal(full, np.diag(np.diag(full))):
             return tuple(np.diag(full).tolist())
         return None
-
-
-def _clipped_normal(
-    mean: Tensor, scale: Tensor, lower: Tensor, upper: Tensor, num_nodes: int
-) -> ColumnNodes:
-    """Rules of normal laws whose mass outside of the bounds is moved to them.
-
-    Atoms at the bounds, and Gauss-Legendre nodes on what is inside, which follow the mean, so that
-    nodes and weights are smooth in it. A column of no variance has its node at the bound where the
-    mean is outside.
-    """
-    standard, weights = (torch.tensor(v).to(mean) for v in gauss_legendre(2 * num_nodes))
-    moves = scale > 0
-    safe = torch.where(moves, scale, torch.ones_like(scale))
-    start = torch.minimum(torch.maximum(mean - _SIZE * safe, lower), upper)
-    end = torch.minimum(torch.maximum(mean + _SIZE * safe, lower), upper)
-    middle, half = (start + end) / 2, (end - start) / 2
-    nodes = middle.unsqueeze(-2) + standard[:, None] * half.unsqueeze(-2)
-    distance = (nodes - mean.unsqueeze(-2)) / safe
-    density = torch.exp(-0.5 * distance**2) / (safe * math.sqrt(2 * math.pi))
-    masses = density * weights[:, None] * 2 * half.unsqueeze(-2)
-    below = torch.special.ndtr((lower - mean) / safe).unsqueeze(-2)
-    above = torch.special.ndtr((mean - upper) / safe).unsqueeze(-2)
-    total = below + above + masses.sum(dim=-2, keepdim=True)
-    nodes = torch.cat([lower.expand_as(below), nodes, upper.expand_as(above)], dim=-2)
-    masses = torch.cat([below, masses, above], dim=-2) / total
-    if bool(moves.all()):
-        return ColumnNodes(nodes, masses)
-    at = torch.minimum(torch.maximum(mean, lower), upper).unsqueeze(-2)
-    one = torch.full_like(masses, 1 / masses.shape[-2])
-    return ColumnNodes(
-        torch.where(moves, nodes, at.expand_as(nodes)), torch.where(moves, masses, one)
-    )
-
-
-@lru_cache(maxsize=16)
-def gauss_hermite(n: int) -> tuple[Array, Array]:
-    """Nodes and weights, summing to one, of the standard normal law; both read-only."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(n)
-    weights = weights / weights.sum()
-    nodes.flags.writeable = False
-    weights.flags.writeable = False
-    return nodes, weights
-
-
-@lru_cache(maxsize=16)
-def _normal_grid(n: int, num_columns: int) -> tuple[Array, Array]:
-    """A grid ``m x d`` for the standard normal law, without its least corners, and weights."""
-    nodes, weights = gauss_hermite(n)
-    grid = np.stack(np.meshgrid(*[nodes] * num_columns, indexing="ij"), -1)
-    grid = grid.reshape(-1, num_columns)
-    mass = np.prod(np.stack(np.meshgrid(*[weights] * num_columns, indexing="ij"), -1), -1).ravel()
-    kept = mass > _LEAST_WEIGHT
-    grid, mass = grid[kept], mass[kept] / mass[kept].sum()
-    return grid, mass
 
 
 def _checked_covariance(value: Any, d: int | None) -> tuple[float | Numbers | Matrix, int | None]:

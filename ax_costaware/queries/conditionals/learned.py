@@ -128,6 +128,10 @@ class LearnedConditional(Conditional):
                 shown.append(f"{name}={value!r}")
         return f"LearnedConditional({', '.join(shown)})"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # It does not change, and models that are copied for every fantasy share what it learned.
+        return self
+
     @property
     def num_pairs(self) -> int:
         """The number of pairs, ``N``."""

@@ -22,6 +22,7 @@ MOST_WITHOUT_RANDOM_FEATURES = 500
 
 _NUM_FEATURES = 128
 _RIDGES = np.logspace(-6, 3, 10)
+_LEAST = 1e-10
 _LENGTHSCALES = np.geomspace(0.05, 6.4, 8)
 
 
@@ -93,7 +94,8 @@ def nystrom_errors(gram: Array, cross: Array, psi: Array, F: Array) -> Callable[
         for i, ridge in enumerate(ridges):
             gain = 1 / (values + ridge)
             residual = F - inputs @ (gain[:, None] * rotated)
-            found[i] = np.mean((residual**2).sum(1) / (1 - squares @ gain) ** 2)
+            own = np.maximum(1 - squares @ gain, _LEAST)
+            found[i] = np.mean((residual**2).sum(1) / own**2)
         return found
 
     return errors

@@ -51,6 +51,36 @@ def test_tends_to_the_known_one() -> None:
     assert errors[-1] < 0.08
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_is_chosen_is_near_the_best(seed: int) -> None:
+    # Averages of Branin around the quarter wave of the paper, and the best that the truth chooses.
+    rng = np.random.default_rng(seed)
+    A, low = rng.random((300, 2)), np.array([-5.0, 0.0])
+
+    def mean(A: Array) -> Array:
+        return np.asarray(15 * np.cos(np.pi * A / 2) + low)
+
+    def branin(x: Array) -> Array:
+        u, v = x[..., 0], x[..., 1]
+        bowl = (v - 5.1 / (4 * np.pi**2) * u**2 + 5 / np.pi * u - 6) ** 2
+        return np.asarray(-bowl - 10 * (1 - 1 / (8 * np.pi)) * np.cos(u) - 10)
+
+    X = np.clip(mean(A) + math.sqrt(0.5) * rng.standard_normal((300, 2)), low, low + 15)
+    queries = rng.random((200, 2))
+    z = rng.standard_normal((2000, 2)) * math.sqrt(0.5)
+    truth = branin(np.clip(mean(queries)[:, None] + z, low, low + 15)).mean(1)
+
+    def error(lengthscale: float | None = None, regularization: float | None = None) -> float:
+        learned = LearnedConditional(X, A, lengthscale, regularization)
+        rule = learned.joint_rule(torch.tensor(queries))
+        values = branin(rule.nodes.numpy())
+        found = rule.weights.numpy() @ (values - values.mean()) + values.mean()
+        return float(np.sqrt(np.mean((found - truth) ** 2)) / truth.std())
+
+    best = min(error(s, r) for s in (0.4, 0.8, 1.6, 3.2, 6.4) for r in np.logspace(-8, -1, 8))
+    assert error() < 1.6 * best < 0.3
+
+
 def test_weights_are_those_of_ridge_regression() -> None:
     learned = LearnedConditional(X, A, lengthscale=0.5, regularization=0.01)
     scaled = A / A.std() / 0.5
