@@ -10,6 +10,11 @@ from torch import Tensor
 from ax_costaware.queries import ColumnNodes, Conditional, SharedNodes
 
 
+def uniform(*shape: int) -> Tensor:
+    """Always the same points of the unit cube."""
+    return torch.rand(*shape, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+
+
 def column_average(rule: ColumnNodes, functions: list[Callable[[Tensor], Tensor]]) -> Tensor:
     """The average of a product of functions of one column each."""
     averages = [

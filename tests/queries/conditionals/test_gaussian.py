@@ -16,7 +16,7 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import GaussianConditional, JointNodes, register_conditional_mean
 
-from .rules import column_average, joint_average, tensors_of
+from .rules import column_average, joint_average, tensors_of, uniform
 
 WEIGHT, BIAS = ((15.0, 0.0), (0.0, 15.0)), (-5.0, 0.0)
 LOWER, UPPER = (-5.0, 0.0), (10.0, 15.0)
@@ -205,7 +205,7 @@ def test_precision_is_that_of_the_queries() -> None:
 
 
 def test_leading_dimensions() -> None:
-    A = torch.rand(3, 1, 2, dtype=torch.double)
+    A = uniform(3, 1, 2)
     for covariance in (0.5, ((0.5, 0.3), (0.3, 0.5))):
         nodes, weights = GaussianConditional(WEIGHT, BIAS, covariance).nodes_and_weights(A)
         assert nodes.shape == (3, 1, 64, 2)
@@ -224,7 +224,7 @@ def test_named_means() -> None:
     assert bounded.num_target_columns == 2
     with pytest.raises(InputError, match="outside of X"):
         bounded.check_queries(torch.zeros(1, 2))
-    A = torch.rand(3, 2, dtype=torch.double, requires_grad=True)
+    A = uniform(3, 2).requires_grad_()
     assert torch.autograd.gradcheck(lambda A: tensors_of(conditional, A), (A,))
 
 

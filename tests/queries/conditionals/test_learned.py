@@ -16,7 +16,7 @@ import torch
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import GaussianConditional, LearnedConditional
 
-from .rules import joint_average, tensors_of
+from .rules import joint_average, tensors_of, uniform
 
 Array = npt.NDArray[np.float64]
 
@@ -125,7 +125,7 @@ def test_one_point_only() -> None:
 def test_gradients() -> None:
     rng = np.random.default_rng(0)
     learned = LearnedConditional(rng.random((20, 3)), rng.random((20, 2)))
-    queries = torch.rand(2, 1, 2, dtype=torch.double, requires_grad=True)
+    queries = uniform(2, 1, 2).requires_grad_()
     assert torch.autograd.gradcheck(lambda A: tensors_of(learned, A), (queries,))
     # Also at a query of the pairs, where a distance is zero.
     at = torch.tensor(learned.A[:1]).requires_grad_()

@@ -15,6 +15,8 @@ from ax_costaware.queries.conditionals import embedding, projection
 from ax_costaware.queries.conditionals.landmarks import landmarks_of, rbf, rbf_mixture
 from ax_costaware.queries.conditionals.projection import Projection, equal_points
 
+from .rules import uniform
+
 Array = npt.NDArray[np.float64]
 
 
@@ -53,7 +55,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_landmarks_give_nearly_what_all_pairs_do(monkeypatch: pytest.MonkeyPatch) -> None:
     X, A = pairs(1500, 2)
     f = sample(2, 0.7)
-    queries = torch.rand(200, 2, dtype=torch.double)
+    queries = uniform(200, 2)
     options = {"lengthscale": 1.0, "regularization": 1e-4}
     exact = LearnedConditional(X, A, **options).joint_rule(queries)
     expected = exact.weights.numpy() @ f(exact.nodes.numpy())
@@ -88,7 +90,7 @@ def test_chosen_by_landmarks_as_by_all_pairs(monkeypatch: pytest.MonkeyPatch) ->
 def test_equal_points_are_not_interpolated(monkeypatch: pytest.MonkeyPatch) -> None:
     _, A = pairs(900, 2)
     arms = np.random.default_rng(0).binomial(4, A[:, 0])
-    queries = torch.rand(50, 2, dtype=torch.double)
+    queries = uniform(50, 2)
     options = {"lengthscale": 2.0, "regularization": 1e-3}
     rule = LearnedConditional(arms, A, **options).joint_rule(queries)
     monkeypatch.setattr(embedding, "MOST_EXACT", 2000)
@@ -116,7 +118,7 @@ def test_equal_points() -> None:
 def test_projected_weights_in_five_dimensions() -> None:
     X, A = pairs(20_000, 5)
     spread = float(X.std())
-    queries = torch.rand(200, 5, dtype=torch.double)
+    queries = uniform(200, 5)
     fitted = LearnedConditional(X, A)
     rule = fitted.joint_rule(queries)
     options = (fitted.embedding.lengthscale, fitted.embedding.regularization)
@@ -157,7 +159,7 @@ def test_mixture_of_kernels() -> None:
 @pytest.mark.usefixtures("few")
 def test_the_same_pairs_give_the_same_weights() -> None:
     X, A = pairs(400, 2)
-    queries = torch.rand(5, 2, dtype=torch.double)
+    queries = uniform(5, 2)
     one, two, other = (LearnedConditional(X, A, seed=seed, landmarks=20) for seed in (0, 0, 1))
     assert torch.equal(one.joint_rule(queries).weights, two.joint_rule(queries).weights)
     assert one != other
