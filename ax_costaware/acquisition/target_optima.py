@@ -10,6 +10,7 @@ maximisation and the posterior's unit.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -33,6 +34,11 @@ _STARTS_OF_PATH = 3
 # most columns of which all corners are tried.
 _STRETCH = 1.2
 _MOST_CORNERED = 6
+
+# Rounds through the choices, one at a time, of points whose other columns are at a summit, and
+# how many values are tried at once.
+_CHOICE_ROUNDS = 4
+_MOST_CHOICES = 64
 
 # Points that are sampled jointly where there are no paths.
 _JOINT_POINTS = 1000
@@ -82,7 +88,12 @@ def sample_optima(
     ends, heights = ascend(paths, starts, space.bounds, height, space.held)
     best = heights.argmax(dim=-1)
     each = torch.arange(num_samples)
-    return ends[each, best], heights[each, best]
+    summits = ends[each, best]
+    if not space.choices:
+        return summits, heights[each, best]
+    summits = _with_better_choices(paths, summits, space)
+    ends, heights = ascend(paths, summits.unsqueeze(1), space.bounds, height, space.held)
+    return ends.squeeze(1), heights.squeeze(1)
 
 
 def gumbel_max_samples(
@@ -144,15 +155,18 @@ def best_target(
         InputError: If ``num_restarts`` is no integer > 0.
     """
     num_restarts = integer_at_least(num_restarts, 1, "num_restarts")
+
+    def mean_of(X: Tensor) -> Tensor:
+        return posterior.target_moments(X)[0]
+
     found = space.points
     is_finite = found is not None
     if found is None:
         search = LocalSearch(space.bounds, space.held)
-        _, found = search.climb(
-            lambda X: posterior.target_moments(X)[0],
-            _raw_points(space, seed),
-            num_restarts,
-        )
+        _, found = search.climb(mean_of, _raw_points(space, seed), num_restarts)
+        if space.choices:
+            better = _with_better_choices(mean_of, found, space)
+            _, found = search.climb(mean_of, torch.cat([better, found]), num_restarts)
     with torch.no_grad():
         mean, variance = _moments(posterior, found)
         if is_finite:
@@ -177,6 +191,28 @@ def _raw_points(space: TargetSpace, seed: int) -> Tensor:
         sides = torch.cartesian_prod(*torch.stack([lower, upper], dim=-1)).reshape(-1, len(free))
         outer[: len(sides), free] = sides
     return points
+
+
+def _with_better_choices(
+    function: Callable[[Tensor], Tensor], X: Tensor, space: TargetSpace
+) -> Tensor:
+    """Points ``n x d`` after a search through the values of each choice, one after the other.
+
+    ``function`` takes points ``n x v x d`` to values ``n x v``.
+    """
+    each = torch.arange(len(X))
+    with torch.no_grad():
+        for _ in range(_CHOICE_ROUNDS):
+            before = X
+            for column in space.choices:
+                values = space.values(column)
+                rows = X.unsqueeze(1).repeat(1, len(values), 1)
+                rows[..., column] = values
+                parts = [function(part) for part in rows.split(_MOST_CHOICES, dim=1)]
+                X = rows[each, torch.cat(parts, dim=1).argmax(dim=1)]
+            if torch.equal(X, before):
+                break
+    return X
 
 
 def _in_parts(paths: TargetPaths, X: Tensor, size: int) -> Tensor:

@@ -95,7 +95,7 @@ class TargetSpace:
             return self.candidates.to(self.bounds)
         if len(self.held) < self.num_columns:
             return None
-        values = [self._values(column) for column in range(self.num_columns)]
+        values = [self.values(column) for column in range(self.num_columns)]
         if math.prod(len(column) for column in values) > MOST_FINITE:
             return None
         return torch.cartesian_prod(*values).reshape(-1, self.num_columns)
@@ -120,12 +120,13 @@ class TargetSpace:
         design = draw_sobol_samples(unit, n=n, q=1, seed=seed).squeeze(-2).to(self.bounds)
         rows = self.bounds[0] + (self.bounds[1] - self.bounds[0]) * design
         for column in self.held:
-            values = self._values(column)
+            values = self.values(column)
             place = (design[:, column] * len(values)).long().clamp_max(len(values) - 1)
             rows[:, column] = values[place]
         return rows
 
-    def _values(self, column: int) -> Tensor:
+    def values(self, column: int) -> Tensor:
+        """The values of a column that is held."""
         values = self.choices.get(column, self.bounds[:1, column].tolist())
         return torch.tensor(
             [float(value) for value in values], dtype=self.bounds.dtype, device=self.bounds.device
