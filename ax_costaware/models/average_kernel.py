@@ -109,12 +109,14 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             return ColumnAverages(self.transform(nodes), weights)
         rule = self.conditional.joint_rule(asked)
         if isinstance(rule, SharedNodes):
-            weights = rule.weights
+            weights, errors = rule.weights, rule.errors
             if some and not points:
                 weights = weights * (1 - kind).unsqueeze(-1)
+                errors = None if errors is None else errors * (1 - kind).unsqueeze(-1)
             return SharedAverages(
                 nodes=self.transform(rule.nodes),
                 weights=None if points else weights,
+                errors=None if points else errors,
                 points=self.transform(X),
                 is_point=kind if some else None,
             )

@@ -30,6 +30,11 @@ _REACH = 8.6
 """Length-scales at which a squared-exponential kernel is below the rounding of double precision."""
 
 
+_LEAST_SPREAD = 1e-10
+"""The least variance of the function about an average, in prior variances: the root has a gradient
+there."""
+
+
 class Averages(ABC):
     """``... x n`` averages of a function, as nodes and weights."""
 
@@ -145,12 +150,17 @@ class SharedAverages(Averages):
     is_point: Tensor | None
     """Which of them are points, ``... x n``, zero or one; None: none."""
 
+    errors: Tensor | None = None
+    """What the weights do not know, ``... x n x r``, zero for a point: see ``SharedNodes``."""
+
     def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
         """Products of the weights with the covariance of the nodes, and the points' parts."""
         assert isinstance(other, SharedAverages)
         parts: list[Tensor] = []
         if self.weights is not None:
             parts.append(self.weights @ other.at_nodes(kernel))
+            if self.errors is not None and other.errors is not None:
+                parts.append(self.scaled_errors(kernel) @ other.scaled_errors(kernel).mT)
         if self.is_point is not None:
             rows: list[Tensor] = []
             if other.weights is not None:
@@ -158,9 +168,9 @@ class SharedAverages(Averages):
             if other.is_point is not None:
                 both = kernel(self.points, other.points).to_dense()
                 rows.append(both if other.weights is None else both * other.is_point.unsqueeze(-2))
-            points = torch.stack(rows).sum(dim=0) if len(rows) > 1 else rows[0]
+            points = sum(rows[1:], rows[0])
             parts.append(points if self.weights is None else points * self.is_point.unsqueeze(-1))
-        return parts[0] + parts[1] if len(parts) > 1 else parts[0]
+        return sum(parts[1:], parts[0])
 
     def at_nodes(self, kernel: Kernel) -> Tensor:
         """Covariances of the function at the nodes with these averages, ``... x M x n``."""
@@ -170,19 +180,45 @@ class SharedAverages(Averages):
         if self.is_point is not None:
             points = kernel(self.nodes, self.points).to_dense()
             parts.append(points if self.weights is None else points * self.is_point.unsqueeze(-2))
-        return parts[0] + parts[1] if len(parts) > 1 else parts[0]
+        return sum(parts[1:], parts[0])
+
+    def scaled_errors(self, kernel: Kernel, nodes: Tensor | None = None) -> Tensor:
+        """The weights' errors in the unit of the function, ``... x n x r``.
+
+        A point drawn from the law of a query differs from the average by as much as the function
+        varies there; an average over pairs has the error of a mean of such points.
+
+        Args:
+            kernel: The kernel of the function.
+            nodes: Its covariance at the nodes, ``M x M``, if that is at hand.
+        """
+        assert self.errors is not None
+        assert self.weights is not None
+        nodes = kernel(self.nodes).to_dense() if nodes is None else nodes
+        average = ((self.weights @ nodes) * self.weights).sum(dim=-1)
+        single = self.weights @ nodes.diagonal(dim1=-2, dim2=-1)
+        about = (single - average).clamp_min(
+            _LEAST_SPREAD * float(nodes.detach().diagonal().mean())
+        )
+        return self.errors * about.sqrt().unsqueeze(-1)
 
     def variance(self, kernel: Kernel) -> Tensor:
         """Quadratic forms of the weights; the prior variance for a point."""
-        at_points: Tensor | None = None
+        parts: list[Tensor] = []
         if self.is_point is not None:
-            at_points = self.is_point * kernel(self.points, diag=True)
-            if self.weights is None:
-                return at_points
+            parts.append(self.is_point * kernel(self.points, diag=True))
+        if self.weights is not None:
+            dense: Tensor = kernel(self.nodes).to_dense()
+            parts.append(self.average_variance(kernel, dense))
+        return sum(parts[1:], parts[0])
+
+    def average_variance(self, kernel: Kernel, nodes: Tensor) -> Tensor:
+        """Variances of the averages, ``... x n``, with the nodes' covariance, ``M x M``."""
         assert self.weights is not None
-        dense: Tensor = kernel(self.nodes).to_dense()
-        variance = ((self.weights @ dense) * self.weights).sum(dim=-1)
-        return variance if at_points is None else variance + at_points
+        variance = ((self.weights @ nodes) * self.weights).sum(dim=-1)
+        if self.errors is None:
+            return variance
+        return variance + self.scaled_errors(kernel, nodes).square().sum(dim=-1)
 
 
 def _cosines(extent: Tensor) -> tuple[Tensor, Tensor]:

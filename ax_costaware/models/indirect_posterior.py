@@ -52,6 +52,9 @@ class IndirectPosterior:
                 # What averages over the nodes take of them, once for all queries.
                 self._node_prior: Tensor = base(self.data.nodes).to_dense()
                 self._node_data = self.data.at_nodes(base)
+                self._errors: Tensor | None = None
+                if self.data.errors is not None:
+                    self._errors = self.data.scaled_errors(base, self._node_prior)
 
     @classmethod
     def of(
@@ -145,15 +148,18 @@ class IndirectPosterior:
         """Prior covariances of ``q`` averages with the data on the latent scale, ``q x n``."""
         if isinstance(averages, SharedAverages) and averages.is_point is None:
             assert averages.weights is not None
-            return torch.matmul(averages.weights, self._node_data)
+            cross = averages.weights @ self._node_data
+            if averages.errors is not None and self._errors is not None:
+                errors = averages.scaled_errors(self.kernel.base_kernel, self._node_prior)
+                cross = cross + errors @ self._errors.mT
+            return cross
         return averages.covariance(self.data, self.kernel.base_kernel)
 
     def _moments(self, averages: Averages) -> tuple[Tensor, Tensor]:
         cached = self.cached
         cross = self.cross(averages)
         if isinstance(averages, SharedAverages) and averages.is_point is None:
-            assert averages.weights is not None
-            prior = ((averages.weights @ self._node_prior) * averages.weights).sum(dim=-1)
+            prior = averages.average_variance(self.kernel.base_kernel, self._node_prior)
         else:
             prior = averages.variance(self.kernel.base_kernel)
         mean = cached.prior_mean + cross @ self.alpha

@@ -63,6 +63,9 @@ class TargetPaths:
             self._weights = torch.randn(num_features, num_paths).to(like)
             drawn = self._average_features(posterior.data) @ self._weights
             noise = torch.randn(len(like), num_paths).to(like) * cached.noise.sqrt().unsqueeze(-1)
+            if isinstance(posterior.data, SharedAverages) and posterior.data.errors is not None:
+                errors = posterior.data.scaled_errors(kernel)
+                drawn = drawn + errors @ torch.randn(errors.shape[-1], num_paths).to(like)
             residual = like.unsqueeze(-1) - drawn - noise
             self._coefficients = torch.cholesky_solve(residual, cached.cholesky)
 

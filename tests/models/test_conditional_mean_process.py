@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -18,7 +19,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models import ConditionalMeanProcess
+from ax_costaware.models import AverageKernel, ConditionalMeanProcess
 from ax_costaware.queries import (
     Conditional,
     FiniteConditional,
@@ -126,7 +127,12 @@ def learned() -> LearnedConditional:
     return LearnedConditional(X, A, lengthscale=1.0, regularization=1e-3)
 
 
-@pytest.mark.parametrize("make", [gaussian, boxes, arms, learned])
+def published() -> LearnedConditional:
+    """Learned weights that are taken for exact."""
+    return dataclasses.replace(learned(), sampling_error=False)
+
+
+@pytest.mark.parametrize("make", [gaussian, boxes, arms, learned, published])
 @pytest.mark.parametrize("kernel", [rbf, lambda: MaternKernel(ard_num_dims=2).double()])
 def test_posteriors_equal_dense_linear_algebra(
     make: Callable[[], Conditional], kernel: Callable[[], Kernel]
@@ -175,11 +181,27 @@ def test_posteriors_equal_dense_linear_algebra(
             matrix[len(queries) + j, len(queries) * width + j] = 1.0
         return torch.cat([nodes.reshape(-1, 2), points]), matrix
 
-    def covariance(left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor]) -> Tensor:
-        K = covar(transform(left[0]), transform(right[0])).to_dense()
-        return left[1] @ K @ right[1].T
+    def errors(queries: Tensor, points: Tensor) -> Tensor:
+        """What each weight of a pair is wrong by, as a random number of its own."""
+        matrix = torch.zeros(len(queries) + len(points), 40, dtype=torch.double)
+        if isinstance(conditional, LearnedConditional) and conditional.sampling_error:
+            rule = conditional.joint_rule(queries)
+            K = covar(transform(rule.nodes)).to_dense()
+            about = rule.weights @ K.diagonal() - (rule.weights @ K @ rule.weights.T).diagonal()
+            # In the order of the pairs, not of the nodes; products do not depend on it.
+            matrix[: len(queries)] = rule.weights * about.clamp_min(
+                1e-10 * float(K[0, 0])
+            ).sqrt().unsqueeze(-1)
+        return matrix
 
-    data, wanted = functional(A, Xd), functional(new, X)
+    Functional = tuple[tuple[Tensor, Tensor], Tensor]
+
+    def covariance(left: Functional, right: Functional) -> Tensor:
+        K = covar(transform(left[0][0]), transform(right[0][0])).to_dense()
+        return left[0][1] @ K @ right[0][1].T + left[1] @ right[1].T
+
+    data = functional(A, Xd), errors(A, Xd)
+    wanted = functional(new, X), errors(new, X)
     K = covariance(data, data) + torch.diag(variances)
     cross = covariance(wanted, data)
     expected_mean = mean + cross @ torch.linalg.solve(K, torch.cat([z, yd]) - mean)
@@ -345,3 +367,30 @@ def test_a_query_of_another_width_is_refused(data: tuple[Tensor, Tensor]) -> Non
         model.posterior(torch.rand(3, 1).double())
     with pytest.raises(InputError, match="X of shape"):
         model.target_posterior(torch.rand(3, 5).double())
+
+
+def test_the_sampling_error_of_learned_weights_is_of_the_size_it_has() -> None:
+    """With few pairs the error of the averages is as large as the model expects, on average."""
+    deviation, lengthscale = 0.25, 0.4
+    covar = rbf((lengthscale,), 1.0)
+    A = torch.linspace(0.1, 0.9, 9, dtype=torch.double).unsqueeze(-1)
+    truth = GaussianConditional(((1.0,),), (0.0,), deviation**2, outside="keep")
+    nodes, exact = truth.nodes_and_weights(A)
+    found, expected = [], []
+    for seed in range(40):
+        generator = torch.Generator().manual_seed(seed)
+        pairs = torch.rand(60, 1, dtype=torch.double, generator=generator)
+        normals = torch.randn(60, 1, dtype=torch.double, generator=generator)
+        conditional = LearnedConditional(pairs + deviation * normals, pairs)
+        weighed, weights = conditional.nodes_and_weights(A)
+        both = torch.cat([nodes, weighed], dim=1)
+        signed = torch.cat([exact, -weights], dim=1)
+        K = covar(both).to_dense()
+        # Over functions of the prior: the variance of the difference of the two averages.
+        found.append((signed.unsqueeze(1) @ K @ signed.unsqueeze(2)).squeeze().detach())
+        kernel = AverageKernel(covar, conditional)
+        plain = AverageKernel(covar, dataclasses.replace(conditional, sampling_error=False))
+        rows = kernel.query_rows(A)
+        expected.append((kernel(rows, diag=True) - plain(rows, diag=True)).detach())
+    ratio = torch.stack(expected).mean() / torch.stack(found).mean()
+    assert 0.5 < float(ratio) < 1.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -74,7 +75,11 @@ def queries_of(conditional: Conditional) -> Tensor:
     return torch.rand(3, 2, dtype=torch.double, generator=torch.Generator().manual_seed(4))
 
 
-@pytest.mark.parametrize("make", [gaussian, learned, arms])
+def published() -> LearnedConditional:
+    return dataclasses.replace(learned(), sampling_error=False)
+
+
+@pytest.mark.parametrize("make", [gaussian, learned, published, arms])
 @pytest.mark.parametrize("kernel", [rbf, matern])
 @pytest.mark.parametrize("points", [True, False])
 @pytest.mark.parametrize("minimize", [True, False])

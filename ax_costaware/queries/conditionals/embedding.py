@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
 
 from ax_costaware.queries.conditionals.fields import Array
 from ax_costaware.queries.conditionals.landmarks import (
@@ -57,6 +57,10 @@ class Embedding:
 
     projection: Array
     """``M x M_a``."""
+
+    errors: Array
+    """``r x M_a``: with one pair's point in its place the average over the nodes would have another
+    sampling error; products of ``errors l(a, centres)`` sum those of the weights of the pairs."""
 
     centres: Array
     """``M_a x p``, in raw units."""
@@ -159,8 +163,11 @@ def _fit_exact(pairs: _Pairs, lengthscale: float | None, regularization: float |
     nodes, position = np.unique(pairs.X, axis=0, return_inverse=True)
     sums = np.zeros((num_pairs, len(nodes)))
     sums[np.arange(num_pairs), position.ravel()] = 1.0
-    projection = cho_solve(cho_factor(L, lower=True, overwrite_a=True), sums, overwrite_b=True).T
-    return Embedding(nodes, projection, pairs.A, pairs.scales, lengthscale, ridge / num_pairs)
+    inverse = cho_solve(cho_factor(L, lower=True, overwrite_a=True), np.eye(num_pairs))
+    projection = (inverse @ sums).T
+    return Embedding(
+        nodes, projection, inverse, pairs.A, pairs.scales, lengthscale, ridge / num_pairs
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,9 +239,20 @@ def _fit_nystrom(
     if ridge is None:
         out = pairs.some(2 * _LEFT_OUT)
         ridge, _ = least_ridge(nystrom_errors(gram, cross, basis.psi(out), features(out)))
+    # W W' of the pairs' weights W, as the product of a root with itself.
+    values, vectors = eigh(gram)
+    values = values.clip(0.0)
+    errors = (vectors * (np.sqrt(values) / (values + ridge))).T
     gram[np.diag_indices_from(gram)] += ridge
     weights = cho_solve(cho_factor(gram, lower=True), projection.finish(sums).T)
     weights = solve_triangular(basis.factor, weights, lower=True, trans="T").T
+    errors = solve_triangular(basis.factor, errors.T, lower=True, trans="T").T
     return Embedding(
-        projection.nodes, weights, basis.centres, pairs.scales, lengthscale, ridge / num_pairs
+        nodes=projection.nodes,
+        projection=weights,
+        errors=errors,
+        centres=basis.centres,
+        scales=pairs.scales,
+        lengthscale=lengthscale,
+        regularization=ridge / num_pairs,
     )

@@ -69,6 +69,11 @@ class LearnedConditional(Conditional):
     """What is done with points of pairs outside of the bounds: an error, moved to the bounds, or
     kept."""
 
+    sampling_error: bool = True
+    """Whether a model is told how far the average over the weighed points of so many pairs may be
+    from that over the true law. False: the published form, which takes the weights for exact, and
+    with few pairs is the more wrong the surer it gets."""
+
     def __post_init__(self) -> None:
         X, A = fields.table(self.X, "X"), fields.table(self.A, "A")
         if len(X) != len(A):
@@ -105,6 +110,8 @@ class LearnedConditional(Conditional):
         fields.set_field(self, "lower", lower)
         fields.set_field(self, "upper", upper)
         fields.outside(self.outside)
+        if not isinstance(self.sampling_error, bool):
+            raise InputError(f"sampling_error={self.sampling_error!r}: expected True or False.")
         self._check_points()
 
     def __eq__(self, other: object) -> bool:
@@ -120,7 +127,16 @@ class LearnedConditional(Conditional):
         return hash((self._settings(), self.X.tobytes(), self.A.tobytes()))
 
     def __repr__(self) -> str:
-        named = ("lengthscale", "regularization", "landmarks", "seed", "lower", "upper", "outside")
+        named = (
+            "lengthscale",
+            "regularization",
+            "landmarks",
+            "seed",
+            "lower",
+            "upper",
+            "outside",
+            "sampling_error",
+        )
         shown = [f"<{len(self.X)} pairs: {self.X.shape[1]} columns of X, {self.A.shape[1]} of A>"]
         for name in named:
             value = getattr(self, name)
@@ -156,22 +172,29 @@ class LearnedConditional(Conditional):
         return fit(X, self.A, self.lengthscale, self.regularization, self.landmarks, self.seed)
 
     @cached_property
-    def _tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Nodes, projection, the centre and the unit of queries, and landmarks in this unit."""
+    def _tensors(self) -> _Tensors:
         fitted = self.embedding
         origin, unit = fitted.centres.mean(0), fitted.scales * fitted.lengthscale
-        landmarks = (fitted.centres - origin) / unit
-        parts = (fitted.nodes, fitted.projection, origin, unit, landmarks)
-        first, second, third, fourth, fifth = (torch.tensor(part) for part in parts)
-        return first, second, third, fourth, fifth
+        return _Tensors(
+            nodes=torch.tensor(fitted.nodes),
+            projection=torch.tensor(fitted.projection),
+            errors=torch.tensor(fitted.errors) if self.sampling_error else None,
+            origin=torch.tensor(origin),
+            unit=torch.tensor(unit),
+            landmarks=torch.tensor((fitted.centres - origin) / unit),
+        )
 
     @override
     def joint_rule(self, A: Tensor) -> SharedNodes:
         self.check_shape(A)
-        nodes, projection, *_ = self._tensors
+        fitted = self._tensors
         kernel = torch.exp(-0.5 * self._squared_distances(A))
         # In double precision: the weights of one point may be large and cancel those of the next.
-        return SharedNodes(nodes.to(A), (kernel @ projection.to(A.device).T).to(A))
+        weights = kernel @ fitted.projection.to(A.device).T
+        errors = None
+        if fitted.errors is not None:
+            errors = (kernel @ fitted.errors.to(A.device).T).to(A)
+        return SharedNodes(fitted.nodes.to(A), weights.to(A), errors)
 
     @override
     def within(self, lower: Any, upper: Any) -> Self:
@@ -216,8 +239,9 @@ class LearnedConditional(Conditional):
 
     def _squared_distances(self, A: Tensor) -> Tensor:
         """Squared distances ``... x M_a`` of queries from the landmarks, in length-scales."""
-        _, _, origin, unit, landmarks = (part.to(A.device) for part in self._tensors)
-        scaled = (A.to(landmarks) - origin) / unit
+        fitted = self._tensors
+        landmarks = fitted.landmarks.to(A.device)
+        scaled = (A.to(landmarks) - fitted.origin.to(landmarks)) / fitted.unit.to(landmarks)
         squares = (scaled**2).sum(-1, keepdim=True) + (landmarks**2).sum(-1)
         return (squares - 2 * scaled @ landmarks.T).clamp_min(0.0)
 
@@ -230,6 +254,7 @@ class LearnedConditional(Conditional):
             self.lower,
             self.upper,
             self.outside,
+            self.sampling_error,
         )
 
     def _check_points(self) -> None:
@@ -244,3 +269,20 @@ class LearnedConditional(Conditional):
                 'points inside; outside="clip" moves them to the bounds, outside="keep" says that '
                 "the objective exists there too."
             )
+
+
+@dataclass(frozen=True, eq=False)
+class _Tensors:
+    """What was fitted, as tensors."""
+
+    nodes: Tensor
+    projection: Tensor
+    errors: Tensor | None
+    origin: Tensor
+    """The centre of the queries."""
+
+    unit: Tensor
+    """The length-scale in raw units, of each column."""
+
+    landmarks: Tensor
+    """In this unit, from the origin."""

@@ -55,3 +55,8 @@ class SharedNodes:
 
     weights: Tensor
     """Weights ``... x M``. Learned ones may be negative and need not sum to one."""
+
+    errors: Tensor | None = None
+    """``... x r``: what learned weights do not know. The average over the true law differs from
+    that over the nodes by a random number; products of these rows are its covariances, in units of
+    the variance of the function about its average. None: the weights are exact."""
