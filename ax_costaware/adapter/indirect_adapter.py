@@ -226,11 +226,17 @@ class IndirectAdapter(CostAwareAdapter):
         """Which queries a decision may choose; without starts where none can be paid."""
         at = self.fixed_columns(space, fixed)
         starts = space.sobol_points(self.settings.raw_samples or NUM_STARTS, seed, at)
+        given = f" with {dict(fixed)} fixed" if fixed else ""
+        if not len(starts):
+            raise UserInputError(
+                f"no query among {NUM_STARTS} of the search space{given} met the parameter "
+                "constraints: loosen them."
+            )
         supported = self.law().supported(starts)
         if not bool(supported.any()):
             raise UserInputError(
-                f"conditional={self.settings.law!r} answers for no query of the search space"
-                f"{f' with {dict(fixed)} fixed' if fixed else ''}: add pairs there."
+                f"conditional={self.settings.law!r} answers for no query of the search "
+                f"space{given}: add pairs there."
             )
         starts = starts[supported]
         if where.limit is not None:

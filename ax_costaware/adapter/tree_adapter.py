@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ax.core.types import TParamValue
+from ax.exceptions.core import UserInputError
 
 from ax_costaware.acquisition.log_cost import CostFunction
 from ax_costaware.adapter.decoded_space import DecodedSpace
@@ -51,13 +52,17 @@ class TreeAdapter(IndirectAdapter):
         settings, tree = self.settings, self.settings.tree
         measured = measured_cells(self.experiment, settings)
         measured += [settings.cell_of(row) for row in undelivered]
-        cells, rows = [], []
-        for cell in tree.active(measured):
-            row = settings.parameters_of(cell)
-            if where.pays(tree.cost(cell.level)) and _agree(row, fixed):
-                cells.append(cell)
-                rows.append(row)
-        points = self.model_points(rows) if rows else space.bounds[:0]
+        active = {cell: settings.parameters_of(cell) for cell in tree.active(measured)}
+        active = {cell: row for cell, row in active.items() if _agree(row, fixed)}
+        if not active:
+            raise UserInputError(
+                f"the caller fixed {dict(fixed)}, which is none of the cells that may be measured "
+                "next: attach the trial instead."
+            )
+        cells = [cell for cell in active if where.pays(tree.cost(cell.level))]
+        points = space.bounds[:0]
+        if cells:
+            points = self.model_points([active[cell] for cell in cells])
         return QueryRegion(
             bounds=space.bounds,
             starts=points,

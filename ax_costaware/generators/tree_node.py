@@ -13,7 +13,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.types import TParameterization
-from ax.exceptions.core import OptimizationShouldStop, UnsupportedError
+from ax.exceptions.core import OptimizationShouldStop, UnsupportedError, UserInputError
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData
 
@@ -93,6 +93,12 @@ class InitialCellNode(HandingOverNode, ExternalGenerationNode):
             raise UnsupportedError(
                 f"n={n}: a cost belongs to one arm, so a trial takes one arm. Ask for several "
                 "trials instead."
+            )
+        fixed = generator_gen_kwargs.get("fixed_features")
+        if fixed is not None and fixed.parameters:
+            raise UserInputError(
+                f"fixed parameters {fixed.parameters}: the initial cells are given. Attach the "
+                "trial instead, or fix parameters once the model decides."
             )
         undelivered = [dict(o.parameters) for o in undelivered_observations(pending_observations)]
         return self._next_run(experiment, undelivered)

@@ -41,6 +41,12 @@ _LEAST_OUTPUTSCALE = 0.02
 Noise = float | Tensor | Callable[[Tensor], Tensor]
 """A noise variance: a number, ``n`` or ``n x 1`` of them, or a function of queries ``n x p``."""
 
+_LEAST_NOISE = 1.001e-3
+"""Least standard error of a data set's averages, as a part of their standard deviation."""
+
+_LEAST_SPREAD = 1e-8
+"""The standard deviation below which BoTorch's ``Standardize`` does not divide by it."""
+
 
 class ConditionalMeanProcess(SingleTaskGP):
     """The joint model of averages at queries and of the function that they are averages of.
@@ -241,7 +247,13 @@ class ConditionalMeanProcess(SingleTaskGP):
             **options,
         }
         if training_data.Yvar is not None:
-            inputs["noise"] = training_data.Yvar
+            # A standard error of zero is taken for one that is small beside the averages' spread:
+            # GPyTorch would raise it, too, with a warning.
+            Y = training_data.Y
+            spread = float(Y.std()) if len(Y) > 1 else 0.0
+            # Standardize takes averages that are equal as they are.
+            spread = spread if spread >= _LEAST_SPREAD else 1.0
+            inputs["noise"] = training_data.Yvar.clamp_min((_LEAST_NOISE * spread) ** 2)
         return inputs
 
 

@@ -247,6 +247,13 @@ def test_reported_standard_errors_are_used() -> None:
             complete_trial(client, index, {"z": (1.0, sem)})
         means.append(recommend(client).expected_value)
     assert means[0] > 1.0 > means[1] + 0.2
+    # None at all is a small one.
+    for other in (1.0, 0.5):
+        exact = make_client(initial_trials=0, hyperparameters=None)
+        for a1, value in ((0.3, 1.0), (0.5, other)):
+            index = exact.attach_trial({"a1": a1, "a2": 0.5})
+            complete_trial(exact, index, {"z": (value, 0.0)})
+        assert recommend(exact).standard_deviation > 0
 
 
 def test_learned_conditional_and_pairs() -> None:

@@ -135,9 +135,13 @@ def test_batches_and_attached_cells() -> None:
 
 
 def test_fixed_parameters() -> None:
-    """The caller may fix the level."""
+    """The caller may fix the level, once the model decides."""
     client = make_client()
+    with pytest.raises(UserInputError, match="the initial cells are given"):
+        client.get_next_trials(max_trials=1, fixed_parameters={"level": 3})
     run_trials(client, 5)
+    with pytest.raises(UserInputError, match=r"fixed {'x1': 0.3}, which is none of the cells"):
+        client.get_next_trials(max_trials=1, fixed_parameters={"x1": 0.3})
     ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"level": 3}).items()
     assert arm["level"] == 3
     assert "The caller had fixed {'level': 3}." in query(client, index).why
