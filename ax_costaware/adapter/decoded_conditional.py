@@ -76,12 +76,11 @@ class DecodedConditional(Conditional):
 
     def supported(self, A: Tensor) -> Tensor:
         """Which of points ``n x (columns of the model's space)`` the conditional answers for."""
-        holds = torch.ones(len(A), dtype=torch.bool, device=A.device)
-        if _refusal(self, A) is None:
-            return holds
-        for i in range(len(A)):
-            holds[i] = _refusal(self, A[i : i + 1]) is None
-        return holds
+        refused = len(A) > 0 and _refusal(self, A) is not None
+        if not refused or len(A) == 1:
+            return torch.full((len(A),), not refused, dtype=torch.bool, device=A.device)
+        middle = len(A) // 2
+        return torch.cat([self.supported(A[:middle]), self.supported(A[middle:])])
 
     def _column(self, name: str, A: Tensor) -> Tensor:
         if not isinstance(self.conditional, FiniteConditional):

@@ -52,8 +52,12 @@ class Query:
     and ``standard_deviation`` of the objective at the point, ``lambda`` and ``lambda_source``,
     ``stop_rule``, ``spent``, ``remaining``, and more. With costly feedback: ``rule``,
     ``confidence`` (probability that the point is better than its strongest rival), ``mean`` and
-    ``standard_deviation`` of the objective at it, ``beta``, ``now`` and more. Empty for a trial
-    that the strategy's rule did not choose."""
+    ``standard_deviation`` of the objective at it, ``beta``, ``now`` and more. With queries:
+    ``information`` (what the answer is expected to tell, in nats) and ``acquisition`` (of what),
+    ``mean`` and ``standard_deviation`` of the answer, ``cost``, ``recommendation`` (the best point
+    by then), ``pairs`` (how many were learned from), and with a tree ``level`` and ``cell`` (its
+    place among those of its level), ``leaves`` and ``active`` (how many there were). Empty for
+    a trial that the strategy's rule did not choose."""
 
     def __str__(self) -> str:
         return (

@@ -28,6 +28,7 @@ from ax_costaware import (
     FixedHyperparameters,
     GaussianConditional,
     LearnedConditional,
+    TableCost,
     UniformBoxConditional,
     add_pairs,
     complete_trial,
@@ -312,6 +313,9 @@ def test_queries_far_from_all_pairs_are_left_alone() -> None:
     law = LearnedConditional(X[near], A[near], lengthscale=0.3, regularization=1e-3)
     client = make_client(conditional=law)
     assert all(arm["a1"] < 0.75 for arm in run_trials(client, 6))
+    nowhere = make_client(conditional=LearnedConditional(X, A + 9.0, lengthscale=0.3))
+    with pytest.raises(OptimizationShouldStop, match=r"None of 256 .* is near the pairs"):
+        nowhere.get_next_trials(max_trials=1)
     index = client.attach_trial({"a1": 0.8, "a2": 0.2})
     complete_trial(client, index, {"z": 0.1})
     with pytest.raises(UserInputError, match=r"trial 6, .* is no query of the conditional: .*away"):
@@ -347,17 +351,23 @@ def test_indirect_bandit() -> None:
         FiniteConditional(POLICIES, queries=names),
         list(names[::-1]),
         hyperparameters=FixedHyperparameters(lengthscale=0.5, noise_variance=0.05),
+        cost=TableCost("provider", dict(zip(names, (1.0, 1.5, 2.0, 50.0), strict=True))),
     )
     noise = np.random.default_rng(0)
     for _ in range(10):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
         mean = float(np.array(POLICIES[names.index(str(arm["provider"]))]) @ worth)
         complete_trial(client, index, {"z": mean + 0.1 * noise.standard_normal()})
+    asked = [
+        dict(trial.arms[0].parameters)["provider"] for trial in client._experiment.trials.values()
+    ]
+    assert "west" not in asked[3:], "it is dear, and says least"
+    assert (
+        spending(client).entries[5].charged == {"north": 1.0, "east": 1.5, "south": 2.0}[asked[5]]
+    )
     best = recommend(client)
     assert best.parameters == {"drug": "b"}
     assert {str(other.parameters["drug"]) for other in best.alternatives} == {"a", "c"}
-    expected = ConditionalMeanProcess
-    assert isinstance(adapter_of(client).indirect_generator.model, expected)
     assert best.expected_value == pytest.approx(0.9, abs=3 * best.standard_deviation)
 
 
