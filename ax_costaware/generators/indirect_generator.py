@@ -9,7 +9,7 @@ the objective's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,9 @@ import torch
 from ax.core.search_space import SearchSpaceDigest
 from ax.core.types import TParamValue
 from ax.exceptions.core import UnsupportedError, UserInputError
-from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
-from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.generators.torch_base import TorchGenResults, TorchOptConfig
 from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.models.transforms.outcome import Standardize
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
@@ -37,11 +34,11 @@ from ax_costaware.adapter.decoded_conditional import DecodedConditional
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.budget import decision_seed
 from ax_costaware.generators.cost_aware_generator import CostAwareGenerator, direction
+from ax_costaware.generators.indirect_surrogates import conditional_mean_spec
 from ax_costaware.generators.query_standing import QueryStanding
-from ax_costaware.generators.target_columns import target_space, target_transform
+from ax_costaware.generators.target_columns import target_space
 from ax_costaware.generators.target_settings import TargetSettings
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
-from ax_costaware.models.fixed_conditional_mean_process import FixedConditionalMeanProcess
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.policies.resolution_tree import Cell
 from ax_costaware.records import RECORD
@@ -162,7 +159,7 @@ class IndirectGenerator(CostAwareGenerator):
         """
         if self.law is None:
             raise UnsupportedError("the indirect-query generator fits for an IndirectAdapter only.")
-        self.surrogate_spec = self._surrogate_spec(self.law())
+        self.surrogate_spec = conditional_mean_spec(self.settings, self.law())
         self._surrogate = None
         try:
             super().fit(*args, **options)
@@ -263,7 +260,6 @@ class IndirectGenerator(CostAwareGenerator):
         log_cost = log_cost_function(request.cost)
 
         def value(A: Tensor) -> Tensor:
-            # Far from all pairs a query may tell nothing, and rounding makes that negative.
             found: Tensor = information(A.unsqueeze(-2)) * (-log_cost(A)).exp()
             return found
 
@@ -327,41 +323,3 @@ class IndirectGenerator(CostAwareGenerator):
                 **request.where.record(),
             },
         }
-
-    def _surrogate_spec(self, law: DecodedConditional) -> SurrogateSpec:
-        settings, parameters = self.settings, self.settings.target_parameters
-        options: dict[str, Any] = {
-            "conditional": law,
-            "target_transform": target_transform(parameters),
-            "categorical": _categorical(settings),
-        }
-        noise = settings.noise
-        if noise is not None:
-            options["noise"] = lambda A: noise(law.raw(A))
-        given = settings.hyperparameters
-        if given is None:
-            config = ModelConfig(
-                botorch_model_class=ConditionalMeanProcess,
-                model_options=options,
-                input_transform_classes=None,
-                outcome_transform_classes=[Standardize],
-                name="ConditionalMeanProcess",
-            )
-        else:
-            numbers = {
-                "lengthscale": given.lengthscale,
-                "outputscale": given.outputscale,
-                "noise_variance": given.noise_variance,
-                "mean": given.mean,
-            }
-            config = ModelConfig(
-                botorch_model_class=FixedConditionalMeanProcess,
-                model_options={**options, **numbers},
-                input_transform_classes=None,
-                name="FixedHyperparameters",
-            )
-        return SurrogateSpec(model_configs=[config])
-
-
-def _categorical(settings: TargetSettings) -> Sequence[int]:
-    return tuple(i for i, p in enumerate(settings.target_parameters) if not p.is_numeric)

@@ -1,0 +1,67 @@
+"""The session functions where trials are queries, and what is deployed is a point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ax.api.client import Client
+from ax.api.configs import StorageConfig
+from ax.exceptions.core import UserInputError
+from ax.storage.sqa_store.db import (
+    create_all_tables,
+    get_engine,
+    init_engine_and_session_factory,
+)
+
+from ax_costaware import add_pairs, complete_trial, query, recommend, spending
+from tests.ax import tree_toy
+from tests.ax.feedback_toy import make_client as make_feedback_client
+from tests.ax.indirect_toy import answer, learned, make_client, pairs, run_trials
+
+from .conftest import KINDS, behind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_client(kind: str) -> None:
+    client = make_client(conditional=learned(40), budget=9.0)
+    other = behind(kind, client)
+    run_trials(client, 4)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    asked = query(other, index)
+    assert asked.controlled == dict(arm)
+    assert (asked.control_set, asked.expected_cost, asked.measure) == (None, 1.0, True)
+    assert asked.decision["pairs"] == 40
+    complete_trial(other, index, answer(dict(arm)))
+    assert (spending(other).spent, spending(other).remaining) == (5.0, 4.0)
+    assert add_pairs(other, *pairs(3, seed=1)) == 43
+    assert recommend(other) == recommend(client)
+
+
+def test_before_there_is_data() -> None:
+    for client in (make_client(), tree_toy.make_client()):
+        with pytest.raises(UserInputError, match="no data for its objective yet"):
+            recommend(client)
+        (index,) = client.get_next_trials(max_trials=1)
+        with pytest.raises(UserInputError, match="which the experiment does not have"):
+            complete_trial(client, index, {"other": 1.0})
+
+
+def test_pairs_are_no_business_of_other_methods() -> None:
+    for client in (make_feedback_client(), tree_toy.make_client()):
+        with pytest.raises(UserInputError, match=r"expected one made by .*indirect_query"):
+            add_pairs(client, [[1.0, 2.0]], [[0.1, 0.2]])
+
+
+def test_pairs_are_saved_at_once(tmp_path: Path) -> None:
+    """In a database, at full precision, and without a trial that is saved afterwards."""
+    url = f"sqlite:///{tmp_path / 'toy.db'}"
+    init_engine_and_session_factory(url=url, force_init=True)
+    create_all_tables(get_engine())
+    config = StorageConfig(url=url)
+    client = make_client(conditional=learned(40), storage_config=config)
+    run_trials(client, 3)
+    add_pairs(client, *pairs(7, seed=1))
+    loaded = Client.load_from_database("toy", storage_config=config)
+    assert recommend(loaded) == recommend(client)
+    assert loaded._experiment._properties == client._experiment._properties
