@@ -1,7 +1,7 @@
 """Generator that chooses the query whose answer tells most about the best point.
 
 Trials are averages of the objective over the points that they reach; what is wanted is the best
-point (Zhang, Bouneffouf, Chowdhury and Anand 2024, "Indirect Query Bayesian Optimization with
+point (Zhang et al. 2024, "Indirect Query Bayesian Optimization with
 Integrated Feedback"). The surrogate is Ax's modular one with a ``ConditionalMeanProcess``, in raw
 units of the objective. Inside this module values have the sign of maximisation; what it records has
 the objective's own.

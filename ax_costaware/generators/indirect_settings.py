@@ -1,6 +1,6 @@
 """Settings of the indirect-query method: everything that a decision depends on besides the trials.
 
-The method is that of Zhang, Bouneffouf, Chowdhury and Anand 2024, "Indirect Query Bayesian
+The method is that of Zhang et al. 2024, "Indirect Query Bayesian
 Optimization with Integrated Feedback". An ``IndirectQuerySettings`` is checked when it is made, is
 compared by value, and survives Ax's JSON and SQL stores.
 """

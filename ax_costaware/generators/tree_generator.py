@@ -1,6 +1,6 @@
 """Generator that chooses the cell of a resolution tree whose mean tells most per unit of cost.
 
-CMETS of Zhang, Bouneffouf, Chowdhury and Anand 2024, "Indirect Query Bayesian Optimization with
+CMETS of Zhang et al. 2024, "Indirect Query Bayesian Optimization with
 Integrated Feedback", Algorithm 1. The tree has no state: its leaves follow from the trials.
 """
 

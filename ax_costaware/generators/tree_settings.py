@@ -1,6 +1,6 @@
 """Settings of the resolution-tree method: everything that a decision depends on besides the trials.
 
-The method is CMETS of Zhang, Bouneffouf, Chowdhury and Anand 2024, "Indirect Query Bayesian
+The method is CMETS of Zhang et al. 2024, "Indirect Query Bayesian
 Optimization with Integrated Feedback", section 5.2. A ``ResolutionTreeSettings`` is checked when it
 is made, is compared by value, and survives Ax's JSON and SQL stores.
 """

@@ -2,7 +2,7 @@
 
 A cell of a tree over the space is measured as a whole: a satellite's pixel, a region's average.
 Each trial measures the cell whose mean is expected to tell most, per unit of cost, about the best
-point (CMETS of Zhang, Bouneffouf, Chowdhury and Anand 2024, "Indirect Query Bayesian Optimization
+point (CMETS of Zhang et al. 2024, "Indirect Query Bayesian Optimization
 with Integrated Feedback", section 5.2).
 """
 

@@ -190,7 +190,7 @@ def test_posteriors_equal_dense_linear_algebra(
             about = rule.weights @ K.diagonal() - (rule.weights @ K @ rule.weights.T).diagonal()
             # In the order of the pairs, not of the nodes; products do not depend on it.
             matrix[: len(queries)] = rule.weights * about.clamp_min(
-                1e-10 * float(K[0, 0])
+                1e-10 * float(K.detach()[0, 0])
             ).sqrt().unsqueeze(-1)
         return matrix
 

@@ -3,8 +3,8 @@
 A query ``a`` (a row of ``p`` columns) is answered by the average of the objective over a law of
 points, ``g(a) = E[f(x) | a]``. A conditional stands for that law: it turns queries into nodes
 ``x_j(a)`` and weights ``w_j(a)`` with ``g(a) = sum_j w_j(a) f(x_j(a))``, differentiable in ``a``
-where the law is (Zhang, Bouneffouf, Chowdhury, Anand, *Indirect query Bayesian optimization with
-integrated feedback*, 2024; here for known laws as well as for learned ones).
+where the law is (Zhang et al. 2024, "Indirect Query Bayesian Optimization with
+Integrated Feedback"; here for known laws as well as for learned ones).
 """
 
 from __future__ import annotations
