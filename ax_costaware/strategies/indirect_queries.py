@@ -1,7 +1,8 @@
 """The indirect-query strategy: what to ask next, where answers are averages of what is wanted.
 
 Clinics report averages, satellites report coarse pixels, and what is wanted is the best point. Each
-trial asks the query whose answer is expected to tell most about it (Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback").
+trial asks the query whose answer is expected to tell most about it (Zhang et al. 2024, "Indirect
+Query Bayesian Optimization with Integrated Feedback").
 """
 
 from __future__ import annotations
