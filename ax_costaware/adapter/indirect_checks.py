@@ -33,6 +33,7 @@ from ax_costaware.generators.pairs import Pairs, grown, pairs_of
 from ax_costaware.generators.target_settings import TargetSettings
 from ax_costaware.ledger import measured_trials, with_one_arm
 from ax_costaware.queries.conditionals import Conditional, FiniteConditional, LearnedConditional
+from ax_costaware.records import CONTROL_SET
 
 _MOST_CORNERS = 1024
 """Corners of the query space that are looked at."""
@@ -105,6 +106,11 @@ def _check_names(search_space: SearchSpace, settings: IndirectQuerySettings) -> 
         raise UserInputError(
             f"the experiment has the parameters {known}, and conditional={settings.conditional!r} "
             f"takes queries of {columns} columns: expected as many."
+        )
+    if CONTROL_SET in names:
+        raise UserInputError(
+            f"the experiment has a parameter {CONTROL_SET!r}, a name that is kept for the method "
+            "of control sets: expected another name."
         )
     if isinstance(settings.conditional, FiniteConditional):
         return

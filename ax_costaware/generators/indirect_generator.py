@@ -9,17 +9,19 @@ the objective's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from ax.core.search_space import SearchSpaceDigest
-from ax.core.types import TParamValue
+from ax.core.types import TCandidateMetadata, TParamValue
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generators.torch_base import TorchGenResults, TorchOptConfig
 from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
@@ -151,7 +153,15 @@ class IndirectGenerator(CostAwareGenerator):
         self.law: Callable[[], DecodedConditional] | None = None
         """Asked for the law of a point given a query before a fit; the adapter knows it."""
 
-    def fit(self, *args: Any, **options: Any) -> None:
+    def fit(
+        self,
+        datasets: Sequence[SupervisedDataset],
+        search_space_digest: SearchSpaceDigest,
+        candidate_metadata: list[list[TCandidateMetadata]] | None = None,
+        state_dict: OrderedDict[str, Tensor] | None = None,
+        refit: bool = True,
+        **additional_model_inputs: Any,
+    ) -> None:
         """Fit the surrogate to the law that the adapter knows by now.
 
         Raises:
@@ -162,7 +172,14 @@ class IndirectGenerator(CostAwareGenerator):
         self.surrogate_spec = conditional_mean_spec(self.settings, self.law())
         self._surrogate = None
         try:
-            super().fit(*args, **options)
+            super().fit(
+                datasets=datasets,
+                search_space_digest=search_space_digest,
+                candidate_metadata=candidate_metadata,
+                state_dict=state_dict,
+                refit=refit,
+                **additional_model_inputs,
+            )
         except InputError as error:
             raise UserInputError(str(error)) from error
 

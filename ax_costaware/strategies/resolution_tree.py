@@ -67,7 +67,8 @@ def resolution_tree_strategy(
         costs: What a cell of each level costs, from level 0 to ``max_level``; None:
             ``0.5 (level + 1)``.
         noise: Standard deviation of the noise of a measurement, one for each level or one for all;
-            None: one that is fitted. Standard errors that are reported with an outcome replace it.
+            None: fitted, or that of ``hyperparameters``. Standard errors that are reported with the
+            outcomes replace it.
         budget: What all trials may cost together. When what is left pays for no cell, asking for
             one raises ``OptimizationShouldStop``, which says what to deploy. None: no limit.
         acquisition: What a cell is to tell of; see ``indirect_query_strategy``.

@@ -40,6 +40,21 @@ from tests.ax.toy import make_client, run_trials
             ["experiment", "data", "n", "pending_observations", "generator_gen_kwargs"],
             "generators/initial_node.py",
         ),
+        (
+            ExternalGenerationNode._gen,
+            ["experiment", "data", "n", "pending_observations", "generator_gen_kwargs"],
+            "generators/tree_node.py",
+        ),
+        (
+            TorchAdapter._fit,
+            ["search_space", "experiment_data", "kwargs"],
+            "adapter/indirect_adapter.py",
+        ),
+        (
+            Client._update_experiment_properties_in_db,
+            ["experiment_with_updated_properties"],
+            "session/resolution.py",
+        ),
     ],
 )
 def test_private_methods(method: Any, parameters: list[str], module: str) -> None:
@@ -55,6 +70,9 @@ def test_private_attributes() -> None:
     adapter = client._generation_strategy.adapter
     for name in ("_experiment", "_search_space", "_model_space", "_optimization_config"):
         assert hasattr(adapter, name), f"Ax dropped Adapter.{name}: see cost_aware_adapter.py"
+    assert "self._last_experiment_data" in inspect.getsource(TorchAdapter._fit), (
+        "Ax skips fits in another way: see indirect_adapter.py, which has to fit to new pairs"
+    )
     node = client._generation_strategy.nodes_by_name["InitialControlSets"]
     assert list(node.pausing_criteria) == node._pausing_criteria, "see initial_node.py"
 
@@ -82,10 +100,14 @@ def test_signatures_of_overridden_public_methods() -> None:
     """A parameter that Ax adds would not reach the base class."""
     from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
     from ax_costaware.adapter.gittins_adapter import GittinsAdapter
+    from ax_costaware.adapter.indirect_adapter import IndirectAdapter
     from ax_costaware.generators.control_set_generator import ControlSetGenerator
     from ax_costaware.generators.gittins_generator import GittinsGenerator
     from ax_costaware.generators.gittins_nodes import InitialGittinsNode
+    from ax_costaware.generators.indirect_generator import IndirectGenerator
+    from ax_costaware.generators.indirect_node import InitialQueryNode, QueryNode
     from ax_costaware.generators.initial_node import InitialControlSetNode
+    from ax_costaware.generators.tree_node import InitialCellNode
 
     for ours, theirs, name in (
         (ControlSetAdapter, TorchAdapter, "gen"),
@@ -100,6 +122,15 @@ def test_signatures_of_overridden_public_methods() -> None:
         (InitialGittinsNode, GenerationNode, "new_trial_limit"),
         (InitialGittinsNode, GenerationNode, "gen"),
         (InitialGittinsNode, GenerationNode, "deserialize_init_args"),
+        (IndirectAdapter, TorchAdapter, "gen"),
+        (IndirectGenerator, BoTorchGenerator, "fit"),
+        (IndirectGenerator, BoTorchGenerator, "gen"),
+        (IndirectGenerator, BoTorchGenerator, "best_point"),
+        (InitialQueryNode, GenerationNode, "gen"),
+        (InitialQueryNode, GenerationNode, "new_trial_limit"),
+        (QueryNode, GenerationNode, "new_trial_limit"),
+        (QueryNode, GenerationNode, "deserialize_init_args"),
+        (InitialCellNode, GenerationNode, "new_trial_limit"),
     ):
         found, expected = (
             list(inspect.signature(getattr(cls, name)).parameters) for cls in (ours, theirs)
