@@ -97,6 +97,16 @@ def check_trials(experiment: Experiment, law: Conditional, names: tuple[str, ...
 def _check_names(search_space: SearchSpace, settings: IndirectQuerySettings) -> None:
     known, columns = list(search_space.parameters), settings.law.num_query_columns
     names = settings.query_names(search_space.parameters)
+    if CONTROL_SET in known:
+        raise UserInputError(
+            f"the experiment has a parameter {CONTROL_SET!r}, a name that is kept for the method "
+            "of control sets: expected another name."
+        )
+    if not free_parameters(search_space):
+        raise UserInputError(
+            f"the experiment has the parameters {known}, none of which can be chosen: expected a "
+            "range or choice parameter."
+        )
     if set(names) != set(known):
         raise UserInputError(
             f"query_parameters={list(names)}, and the experiment has the parameters {known}: "
@@ -106,11 +116,6 @@ def _check_names(search_space: SearchSpace, settings: IndirectQuerySettings) -> 
         raise UserInputError(
             f"the experiment has the parameters {known}, and conditional={settings.conditional!r} "
             f"takes queries of {columns} columns: expected as many."
-        )
-    if CONTROL_SET in names:
-        raise UserInputError(
-            f"the experiment has a parameter {CONTROL_SET!r}, a name that is kept for the method "
-            "of control sets: expected another name."
         )
     if isinstance(settings.conditional, FiniteConditional):
         return

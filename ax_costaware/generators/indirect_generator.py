@@ -32,6 +32,7 @@ from ax_costaware.acquisition import (
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.target_optima import best_target, sample_optima
+from ax_costaware.acquisition.target_space import TargetSpace
 from ax_costaware.adapter.decoded_conditional import DecodedConditional
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.budget import decision_seed
@@ -238,7 +239,7 @@ class IndirectGenerator(CostAwareGenerator):
         parameters, seed = self.settings.target_parameters, self.settings.seed
         with manual_seed(seed):
             X, mean, variance = best_target(
-                self.posterior(minimize), target_space(parameters), seed=seed
+                self.posterior(minimize), self._target_space(), seed=seed
             )
         sign = -1.0 if minimize else 1.0
         return [
@@ -250,12 +251,15 @@ class IndirectGenerator(CostAwareGenerator):
             for row, m, v in zip(X.tolist(), mean.tolist(), variance.tolist(), strict=True)
         ]
 
+    def _target_space(self) -> TargetSpace:
+        return target_space(self.settings.target_parameters, self.settings.law)
+
     def _information(self, request: IndirectRequest, seed: int) -> AcquisitionFunction:
         """What an answer is expected to tell, in nats."""
         settings = self.settings
         inputs, outputs = sample_optima(
             self.posterior(request.minimize, request.X_pending),
-            target_space(settings.target_parameters),
+            self._target_space(),
             num_samples=settings.num_samples,
             seed=seed,
         )

@@ -17,17 +17,24 @@ from torch.nn import Module
 
 from ax_costaware.acquisition.target_space import TargetSpace
 from ax_costaware.generators.target_parameters import TargetParameter
+from ax_costaware.queries.conditionals import Conditional, FiniteConditional
 
 _LEAST = 1e-3
 """A column on a log scale is kept above this part of its lower bound: a law may reach beyond it."""
 
 
-def target_space(parameters: Sequence[TargetParameter]) -> TargetSpace:
-    """Where points may be."""
+def target_space(
+    parameters: Sequence[TargetParameter], law: Conditional | None = None
+) -> TargetSpace:
+    """Where points may be; the points of a ``FiniteConditional`` are all that there are."""
+    candidates = None
+    if isinstance(law, FiniteConditional) and law.points is not None:
+        candidates = torch.tensor(law.points, dtype=torch.double)
     ends = [[p.lower for p in parameters], [p.upper for p in parameters]]
     return TargetSpace(
         torch.tensor(ends, dtype=torch.double),
         choices={i: p.grid for i, p in enumerate(parameters) if p.grid is not None},
+        candidates=candidates,
     )
 
 

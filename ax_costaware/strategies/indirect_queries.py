@@ -54,7 +54,8 @@ def indirect_query_strategy(
             ``UniformBoxConditional``, ``FiniteConditional`` for policies over arms, or
             ``LearnedConditional`` from pairs of points and queries, to which ``add_pairs`` adds
             while the experiment runs. Bounds that it lacks are those of ``target_parameters``. A
-            column of X for a choice without an order has the position of the value in it.
+            column of X for a choice without an order has the position of the value in it. The
+            points of a ``FiniteConditional`` are all that can be recommended.
         cost: What a query costs, in a unit of your own: a number, or a value object such as
             ``AffineCost({"patients": 2.5})`` by the names of the experiment's parameters. Queries
             are then compared by information per unit of cost.

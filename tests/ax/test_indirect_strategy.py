@@ -371,6 +371,23 @@ def test_indirect_bandit() -> None:
     assert best.expected_value == pytest.approx(0.9, abs=3 * best.standard_deviation)
 
 
+def test_points_of_a_finite_conditional() -> None:
+    """What is recommended is one of them, with all its digits."""
+    points = ((0.1, 0.2), (0.3, 1 / 3), (0.9, 0.7))
+    client = Client()
+    client.configure_experiment(parameters=[RangeParameterConfig("provider", (0, 3), "int")])
+    client.configure_optimization(objective="z")
+    targets = [RangeParameterConfig(name, (0, 1), "float") for name in ("x1", "x2")]
+    law = FiniteConditional(POLICIES, points=points)
+    client.set_generation_strategy(indirect_query_strategy(targets, law, **FAST))
+    for _ in range(6):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        mean = float(np.array(POLICIES[int(str(arm["provider"]))]) @ [0.2, 0.9, 0.5])
+        complete_trial(client, index, {"z": mean})
+    assert recommend(client).parameters == {"x1": 0.3, "x2": 1 / 3}
+    assert len(recommend(client).alternatives) == 2
+
+
 def test_fitted_bandit_with_numbers() -> None:
     """Arms that are numbers, in order; providers by number; hyperparameters fitted."""
     client = Client()
@@ -503,6 +520,26 @@ def test_experiments_that_do_not_fit(options: dict[str, Any], message: str) -> N
 def complete_trial_as_ax_does(client: Client) -> None:
     """An attached trial with an outcome."""
     client.complete_trial(client.attach_trial({"a1": 0.4, "a2": 0.4}), {"z": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        (ChoiceParameterConfig("a", [0.5], "float"), "none of which can be chosen"),
+        (ChoiceParameterConfig("control_set", [0.5, 0.6], "float"), "a name that is kept"),
+        (ChoiceParameterConfig("a", ["x", "y"], "str"), "values that are no numbers"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:`is_ordered` is not specified")
+def test_parameters_that_do_not_fit(parameter: Any, message: str) -> None:
+    """A query is chosen, and is a number."""
+    client = Client()
+    client.configure_experiment(parameters=[parameter])
+    client.configure_optimization(objective="z")
+    law = GaussianConditional(((10.0,),), covariance=0.1)
+    client.set_generation_strategy(indirect_query_strategy(TARGETS[:1], law, **FAST))
+    with pytest.raises(UserInputError, match=message):
+        client.get_next_trials(max_trials=1)
 
 
 def test_values_that_name_no_policy() -> None:
