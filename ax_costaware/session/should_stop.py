@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ax.core.types import TParamValue
-from ax.exceptions.core import DataRequiredError, UserInputError
+from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.generators.gittins_settings import CostArgument, GittinsSettings
 from ax_costaware.generators.gittins_stopping import assess, settings_to_check
 from ax_costaware.generators.method_settings import MethodSettings, model_spec_of
 from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
+from ax_costaware.generators.target_settings import TargetSettings
 from ax_costaware.session.display import display_number, display_values
 from ax_costaware.session.resolution import Session, SessionClient, open_session
 
@@ -97,7 +98,8 @@ def should_stop(
         UserInputError: If no trial has an outcome yet, or none its cost where costs are learned;
             if ``cost``, or both ``lmbda`` and ``budget``, are missing for a strategy that does not
             have them; or if the experiment does not fit them.
-        UnsupportedError: If the experiment asks for what the method does not do.
+        UnsupportedError: If the experiment asks for what the method does not do, or its outcomes
+            are averages of what is wanted.
     """
     session = open_session(client)
     settings, spec = _settings_and_surrogate(session)
@@ -149,6 +151,11 @@ def _settings_and_surrogate(
     except UserInputError:
         return None, None
     settings: MethodSettings = spec.generator_kwargs["settings"]
+    if isinstance(settings, TargetSettings):
+        raise UnsupportedError(
+            "the outcomes of this experiment are averages, and the check is of the best of them, "
+            "not of the best point: see what recommend(client) says of its standard deviation."
+        )
     if not isinstance(settings, GittinsSettings):
         return None, None
     return settings, spec.generator_kwargs["surrogate_spec"]

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from ax.api.client import Client
 from ax.api.configs import StorageConfig
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.storage.sqa_store.db import (
     create_all_tables,
     get_engine,
     init_engine_and_session_factory,
 )
 
-from ax_costaware import add_pairs, complete_trial, query, recommend, spending
+from ax_costaware import add_pairs, complete_trial, query, recommend, should_stop, spending
 from tests.ax import tree_toy
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.indirect_toy import answer, learned, make_client, pairs, run_trials
@@ -45,6 +45,13 @@ def test_before_there_is_data() -> None:
         (index,) = client.get_next_trials(max_trials=1)
         with pytest.raises(UserInputError, match="which the experiment does not have"):
             complete_trial(client, index, {"other": 1.0})
+
+
+def test_the_stop_of_another_method_says_nothing_here() -> None:
+    client = make_client()
+    run_trials(client, 2)
+    with pytest.raises(UnsupportedError, match="are averages"):
+        should_stop(client, cost=1.0, lmbda=0.1)
 
 
 def test_pairs_are_no_business_of_other_methods() -> None:
