@@ -292,7 +292,13 @@ class IndirectGenerator(CostAwareGenerator):
             if request.where.limit is not None:
                 allowed &= costs <= request.where.limit
             found = torch.cat([ends[allowed], starts])
-            best = found[int(value(found).argmax())]
+            values = value(found)
+            if not bool((values > 0).any()):
+                # No query tells anything, to rounding, where every sampled optimum is far beyond
+                # its answer: of these, the one that is known least.
+                posterior = self.posterior(request.minimize, request.X_pending)
+                values = posterior.moments(found)[1] * (-log_cost(found)).exp()
+            best = found[int(values.argmax())]
             cost = float(log_cost(best.unsqueeze(0)).exp())
             nats = float(information(best.reshape(1, 1, -1)))
         priced = not isinstance(request.cost, int | float)

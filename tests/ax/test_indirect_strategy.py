@@ -42,6 +42,7 @@ from ax_costaware.acquisition import ConditionalJointEntropySearch, sample_optim
 from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.adapter.indirect_adapter import IndirectAdapter
 from ax_costaware.generators.budget import decision_seed
+from ax_costaware.generators.query_standing import query_standing
 from ax_costaware.generators.target_columns import target_space
 from ax_costaware.models import ConditionalMeanProcess
 from tests.ax.indirect_toy import (
@@ -149,6 +150,21 @@ def test_other_kinds_of_information(acquisition: Any) -> None:
     run_trials(client, 4)
     assert record(client, 3)["decision"]["acquisition"] == acquisition
     assert "about the greatest value of the objective: " in query(client, 3).why
+
+
+def test_where_no_query_tells_anything() -> None:
+    """The least known query, and no corner of the space, is asked."""
+    client = make_client()
+    run_trials(client, 3)
+    adapter = adapter_of(client)
+    where = query_standing(client._experiment, adapter.settings, [], initial=False)
+    request = adapter._request(where, None, {}, {}, [])
+    nothing: Any = lambda X: 0.0 * X.sum(dim=(-2, -1))  # noqa: E731
+    chosen = adapter.indirect_generator._choose(request, nothing)
+    _, variance = adapter.indirect_generator.posterior(False).moments(request.region.starts)
+    _, own = adapter.indirect_generator.posterior(False).moments(chosen.query.unsqueeze(0))
+    assert float(own) == pytest.approx(float(variance.max()))
+    assert chosen.information == 0.0
 
 
 def test_global_random_state_stays() -> None:
