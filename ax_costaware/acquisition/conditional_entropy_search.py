@@ -93,20 +93,15 @@ class ConditionalEntropySearch(AcquisitionFunction):
             A ``batch_shape``-tensor of values.
         """
         queries = X.squeeze(-2)
-        mean, variance = self.posterior.moments(queries)
-        noise = self.posterior.noise_of(queries)
-        information = self._information(
-            queries, mean.unsqueeze(-1), variance.unsqueeze(-1), noise.unsqueeze(-1)
-        ).mean(dim=-1)
+        noise = self.posterior.noise_of(queries).unsqueeze(-1)
+        information = self._information(queries, noise).mean(dim=-1)
         if self._log_cost is None:
             return information
         return information * (-self._log_cost(queries)).exp()
 
     @abstractmethod
-    def _information(
-        self, queries: Tensor, mean: Tensor, variance: Tensor, noise: Tensor
-    ) -> Tensor:
-        """Information by each sample, ``... x S``, from moments ``... x 1``."""
+    def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
+        """Information by each sample, ``... x S``, with noise variances ``... x 1``."""
 
 
 class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
@@ -145,9 +140,8 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
         self.noise_aware = noise_aware
         self.set_X_pending(X_pending)
 
-    def _information(
-        self, queries: Tensor, mean: Tensor, variance: Tensor, noise: Tensor
-    ) -> Tensor:
+    def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
+        mean, variance = (moment.unsqueeze(-1) for moment in self.posterior.moments(queries))
         gamma = (self.target_max_samples - mean) / variance.sqrt()
         if not self.noise_aware:
             return truncated_information(gamma)
@@ -220,11 +214,10 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         with torch.no_grad():
             self._optimal_moments = self.posterior.target_moments(self.optimal_inputs)
 
-    def _information(
-        self, queries: Tensor, mean: Tensor, variance: Tensor, noise: Tensor
-    ) -> Tensor:
+    def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
         optimal_mean, optimal_variance = self._optimal_moments
-        covariance = self.posterior.cross_covariance(queries, self.optimal_inputs)
+        mean, variance, covariance = self.posterior.joint_moments(queries, self.optimal_inputs)
+        mean, variance = mean.unsqueeze(-1), variance.unsqueeze(-1)
         explained = covariance.square() / optimal_variance
         share = (explained / (variance + noise)).clamp_max(_MOST_EXPLAINED)
         information = -0.5 * torch.log1p(-share)

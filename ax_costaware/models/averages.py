@@ -76,6 +76,8 @@ class ColumnAverages(Averages):
         """The same for each average with itself."""
         u = self.scaled(kernel)
         product = outputscale(kernel)
+        if u.shape[-2] == 1:  # points
+            return product * self.weights.square().prod(dim=-1).squeeze(-1)
         for column in range(u.shape[-1]):
             nodes = u[..., column]
             # What counts is how far the nodes of one average are from each other.
@@ -238,9 +240,9 @@ def _cosines(extent: Tensor) -> tuple[Tensor, Tensor]:
 def _averaged(nodes: Tensor, weights: Tensor, frequencies: Tensor, amplitudes: Tensor) -> Tensor:
     """Features of averages in one column, ``... x n x 2M``, whose products are covariances."""
     angles = nodes.unsqueeze(-1) * frequencies
-    parts = torch.cat([angles.cos(), angles.sin()], dim=-1)
-    averaged: Tensor = (weights.unsqueeze(-2) @ parts).squeeze(-2)
-    return averaged * amplitudes.sqrt().repeat(2)
+    w, root = weights.unsqueeze(-2), amplitudes.sqrt()
+    parts = [(w @ part).squeeze(-2) * root for part in (angles.cos(), angles.sin())]
+    return torch.cat(parts, dim=-1)
 
 
 def is_squared_exponential(kernel: Kernel) -> bool:

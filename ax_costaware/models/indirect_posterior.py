@@ -106,35 +106,48 @@ class IndirectPosterior:
 
     def moments(self, A: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the averages at queries ``... x p``, each ``...``."""
-        mean, variance = self._moments(self._query_averages(A))
+        mean, variance = self._moments(*self._queries(A))
         return mean.reshape(A.shape[:-1]), variance.reshape(A.shape[:-1])
 
     def target_moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the function at points ``... x d`` in raw units, each ``...``."""
-        mean, variance = self._moments(self._point_averages(X))
+        points = self._point_averages(X)
+        mean, variance = self._moments(points, self.cross(points))
         return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
 
     def cross_covariance(self, A: Tensor, X: Tensor) -> Tensor:
-        """Covariances of averages with values of the function.
+        """Covariances of averages with values of the function: see ``joint_moments``."""
+        return self.joint_moments(A, X)[2]
+
+    def joint_moments(self, A: Tensor, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance of averages, and their covariances with values of the function.
 
         Args:
             A: Queries, ``... x p``.
             X: Points in raw units, ``S x d``.
 
         Returns:
-            ``... x S`` covariances.
+            Two tensors ``...``, and one ``... x S``.
         """
-        queries, points = self._query_averages(A), self._point_averages(X)
-        covariance = self._covariance(queries, points)
-        return covariance.reshape(*A.shape[:-1], X.shape[-2])
+        queries, points = self._queries(A), self._point_averages(X)
+        mean, variance = self._moments(*queries)
+        covariance = self._covariance(queries, (points, self.cross(points)))
+        return (
+            mean.reshape(A.shape[:-1]),
+            variance.reshape(A.shape[:-1]),
+            covariance.reshape(*A.shape[:-1], X.shape[-2]),
+        )
 
     def target_covariance(self, X: Tensor) -> Tensor:
         """Joint covariance of the function at points ``S x d`` in raw units, ``S x S``."""
         points = self._point_averages(X)
-        return self._covariance(points, points)
+        with_data = points, self.cross(points)
+        return self._covariance(with_data, with_data)
 
-    def _query_averages(self, A: Tensor) -> Averages:
-        return self.kernel.averages(self.kernel.query_rows(A.reshape(-1, A.shape[-1])))
+    def _queries(self, A: Tensor) -> tuple[Averages, Tensor]:
+        """The averages at queries, with their covariances with the data."""
+        averages = self.kernel.averages(self.kernel.query_rows(A.reshape(-1, A.shape[-1])))
+        return averages, self.cross(averages)
 
     def _point_averages(self, X: Tensor) -> Averages:
         if X.shape[-1] != self.kernel.num_target_columns:
@@ -155,9 +168,8 @@ class IndirectPosterior:
             return cross
         return averages.covariance(self.data, self.kernel.base_kernel)
 
-    def _moments(self, averages: Averages) -> tuple[Tensor, Tensor]:
+    def _moments(self, averages: Averages, cross: Tensor) -> tuple[Tensor, Tensor]:
         cached = self.cached
-        cross = self.cross(averages)
         if isinstance(averages, SharedAverages) and averages.is_point is None:
             prior = averages.average_variance(self.kernel.base_kernel, self._node_prior)
         else:
@@ -168,8 +180,8 @@ class IndirectPosterior:
         variance = torch.maximum(variance, (_LEAST_VARIANCE * prior).clamp_min(least))
         return cached.offset + cached.scale * mean, cached.scale.square() * variance
 
-    def _covariance(self, left: Averages, right: Averages) -> Tensor:
-        prior = left.covariance(right, self.kernel.base_kernel)
-        reduction = (self.cross(left) @ self.root) @ (self.cross(right) @ self.root).mT
+    def _covariance(self, left: tuple[Averages, Tensor], right: tuple[Averages, Tensor]) -> Tensor:
+        prior = left[0].covariance(right[0], self.kernel.base_kernel)
+        reduction = (left[1] @ self.root) @ (right[1] @ self.root).mT
         covariance: Tensor = self.cached.scale.square() * (prior - reduction)
         return covariance
