@@ -31,6 +31,10 @@ def test_python_examples_run(
     assert namespace["loop"].num_measured < 250
     assert "Trial 7: set timeout" in printed
     assert "of 500, " in printed
+    assert "Trial 9: set recommended" in printed
+    assert "dose=" in printed
+    assert "Trial 11: set level" in printed
+    assert "of 60, " in printed
     assert "Trial 7: set temperature" in printed
     assert "Spent 8 of 50, 42 remaining." in printed
     assert len(namespace["client"].summarize()) == 1, "the experiment in the database has one trial"
