@@ -203,10 +203,12 @@ def _queries(
 
 
 def _moments(nodes: Any, weights: Any) -> tuple[Any, Any]:
-    """Mean and standard deviation of each column; learned weights need not sum to one."""
+    """Mean and standard deviation of each column; of learned weights, which need not sum to one,
+    those that are above zero."""
+    weights = np.clip(weights, 0, None)
     weights = weights / weights.sum()
     centre = weights @ nodes
-    return centre, np.sqrt(np.clip(weights @ (nodes - centre) ** 2, 0, None))
+    return centre, np.sqrt(weights @ (nodes - centre) ** 2)
 
 
 def _subtitle(frame: pd.DataFrame, settings: TargetSettings, best: BestPoint) -> str:
@@ -218,7 +220,7 @@ def _subtitle(frame: pd.DataFrame, settings: TargetSettings, best: BestPoint) ->
         fixed = {name: best.controlled[name] for name in settings.target_names[2:]}
         rest = f" The other parameters are at the recommended {fixed}."
     where = (
-        "A box is a cell that was measured."
+        "Every cell that was measured is drawn in its extent."
         if isinstance(settings, ResolutionTreeSettings)
         else "A dot is a query, at the mean of the points that it averages over, with one standard "
         "deviation of these on either side."

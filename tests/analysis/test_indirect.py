@@ -89,7 +89,7 @@ def test_cells() -> None:
     assert list(boxes.x[:5]) == [0, 10, 10, 0, 0]
     assert list(boxes.y[:5]) == [-5, -5, 5, 5, -5]
     assert len(boxes.x) == 6 * 6
-    assert "A box is a cell that was measured." in card.subtitle
+    assert "cell that was measured is drawn in its extent." in card.subtitle
     assert values(traces(card)["posterior mean"].z).min() == pytest.approx(
         recommend(client).expected_value, abs=0.01
     )
