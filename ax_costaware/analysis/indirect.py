@@ -203,8 +203,10 @@ def _queries(
 
 
 def _moments(nodes: Any, weights: Any) -> tuple[Any, Any]:
-    """Mean and standard deviation of each column; of learned weights, which need not sum to one,
-    those that are above zero."""
+    """Mean and standard deviation of each column, by the weights above zero.
+
+    Learned weights may be below, and need not sum to one.
+    """
     weights = np.clip(weights, 0, None)
     weights = weights / weights.sum()
     centre = weights @ nodes
