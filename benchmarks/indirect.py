@@ -16,7 +16,7 @@ Methods: ``joint`` (``ConditionalJointEntropySearch``; ``joint_truncated`` also 
 ``cmes`` and ``cmes_noise_aware`` (``ConditionalMaxValueEntropySearch``), and with a plain Gaussian
 process of (a, z) ``mes``, ``ucb`` (2 standard deviations), ``ei``; ``random``. All recommend the
 largest posterior mean of the same conditional mean process. Hyperparameters are fixed, or fitted
-after the first five queries and after every fifth from there on.
+after the first five queries and after every tenth from there on.
 
     python benchmarks/indirect.py                               # all of it, about two hours
     python benchmarks/indirect.py --problems linear --seeds 4   # a part
@@ -83,7 +83,7 @@ def simulate(run: Run) -> dict[str, Any]:
     trace: list[tuple[float, float, float, float]] = []
     while (spent < BUDGET - 1e-9) if run.problem in TREES else len(trace) < ITERATIONS:
         step = len(trace)
-        if fitted and step >= chooser.num_initial and (step - chooser.num_initial) % 5 == 0:
+        if fitted and step >= chooser.num_initial and (step - chooser.num_initial) % 10 == 0:
             chooser.fit()
         cost, average = chooser.query(BUDGET - spent)
         if cost == 0.0:

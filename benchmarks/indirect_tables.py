@@ -12,6 +12,9 @@ import numpy as np
 from kept_runs import RESULTS, path_of, read
 from plotly.subplots import make_subplots
 
+VARIANTS = ("joint_truncated", "cmes_noise_aware")
+"""Methods that may have been left out."""
+
 MEASURES = ("simple", "instant", "current")
 COLORS = {
     "joint": "#4477AA",
@@ -40,9 +43,12 @@ def tables(problems: Sequence[str], methods: Collection[str]) -> None:
                 if method in methods
             }
             done = {method: seeds for method, seeds in done.items() if seeds}
-            common = sorted(set.intersection(*done.values())) if done else []
+            main = [seeds for method, seeds in done.items() if method not in VARIANTS]
+            common = sorted(set.intersection(*main)) if main else []
             if not common:
                 continue
+            # Variants are compared over the same seeds, or not at all.
+            done = {m: s for m, s in done.items() if m not in VARIANTS or s >= set(common)}
             levels = [25.0, 50.0, 100.0] if problem.startswith("tree") else [10.0, 40.0, 100.0]
             curves = {method: _curves(setting, method, common) for method in done}
             results[setting] = {

@@ -160,9 +160,13 @@ class SharedAverages(Averages):
         assert isinstance(other, SharedAverages)
         parts: list[Tensor] = []
         if self.weights is not None:
-            parts.append(self.weights @ other.at_nodes(kernel))
+            # The nodes may be thousands: their covariance is taken once.
+            nodes = None if other.weights is None else kernel(self.nodes).to_dense()
+            parts.append(self.weights @ other.at_nodes(kernel, nodes))
             if self.errors is not None and other.errors is not None:
-                parts.append(self.scaled_errors(kernel) @ other.scaled_errors(kernel).mT)
+                errors = self.scaled_errors(kernel, nodes)
+                others = errors if other is self else other.scaled_errors(kernel, nodes)
+                parts.append(errors @ others.mT)
         if self.is_point is not None:
             rows: list[Tensor] = []
             if other.weights is not None:
@@ -174,11 +178,17 @@ class SharedAverages(Averages):
             parts.append(points if self.weights is None else points * self.is_point.unsqueeze(-1))
         return sum(parts[1:], parts[0])
 
-    def at_nodes(self, kernel: Kernel) -> Tensor:
-        """Covariances of the function at the nodes with these averages, ``... x M x n``."""
+    def at_nodes(self, kernel: Kernel, nodes: Tensor | None = None) -> Tensor:
+        """Covariances of the function at the nodes with these averages, ``... x M x n``.
+
+        Args:
+            kernel: The kernel of the function.
+            nodes: Its covariance at the nodes, ``M x M``, if that is at hand.
+        """
         parts: list[Tensor] = []
         if self.weights is not None:
-            parts.append(kernel(self.nodes).to_dense() @ self.weights.mT)
+            nodes = kernel(self.nodes).to_dense() if nodes is None else nodes
+            parts.append(nodes @ self.weights.mT)
         if self.is_point is not None:
             points = kernel(self.nodes, self.points).to_dense()
             parts.append(points if self.weights is None else points * self.is_point.unsqueeze(-2))
@@ -197,8 +207,11 @@ class SharedAverages(Averages):
         assert self.errors is not None
         assert self.weights is not None
         nodes = kernel(self.nodes).to_dense() if nodes is None else nodes
-        average = ((self.weights @ nodes) * self.weights).sum(dim=-1)
-        single = self.weights @ nodes.diagonal(dim1=-2, dim2=-1)
+        # How much the function varies under the law is asked of weights that are one.
+        positive = self.weights.clamp_min(0.0)
+        law = positive / positive.sum(dim=-1, keepdim=True).clamp_min(_LEAST_SPREAD)
+        average = ((law @ nodes) * law).sum(dim=-1)
+        single = law @ nodes.diagonal(dim1=-2, dim2=-1)
         about = (single - average).clamp_min(
             _LEAST_SPREAD * float(nodes.detach().diagonal().mean())
         )

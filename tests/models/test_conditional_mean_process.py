@@ -187,11 +187,11 @@ def test_posteriors_equal_dense_linear_algebra(
         if isinstance(conditional, LearnedConditional) and conditional.sampling_error:
             rule = conditional.joint_rule(queries)
             K = covar(transform(rule.nodes)).to_dense()
-            about = rule.weights @ K.diagonal() - (rule.weights @ K @ rule.weights.T).diagonal()
+            law = rule.weights.clamp_min(0.0)
+            law = law / law.sum(dim=-1, keepdim=True)
+            about = law @ K.diagonal() - (law @ K @ law.T).diagonal()
             # In the order of the pairs, not of the nodes; products do not depend on it.
-            matrix[: len(queries)] = rule.weights * about.clamp_min(
-                1e-10 * float(K.detach()[0, 0])
-            ).sqrt().unsqueeze(-1)
+            matrix[: len(queries)] = rule.weights * about.sqrt().unsqueeze(-1)
         return matrix
 
     Functional = tuple[tuple[Tensor, Tensor], Tensor]
