@@ -53,6 +53,14 @@ class DecodedConditional(Conditional):
         return self.conditional.column_rule(self.raw(A))
 
     @override
+    def refinement(self, reach: float) -> int:
+        return self.conditional.refinement(reach)
+
+    @override
+    def refined(self, factor: int) -> Self:
+        return replace(self, conditional=self.conditional.refined(factor))
+
+    @override
     def joint_rule(self, A: Tensor) -> SharedNodes | JointNodes:
         return self.conditional.joint_rule(self.raw(A))
 

@@ -10,13 +10,15 @@ Gaussian process over queries is one like any other, and so is the joint one of
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from botorch.models.transforms.input import InputTransform
-from gpytorch.kernels import Kernel
+from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.models.averages import (
     Averages,
     ColumnAverages,
@@ -25,7 +27,10 @@ from ax_costaware.models.averages import (
     is_squared_exponential,
 )
 from ax_costaware.models.cached_posterior import acts_columnwise
-from ax_costaware.queries.conditionals import Conditional, SharedNodes
+from ax_costaware.queries.conditionals import ColumnNodes, Conditional, SharedNodes
+
+_LEAST_WEIGHT = 1e-12
+"""Nodes of less weight do not count for how wide a law is."""
 
 _REMEMBERED = 4
 """Rows whose nodes and weights are kept, since a fit asks for those of its data at every step."""
@@ -41,6 +46,9 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         base_kernel: The kernel of the function, over ``d`` columns.
         conditional: The distribution of the inputs given a query.
         target_transform: From inputs in raw units to those of ``base_kernel``.
+
+    Raises:
+        InputError: For a transform that learns its coefficients from the inputs that it sees.
     """
 
     def __init__(
@@ -55,8 +63,9 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         self.target_transform = target_transform
         self.num_target_columns = target_columns(conditional)
         if target_transform is not None:
+            _check_transform(target_transform)
             target_transform.eval()
-        self._remembered: list[tuple[Tensor, Averages]] = []
+        self._remembered: list[_Remembered] = []
 
     @property
     def num_query_columns(self) -> int:
@@ -64,12 +73,22 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         return self.conditional.num_query_columns
 
     def query_rows(self, A: Tensor) -> Tensor:
-        """Rows of averages at queries ``... x p``."""
+        """Rows of averages at queries ``... x p``.
+
+        Raises:
+            InputError: For another number of columns.
+        """
+        self._check_width("queries", A, self.num_query_columns)
         rest = A.new_zeros(*A.shape[:-1], self.num_target_columns + 1)
         return torch.cat([A, rest], dim=-1)
 
     def point_rows(self, X: Tensor) -> Tensor:
-        """Rows of the function at points ``... x d``, in raw units."""
+        """Rows of the function at points ``... x d``, in raw units.
+
+        Raises:
+            InputError: For another number of columns.
+        """
+        self._check_width("points", X, self.num_target_columns)
         query = X.new_zeros(*X.shape[:-1], self.num_query_columns)
         return torch.cat([query, X, X.new_ones(*X.shape[:-1], 1)], dim=-1)
 
@@ -82,24 +101,62 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
 
     def averages(self, rows: Tensor) -> Averages:
         """What rows ``... x n x (p + d + 1)`` stand for, as nodes and weights."""
-        if rows.requires_grad:
-            return self._averages(rows)
-        for known, averages in self._remembered:
-            if known.shape == rows.shape and known.dtype == rows.dtype and torch.equal(known, rows):
-                return averages
-        averages = self._averages(rows)
-        self._remembered = [(rows.detach().clone(), averages), *self._remembered][:_REMEMBERED]
-        return averages
+        if rows.requires_grad or rows.is_inference() or torch.is_inference_mode_enabled():
+            return self._averages(rows).averages
+        for known in self._remembered:
+            if known.is_of(rows) and self._refinement(known.reach) == known.refinement:
+                return known.averages
+        found = self._averages(rows)
+        # Nodes that depend on parameters of the transform belong to one evaluation.
+        if not any(
+            tensor.requires_grad for tensor in vars(found.averages).values() if tensor is not None
+        ):
+            self._remembered = [found, *self._remembered][:_REMEMBERED]
+        return found.averages
 
-    def _averages(self, rows: Tensor) -> Averages:
+    def _refinement(self, reach: Tensor | None) -> int:
+        """How much finer the rules of columns have to be than the conditional has them."""
+        if reach is None:
+            return 1
+        base = self.base_kernel
+        base = base.base_kernel if isinstance(base, ScaleKernel) else base
+        scaled = reach / base.lengthscale.detach().reshape(-1)
+        return self.conditional.refinement(float(scaled.max()))
+
+    def _averages(self, rows: Tensor) -> _Remembered:
         p = self.num_query_columns
         A, X, kind = rows[..., :p], rows[..., p:-1], rows[..., -1]
         points, some = bool((kind != 0).all()), bool((kind != 0).any())
         # Of points alone the conditional says nothing, but what form its averages have.
         asked = A.new_zeros(1, p) if points else A
-        columns = None
+        columns, reach, refinement = None, None, 1
         if is_squared_exponential(self.base_kernel) and acts_columnwise(self.target_transform):
             columns = self.conditional.column_rule(asked)
+            if columns is not None and not points and columns.nodes.numel():
+                reach = self._reach(columns)
+                refinement = self._refinement(reach)
+                if refinement > 1:
+                    columns = self.conditional.refined(refinement).column_rule(asked)
+        averages = self._of_rules(asked, X, kind, columns, points, some)
+        return _Remembered(rows.detach().clone(), reach, refinement, averages)
+
+    def _reach(self, columns: ColumnNodes) -> Tensor:
+        """How far the nodes of one average are from its middle at most, ``d``."""
+        with torch.no_grad():
+            nodes, counts = self.transform(columns.nodes), columns.weights > _LEAST_WEIGHT
+            high = nodes.masked_fill(~counts, -torch.inf).amax(dim=-2)
+            low = nodes.masked_fill(~counts, torch.inf).amin(dim=-2)
+            return (high - low).flatten(0, -2).amax(dim=0) / 2
+
+    def _of_rules(
+        self,
+        asked: Tensor,
+        X: Tensor,
+        kind: Tensor,
+        columns: ColumnNodes | None,
+        points: bool,
+        some: bool,
+    ) -> Averages:
         if columns is not None:
             nodes, weights = columns.nodes, columns.weights
             if points:
@@ -146,6 +203,24 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         covariance = left.covariance(right, self.base_kernel)
         return covariance.diagonal(dim1=-2, dim2=-1) if diag else covariance
 
+    def _check_width(self, name: str, rows: Tensor, width: int) -> None:
+        if rows.ndim == 0 or rows.shape[-1] != width:
+            raise InputError(f"{name} of shape {tuple(rows.shape)}: expected ... x {width}.")
+
+
+@dataclass(frozen=True, eq=False)
+class _Remembered:
+    """The averages of some rows."""
+
+    rows: Tensor
+    reach: Tensor | None
+    refinement: int
+    averages: Averages
+
+    def is_of(self, rows: Tensor) -> bool:
+        known = self.rows
+        return known.shape == rows.shape and known.dtype == rows.dtype and torch.equal(known, rows)
+
 
 def target_columns(conditional: Conditional) -> int:
     """The number ``d`` of columns of the points of a conditional."""
@@ -154,6 +229,14 @@ def target_columns(conditional: Conditional) -> int:
         query = torch.zeros(1, conditional.num_query_columns, dtype=torch.double)
         columns = conditional.joint_rule(query).nodes.shape[-1]
     return columns
+
+
+def _check_transform(transform: InputTransform) -> None:
+    if any(getattr(part, "learn_coefficients", False) for part in transform.modules()):
+        raise InputError(
+            f"target_transform={transform!r}: expected one whose bounds or coefficients are given,"
+            " such as Normalize(d, bounds=bounds)."
+        )
 
 
 def _with_points(

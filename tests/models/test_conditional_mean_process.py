@@ -12,7 +12,7 @@ from botorch.acquisition import UpperConfidenceBound
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
-from botorch.models.transforms.input import Log10, Normalize
+from botorch.models.transforms.input import ChainedInputTransform, Log10, Normalize, Warp
 from botorch.optim import optimize_acqf
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -394,3 +394,65 @@ def test_the_sampling_error_of_learned_weights_is_of_the_size_it_has() -> None:
         expected.append((kernel(rows, diag=True) - plain(rows, diag=True)).detach())
     ratio = torch.stack(expected).mean() / torch.stack(found).mean()
     assert 0.5 < float(ratio) < 1.5
+
+
+@pytest.mark.parametrize("ratio", [1.3, 2.0, 5.0, 19.0])
+@pytest.mark.parametrize("clip", [False, True])
+def test_wide_laws_under_short_length_scales_are_exact(ratio: float, clip: bool) -> None:
+    """The same kernel, which remembers rows, is asked before and after its length-scale changes."""
+    deviation = 0.3
+    bounds = ((-9.0,), (9.0,)) if clip else (None, None)
+    law = GaussianConditional(
+        ((1.0,),), (0.0,), deviation**2, None, *bounds, outside="clip" if clip else "keep"
+    )
+    kernel = AverageKernel(rbf((1.0,)), law)
+    A = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+    rows = kernel.query_rows(A)
+    kernel(rows).to_dense()
+    covar = rbf((deviation / ratio,))
+    kernel.base_kernel.load_state_dict(covar.state_dict())
+    extra = torch.tensor([2 * deviation**2], dtype=torch.double)
+    expected = closed_form(A, A, extra, covar)
+    torch.testing.assert_close(kernel(rows).to_dense(), expected, rtol=1e-6, atol=0)
+    points = kernel.point_rows(A)
+    expected = closed_form(A, A, extra / 2, covar)
+    torch.testing.assert_close(kernel(rows, points).to_dense(), expected, rtol=1e-5, atol=1e-9)
+    torch.testing.assert_close(
+        kernel(rows, diag=True), closed_form(A, A, extra, covar).diagonal(), rtol=1e-6, atol=0
+    )
+
+
+def test_a_box_of_many_length_scales_is_exact() -> None:
+    A = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+    found, expected = (
+        AverageKernel(rbf((0.025,)), UniformBoxConditional((0.5,), num_nodes=n)) for n in (16, 400)
+    )
+    rows = found.query_rows(A)
+    torch.testing.assert_close(
+        found(rows).to_dense(), expected(rows).to_dense(), rtol=1e-6, atol=1e-9
+    )
+
+
+def test_what_was_asked_in_inference_mode_does_not_stay(data: tuple[Tensor, Tensor]) -> None:
+    model = ConditionalMeanProcess(*data, gaussian())
+    model.eval()
+    with torch.inference_mode():
+        before = model.posterior(data[0]).mean
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    assert not torch.equal(model.posterior(data[0]).mean, before)
+
+
+def test_a_target_transform_is_fitted_with_the_model(data: tuple[Tensor, Tensor]) -> None:
+    bounds = torch.tensor([[-2.0, -2.0], [4.0, 4.0]], dtype=torch.double)
+    warp = Warp(2, [0, 1], bounds=bounds, batch_shape=torch.Size([]))
+    model = ConditionalMeanProcess(*data, gaussian(), target_transform=warp)
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    assert not torch.allclose(warp.concentration0, torch.ones(2).double())
+
+
+def test_a_target_transform_that_would_learn_from_nodes_is_refused(
+    data: tuple[Tensor, Tensor],
+) -> None:
+    for transform in (Normalize(2), ChainedInputTransform(one=Normalize(2))):
+        with pytest.raises(InputError, match="target_transform"):
+            ConditionalMeanProcess(*data, gaussian(), target_transform=transform)

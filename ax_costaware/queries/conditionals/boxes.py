@@ -27,6 +27,8 @@ from ax_costaware.queries.conditionals.rules import ColumnNodes
 class _BoxConditional(IndependentConditional):
     """The uniform law on a box whose centre and half-widths the query decides."""
 
+    _NODES_PER_REACH = 3.2
+
     def _box(self, A: Tensor) -> tuple[Tensor, Tensor]:
         """Centres and half-widths, ``... x d`` each."""
         raise NotImplementedError
@@ -88,7 +90,8 @@ class UniformBoxConditional(_BoxConditional):
         if known is not None:
             known = integer_at_least(known, 1, "num_columns")
         half_width: float | Numbers
-        if isinstance(self.half_width, list | tuple) or hasattr(self.half_width, "tolist"):
+        is_array = getattr(self.half_width, "ndim", 0) > 0
+        if isinstance(self.half_width, list | tuple) or is_array:
             half_width = fields.numbers(self.half_width, "half_width", known)
             for i, number in enumerate(half_width):
                 nonnegative_number(number, f"half_width[{i}]")

@@ -52,6 +52,23 @@ class Conditional(ABC):
         self.check_shape(A)
         return None
 
+    def refinement(self, reach: float) -> int:
+        """How many times more nodes the rules of columns need for a kernel of short length-scales.
+
+        Args:
+            reach: How far the nodes of a column are from their middle at most, in length-scales.
+
+        Returns:
+            1 where ``column_rule`` has enough nodes, or has no rule that can be refined.
+        """
+        del reach
+        return 1
+
+    def refined(self, factor: int) -> Self:
+        """This conditional with so many times more nodes in the rules of columns."""
+        del factor
+        return self
+
     def check_queries(self, A: Tensor) -> None:
         """Refuse queries that this conditional has no law for, or whose law leaves X.
 

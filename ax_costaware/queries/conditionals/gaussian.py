@@ -23,8 +23,8 @@ from ax_costaware.queries.conditionals.independent import (
 from ax_costaware.queries.conditionals.means import checked_name, conditional_mean
 from ax_costaware.queries.conditionals.normal_rules import (
     clipped_normal,
-    gauss_hermite,
     normal_grid,
+    normal_rule,
 )
 from ax_costaware.queries.conditionals.rules import ColumnNodes, JointNodes
 
@@ -63,9 +63,12 @@ class GaussianConditional(IndependentConditional):
     ``"keep"``: the objective exists out there too."""
 
     num_nodes: int = 16
-    """Gauss-Hermite nodes of each column; clipped laws take two times as many, and the bounds.
-    Averages of an RBF kernel are exact to 2e-8 where a column's standard deviation is at most the
-    kernel's length-scale, and to 3e-5 (with 32 nodes, 1e-9) where it is 1.5 times that."""
+    """Nodes of each column; clipped laws take two times as many, and the bounds. A model with a
+    squared-exponential kernel takes more of them where its length-scales are short, so that
+    averages are right to about 1e-7. Dependent columns and other kernels have at most 64 joint
+    nodes, which are enough where a standard deviation is at most a length-scale."""
+
+    _NODES_PER_REACH = 1.95
 
     query_columns: int | None = None
     """The number of columns of a query, with a named mean only."""
@@ -199,7 +202,7 @@ class GaussianConditional(IndependentConditional):
         scale = mean.new_tensor(variances).sqrt()
         if clip:
             return clipped_normal(mean, scale, *self._limits(mean), num_nodes)
-        standard, weights = (torch.tensor(v).to(mean) for v in gauss_hermite(num_nodes))
+        standard, weights = (torch.tensor(v).to(mean) for v in normal_rule(num_nodes))
         if not any(variances):
             standard, weights = standard.new_zeros(1), weights.new_ones(1)
         nodes = mean.unsqueeze(-2) + standard[:, None] * scale
@@ -254,7 +257,7 @@ def _checked_covariance(value: Any, d: int | None) -> tuple[float | Numbers | Ma
         value = value.tolist()
     if not isinstance(value, list | tuple):
         return nonnegative_number(value, "covariance"), None
-    if value and not isinstance(value[0], list | tuple) and not hasattr(value[0], "tolist"):
+    if value and not isinstance(value[0], list | tuple) and not getattr(value[0], "ndim", 0):
         variances = fields.numbers(value, "covariance", d)
         for i, variance in enumerate(variances):
             nonnegative_number(variance, f"covariance[{i}]")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -26,6 +27,9 @@ MOST_GRID_COLUMNS = 3
 
 MOST_JOINT_NODES = 64
 """The most joint nodes of a query; a model takes the kernel between all nodes of all data."""
+
+_MOST_REFINED = 16
+"""How many times more nodes are taken at most where length-scales are short."""
 
 
 class BoundedConditional(Conditional):
@@ -86,6 +90,22 @@ class IndependentConditional(BoundedConditional):
     """
 
     num_nodes: int
+
+    _NODES_PER_REACH: ClassVar[float]
+    """Nodes that a rule needs for each length-scale that it reaches from its middle; averages of a
+    squared-exponential kernel are then right to about 1e-7."""
+
+    @override
+    def refinement(self, reach: float) -> int:
+        needed = self._NODES_PER_REACH * reach / self.num_nodes
+        factor = 1
+        while factor < needed and factor < _MOST_REFINED:
+            factor *= 2
+        return factor
+
+    @override
+    def refined(self, factor: int) -> Self:
+        return replace(self, num_nodes=factor * self.num_nodes)  # type: ignore[type-var]
 
     @override
     def column_rule(self, A: Tensor) -> ColumnNodes | None:

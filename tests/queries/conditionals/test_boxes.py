@@ -176,3 +176,9 @@ def test_bad_cells(query: tuple[float, ...], message: str) -> None:
 def test_bad_trees(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         dataclasses.replace(CELLS, **fields)
+
+
+def test_a_numpy_number_is_a_number() -> None:
+    number = UniformBoxConditional(np.float64(0.1), num_columns=2)
+    assert number == UniformBoxConditional(0.1, num_columns=2)
+    assert UniformBoxConditional(np.array([0.1, 0.2])) == UniformBoxConditional((0.1, 0.2))

@@ -309,3 +309,10 @@ def test_bad_queries(A: Any, message: str) -> None:
         conditional.check_queries(A)
     with pytest.raises(InputError, match=message):
         conditional.nodes_and_weights(A)
+
+
+def test_numpy_variances_are_variances() -> None:
+    found = GaussianConditional(np.eye(2), covariance=[np.float64(1.0), 2])
+    assert found == GaussianConditional(np.eye(2), covariance=(1.0, 2.0))
+    rows = GaussianConditional(np.eye(2), covariance=[np.array([1.0, 0.5]), np.array([0.5, 2.0])])
+    assert rows.covariance == ((1.0, 0.5), (0.5, 2.0))
