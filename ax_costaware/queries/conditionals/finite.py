@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import override
@@ -16,7 +18,8 @@ from ax_costaware.queries.conditionals.conditional import Conditional, plain
 from ax_costaware.queries.conditionals.fields import Matrix
 from ax_costaware.queries.conditionals.rules import SharedNodes
 
-_SUM_TOLERANCE = 1e-9
+_SUM_TOLERANCE = 1e-6
+"""Probabilities may come from single precision."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,14 @@ class FiniteConditional(Conditional):
                 raise InputError(f"points={points!r}: expected rows that differ.")
             object.__setattr__(self, "points", points)
         if self.queries is not None:
-            queries = sequence_of(self.queries, "queries", "numbers or strings")
+            values = sequence_of(self.queries, "queries", "numbers or strings")
+            queries = tuple(q.item() if isinstance(q, np.generic) else q for q in values)
             wrong = [
-                q for q in queries if isinstance(q, bool) or not isinstance(q, str | float | int)
+                q
+                for q in queries
+                if isinstance(q, bool)
+                or not isinstance(q, str | float | int)
+                or (isinstance(q, float) and not math.isfinite(q))
             ]
             if wrong or len(queries) != len(policies) or len(set(queries)) < len(queries):
                 raise InputError(

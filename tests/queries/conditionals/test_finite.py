@@ -69,3 +69,16 @@ def test_queries_that_are_no_index(index: float) -> None:
 def test_bad_fields(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         FiniteConditional(**{"policies": POLICIES, **fields})
+
+
+def test_probabilities_of_single_precision() -> None:
+    generator = torch.Generator().manual_seed(0)
+    policies = torch.rand(5, 30, generator=generator).softmax(-1)
+    assert FiniteConditional(policies).policies == tuple(map(tuple, policies.tolist()))
+
+
+def test_numpy_queries_are_plain_and_finite() -> None:
+    found = FiniteConditional(POLICIES, queries=[np.int64(3), np.str_("b")])
+    assert [type(query) for query in found.queries or ()] == [int, str]
+    with pytest.raises(InputError, match="different numbers or strings"):
+        FiniteConditional(POLICIES, queries=(math.nan, 1))
