@@ -76,6 +76,7 @@ class CachedPosterior:
         model: Model,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
+        noise_pending: Tensor | None = None,
     ) -> CachedPosterior | None:
         """Read the posterior of a BoTorch model.
 
@@ -86,6 +87,7 @@ class CachedPosterior:
                 mean with the mean noise variance, which is the exact expectation over fantasies
                 of any acquisition function that is linear in the posterior mean and otherwise
                 reads the posterior variance only.
+            noise_pending: ``m`` noise variances of them on the latent scale, in place of the mean.
 
         Returns:
             The posterior, or ``None`` where the model is not an exact, unbatched,
@@ -93,7 +95,8 @@ class CachedPosterior:
             transform: such a model is to be asked through ``model.posterior``.
         """
         if isinstance(model, ModelListGP) and len(model.models) == 1:
-            return cls.from_model(cast(Model, model.models[0]), posterior_transform, X_pending)
+            only = cast(Model, model.models[0])
+            return cls.from_model(only, posterior_transform, X_pending, noise_pending)
         affine = _affine_transform(model, posterior_transform)
         if (
             affine is None
@@ -125,13 +128,17 @@ class CachedPosterior:
                 offset=offset.to(X),
                 input_transform=input_transform,
             )
-            return posterior if X_pending is None else posterior._believe(X_pending)
+            if X_pending is None:
+                return posterior
+            return posterior._believe(X_pending, noise_pending)
 
-    def _believe(self, X_pending: Tensor) -> CachedPosterior:
+    def _believe(self, X_pending: Tensor, noise: Tensor | None) -> CachedPosterior:
         """The posterior after ``m x d`` pending points, observed at their posterior mean."""
         pending = self.transform(X_pending)
         believed = self.kernel(pending, self.X).to_dense() @ self.alpha
-        noise = self.noise.mean().expand(pending.shape[0])
+        noise = (
+            self.noise.mean().expand(pending.shape[0]) if noise is None else noise.to(self.noise)
+        )
         return CachedPosterior(
             X=torch.cat([self.X, pending]),
             y=torch.cat([self.y, believed]),

@@ -21,6 +21,7 @@ from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.sampling.base import MCSampler
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.constraints import GreaterThan
@@ -145,14 +146,18 @@ class ConditionalMeanProcess(SingleTaskGP):
         Args:
             X: Queries, ``batch_shape x q x p``.
             output_indices: Not used: there is one outcome.
-            observation_noise: Whether to add the noise of an observation.
+            observation_noise: Whether to add the noise of an observation: that of the query where
+                the noise is a function of queries, else the mean of what is known or fitted.
             posterior_transform: Applied to the posterior.
             **kwargs: As for any BoTorch model.
         """
+        rows = self._rows(X)
+        if observation_noise is True and self.noise_of_query is not None:
+            observation_noise = self.latent_noise_of(rows)
         return cast(
             GPyTorchPosterior,
             super().posterior(
-                self._rows(X),
+                rows,
                 output_indices=output_indices,
                 observation_noise=observation_noise,
                 posterior_transform=posterior_transform,
@@ -200,8 +205,9 @@ class ConditionalMeanProcess(SingleTaskGP):
         Args:
             X: Queries, ``batch_shape x q x p``.
             Y: What was observed, ``batch_shape x q x 1``.
-            noise: Its noise variances, of the shape of ``Y``, after the outcome transform. Where
-                the noise is given and this is not, the mean of what is known.
+            noise: Its noise variances, of the shape of ``Y``, after the outcome transform. By
+                default that of the queries where the noise is a function of them, and the mean of
+                what is known where it is given otherwise.
             **kwargs: As for any BoTorch model.
         """
         return self._conditioned(self._rows(X), Y, noise, **kwargs)
@@ -219,11 +225,52 @@ class ConditionalMeanProcess(SingleTaskGP):
         _check_width("X", X, self.average_kernel.num_target_columns)
         return self._conditioned(self.average_kernel.point_rows(X), Y, noise)
 
+    def fantasize(
+        self,
+        X: Tensor,
+        sampler: MCSampler,
+        observation_noise: Tensor | None = None,
+        **kwargs: Any,
+    ) -> ConditionalMeanProcess:
+        """The model after sampled observations at queries; see BoTorch's.
+
+        Args:
+            X: Queries, ``batch_shape x q x p``.
+            sampler: Of the observations.
+            observation_noise: As ``noise`` in ``condition_on_observations``.
+            **kwargs: As for any BoTorch model.
+        """
+        if observation_noise is None and self.noise_of_query is not None:
+            observation_noise = self.latent_noise_of(self._rows(X))
+        return super().fantasize(X, sampler, observation_noise, **kwargs)
+
+    def latent_noise_of(self, rows: Tensor) -> Tensor:
+        """Noise variances of observations, after the outcome transform.
+
+        Args:
+            rows: Rows ``... x n x (p + d + 1)`` of the kernel.
+
+        Returns:
+            ``... x n x 1``: of averages what the function of queries says, if there is one, and
+            the mean of what is known else.
+        """
+        self.eval()  # or the outcome transform would learn anew
+        flat = rows.reshape(-1, rows.shape[-1])
+        variances: Tensor = self.likelihood.noise.mean().detach().to(rows).repeat(len(flat), 1)
+        of_query = flat[:, -1] == 0
+        if self.noise_of_query is not None and bool(of_query.any()):
+            queries = flat[of_query, : self.conditional.num_query_columns]
+            known = self.noise_of_query(queries).to(rows).reshape(-1, 1)
+            if hasattr(self, "outcome_transform"):
+                _, known = self.outcome_transform(torch.zeros_like(known), known)
+            variances[of_query] = known
+        return variances.reshape(*rows.shape[:-1], 1)
+
     def _conditioned(
         self, rows: Tensor, Y: Tensor, noise: Tensor | None, **kwargs: Any
     ) -> ConditionalMeanProcess:
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood) and noise is None:
-            noise = self.likelihood.noise.mean().detach().expand_as(Y)
+            noise = self.latent_noise_of(rows).expand_as(Y)
         if self.prediction_strategy is None:
             with torch.no_grad():  # conditioning starts from its caches
                 self.posterior(rows[..., :1, :])

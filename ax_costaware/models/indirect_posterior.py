@@ -71,6 +71,7 @@ class IndirectPosterior:
             A_pending: ``k x p`` queries under evaluation, believed at their posterior mean.
 
         Raises:
+            InputError: If the pending queries have another number of columns.
             UnsupportedInputError: If the model is another one, is batched, or has a prior mean
                 that is not constant or an outcome transform that is not ``Standardize``.
         """
@@ -80,10 +81,12 @@ class IndirectPosterior:
             raise UnsupportedInputError(
                 f"model: got a {type(model).__name__}; it takes a ConditionalMeanProcess."
             )
-        pending = None
+        pending, noise = None, None
         if A_pending is not None and A_pending.shape[-2]:
             pending = model.average_kernel.query_rows(A_pending)
-        cached = CachedPosterior.from_model(model, posterior_transform, X_pending=pending)
+            if model.noise_of_query is not None:
+                noise = model.latent_noise_of(pending).squeeze(-1)
+        cached = CachedPosterior.from_model(model, posterior_transform, pending, noise)
         if cached is None:
             raise UnsupportedInputError(
                 "model: its posterior has no factor to keep; it takes an unbatched"
@@ -101,8 +104,8 @@ class IndirectPosterior:
         """Noise variance of an observation at queries ``... x p``: ``...``."""
         if self.model.noise_of_query is None:
             return self.noise.expand(A.shape[:-1])
-        variances = self.model.noise_of_query(A.reshape(-1, A.shape[-1]))
-        return variances.reshape(A.shape[:-1]).to(A)
+        variances = self.model.latent_noise_of(self.kernel.query_rows(A)).squeeze(-1)
+        return self.cached.scale.square() * variances
 
     def moments(self, A: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the averages at queries ``... x p``, each ``...``."""

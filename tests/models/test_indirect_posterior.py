@@ -10,6 +10,7 @@ import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
+from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
@@ -193,3 +194,40 @@ def test_what_cannot_be_read_is_refused() -> None:
     )
     with pytest.raises(UnsupportedInputError, match="Fourier"):
         TargetPaths(IndirectPosterior.of(categorical), 2)
+
+
+def test_noise_is_that_of_the_query_everywhere() -> None:
+    """In what is conditioned on, what is pending, what is predicted and what is fantasised."""
+    A = torch.rand(5, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    z = 3 * A[:, :1] - A[:, 1:]
+    model = ConditionalMeanProcess(A, z, gaussian(), noise=lambda queries: queries[:, 0] + 0.1)
+    new = torch.tensor([[0.2, 0.5], [0.9, 0.1]], dtype=torch.double)
+    variances = torch.tensor([0.3, 1.0], dtype=torch.double)
+    latent = variances / model.outcome_transform.stdvs.square().squeeze()
+    with torch.no_grad():
+        added = (
+            model.posterior(new, observation_noise=True).variance - model.posterior(new).variance
+        )
+        torch.testing.assert_close(added.squeeze(-1), variances)
+        conditioned = model.condition_on_observations(new, torch.ones(2, 1, dtype=torch.double))
+        torch.testing.assert_close(conditioned.likelihood.noise[..., -2:].squeeze(), latent)
+        fantasy = model.fantasize(new.unsqueeze(0), SobolQMCNormalSampler(torch.Size([3])))
+        torch.testing.assert_close(fantasy.likelihood.noise[..., -2:].squeeze(), latent)
+        with_point = model.condition_on_points(new[:1], torch.ones(1, 1, dtype=torch.double))
+        torch.testing.assert_close(
+            with_point.likelihood.noise.squeeze()[-1], model.likelihood.noise.mean()
+        )
+    pending = IndirectPosterior.of(model, A_pending=new)
+    torch.testing.assert_close(pending.cached.noise[-2:], latent)
+    doubled = ScalarizedPosteriorTransform(torch.tensor([-2.0], dtype=torch.double))
+    posterior = IndirectPosterior.of(model, doubled)
+    torch.testing.assert_close(posterior.noise_of(new), 4 * variances)
+
+
+def test_queries_of_another_width_are_refused() -> None:
+    model = model_of(gaussian(), rbf())
+    wide = torch.rand(2, 3, dtype=torch.double)
+    with pytest.raises(InputError, match=r"queries of shape \(2, 3\)"):
+        IndirectPosterior.of(model, A_pending=wide)
+    with pytest.raises(InputError, match=r"queries of shape \(2, 3\)"):
+        IndirectPosterior.of(model).moments(wide)
