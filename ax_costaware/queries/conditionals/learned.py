@@ -72,7 +72,9 @@ class LearnedConditional(Conditional):
     sampling_error: bool = True
     """Whether a model is told how far the average over the weighed points of so many pairs may be
     from that over the true law. False: the published form, which takes the weights for exact, and
-    with few pairs is the more wrong the surer it gets."""
+    with few pairs is the more wrong the surer it gets. What neither knows is how much the weights
+    smooth: a function that varies within the spacing of the pairs' queries needs more pairs, or a
+    known law whose numbers are estimated."""
 
     def __post_init__(self) -> None:
         X, A = fields.table(self.X, "X"), fields.table(self.A, "A")
