@@ -24,6 +24,7 @@ _NUM_FEATURES = 128
 _RIDGES = np.logspace(-6, 3, 10)
 _LEAST = 1e-10
 _LENGTHSCALES = np.geomspace(0.05, 6.4, 8)
+_LEAST_LENGTHSCALE = 1e-4
 
 
 def target_features(X: Array, seed: int) -> Array:
@@ -139,8 +140,13 @@ def choose(
         return lengthscale, tried[lengthscale][1]
     best = min(_LENGTHSCALES.tolist(), key=value)
     ratio = float(_LENGTHSCALES[1] / _LENGTHSCALES[0])
+    least = float(_LENGTHSCALES[0])
+    if best == least:
+        # A few queries far from the others make the standard deviation a large unit.
+        smaller = np.geomspace(_LEAST_LENGTHSCALE, least, 10).tolist()
+        best, least = min([best, *smaller[:-1]], key=value), _LEAST_LENGTHSCALE
     for _ in range(2):
         ratio = ratio**0.5
-        near = [best, max(best / ratio, _LENGTHSCALES[0]), min(best * ratio, _LENGTHSCALES[-1])]
+        near = [best, max(best / ratio, least), min(best * ratio, _LENGTHSCALES[-1])]
         best = min(near, key=value)
     return best, tried[best][1]

@@ -238,3 +238,14 @@ def test_the_same_pairs_give_the_same_weights() -> None:
 def test_bad_fields(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         LearnedConditional(**{"X": X, "A": A, **fields})
+
+
+@pytest.mark.parametrize("far", [1e2, 1e4])
+def test_a_query_far_from_the_others_does_not_hide_what_these_tell(far: float) -> None:
+    rng = np.random.default_rng(0)
+    A = np.append(rng.uniform(size=300), far)
+    X = np.sin(12 * A) + 0.1 * rng.standard_normal(301)
+    queries = torch.linspace(0.1, 0.9, 9, dtype=torch.double).unsqueeze(-1)
+    nodes, weights = LearnedConditional(X, A).nodes_and_weights(queries)
+    means = (nodes.squeeze(-1) * weights).sum(-1)
+    assert float((means - (12 * queries).sin().squeeze(-1)).abs().max()) < 0.1
