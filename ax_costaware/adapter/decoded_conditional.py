@@ -21,6 +21,7 @@ from ax_costaware.queries.conditionals import (
     Conditional,
     FiniteConditional,
     JointNodes,
+    NormalLaw,
     SharedNodes,
 )
 
@@ -51,6 +52,10 @@ class DecodedConditional(Conditional):
     @override
     def column_rule(self, A: Tensor) -> ColumnNodes | None:
         return self.conditional.column_rule(self.raw(A))
+
+    @override
+    def normal_law(self, A: Tensor) -> NormalLaw | None:
+        return self.conditional.normal_law(self.raw(A))
 
     @override
     def refinement(self, reach: float) -> int:

@@ -11,10 +11,15 @@ Gaussian process over queries is one like any other, and so is the joint one of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
-from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.input import (
+    ChainedInputTransform,
+    InputStandardize,
+    InputTransform,
+    Normalize,
+)
 from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
@@ -27,7 +32,8 @@ from ax_costaware.models.averages import (
     is_squared_exponential,
 )
 from ax_costaware.models.cached_posterior import acts_columnwise
-from ax_costaware.queries.conditionals import ColumnNodes, Conditional, SharedNodes
+from ax_costaware.models.gaussian_averages import GaussianAverages
+from ax_costaware.queries.conditionals import ColumnNodes, Conditional, NormalLaw, SharedNodes
 
 _LEAST_WEIGHT = 1e-12
 """Nodes of less weight do not count for how wide a law is."""
@@ -164,6 +170,11 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             elif some:
                 nodes, weights = _with_points(nodes, weights, X, kind[..., None, None] != 0)
             return ColumnAverages(self.transform(nodes), weights)
+        normal = None
+        if is_squared_exponential(self.base_kernel) and _is_affine(self.target_transform):
+            normal = self.conditional.normal_law(asked)
+        if normal is not None:
+            return self._of_normal_law(normal, X, kind)
         rule = self.conditional.joint_rule(asked)
         if isinstance(rule, SharedNodes):
             weights, errors = rule.weights, rule.errors
@@ -186,6 +197,14 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             single[..., 0] = 1.0
             weights = torch.where(kind.unsqueeze(-1) != 0, single, weights)
         return JointAverages(self.transform(nodes), weights)
+
+    def _of_normal_law(self, law: NormalLaw, X: Tensor, kind: Tensor) -> Averages:
+        is_average = (kind == 0).to(X)
+        means = torch.where(is_average.unsqueeze(-1) == 1, law.means, X)
+        origin = torch.zeros_like(X[..., :1, :]).reshape(-1, X.shape[-1])[:1]
+        slopes = self.transform(origin + 1) - self.transform(origin)
+        covariance = slopes.mT * law.covariance * slopes
+        return GaussianAverages(self.transform(means), covariance, is_average)
 
     def forward(
         self,
@@ -229,6 +248,12 @@ def target_columns(conditional: Conditional) -> int:
         query = torch.zeros(1, conditional.num_query_columns, dtype=torch.double)
         columns = conditional.joint_rule(query).nodes.shape[-1]
     return columns
+
+
+def _is_affine(transform: InputTransform | None) -> bool:
+    if isinstance(transform, ChainedInputTransform):
+        return all(_is_affine(cast(InputTransform, part)) for part in transform.values())
+    return transform is None or type(transform) in (Normalize, InputStandardize)
 
 
 def _check_transform(transform: InputTransform) -> None:

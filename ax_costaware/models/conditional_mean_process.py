@@ -339,8 +339,14 @@ def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor
             f"noise of shape {tuple(noise.shape)}: expected a number, or one for each of the"
             f" {len(outcomes)} observations."
         )
-    if bool(torch.isnan(noise).all()):  # how a data set says that it is not known
+    unknown = int(torch.isnan(noise).sum())  # how a data set says that it is not known
+    if unknown == noise.numel():
         return None
+    if unknown:
+        raise InputError(
+            f"the noise of {unknown} of {noise.numel()} observations is not known: expected a"
+            " standard error or variance of each of them, or of none."
+        )
     if not bool((noise > 0).all()) or not bool(noise.isfinite().all()):
         raise InputError(f"noise with the minimum {float(noise.min())!r}: expected numbers > 0.")
     return noise.to(outcomes).reshape(-1, 1).expand_as(outcomes)

@@ -21,6 +21,7 @@ from ax_costaware.models.averages import (
     SharedAverages,
     outputscale,
 )
+from ax_costaware.models.gaussian_averages import GaussianAverages
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 
 NUM_FEATURES = 1024
@@ -110,6 +111,11 @@ class TargetPaths:
                 )
             scale = (outputscale(kernel) * (2 / self._features.num_outputs)).sqrt()
             return scale * torch.cat([product.imag, product.real], dim=-1).to(frequencies)
+        if isinstance(averages, GaussianAverages):
+            kernel = self.posterior.kernel.base_kernel
+            both = averages.features(kernel, self._features.weight)
+            scale = (outputscale(kernel) * (2 / self._features.num_outputs)).sqrt()
+            return scale * torch.cat(both, dim=-1)
         if isinstance(averages, SharedAverages):
             parts: list[Tensor] = []
             if averages.weights is not None:

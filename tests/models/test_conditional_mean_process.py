@@ -345,6 +345,7 @@ def test_arms_without_features() -> None:
         ({"noise": -1.0}, "noise"),
         ({"noise": torch.full((5,), 0.1)}, "noise of shape"),
         ({"noise": torch.zeros(12)}, "noise with the minimum"),
+        ({"noise": torch.tensor([math.nan] + 11 * [0.1])}, "of 1 of 12 observations"),
         ({"train_points": torch.rand(2, 2).double()}, "train_points and train_y"),
         (
             {"train_points": torch.rand(2, 3).double(), "train_y": torch.rand(2, 1).double()},
@@ -456,3 +457,34 @@ def test_a_target_transform_that_would_learn_from_nodes_is_refused(
     for transform in (Normalize(2), ChainedInputTransform(one=Normalize(2))):
         with pytest.raises(InputError, match="target_transform"):
             ConditionalMeanProcess(*data, gaussian(), target_transform=transform)
+
+
+@pytest.mark.parametrize("lengthscales", [(0.5, 0.8), (0.03, 0.05)])
+def test_normal_laws_of_dependent_columns_have_their_closed_form(
+    lengthscales: tuple[float, ...],
+) -> None:
+    """However short the length-scales; by rotating into columns that are independent."""
+    covariance = torch.tensor([[0.04, 0.05], [0.05, 0.09]], dtype=torch.double)
+    law = GaussianConditional(WEIGHT, BIAS, covariance, outside="keep")
+    bounds = torch.tensor([[-1.0, 0.0], [3.0, 0.5]], dtype=torch.double)
+    covar, width = rbf(lengthscales), bounds[1] - bounds[0]
+    kernel = AverageKernel(covar, law, Normalize(2, bounds=bounds))
+    A = torch.rand(5, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    X = torch.rand(4, 2, dtype=torch.double, generator=torch.Generator().manual_seed(1))
+    rows = torch.cat([kernel.query_rows(A), kernel.point_rows(X)])
+    means = torch.cat([law.mean_of(A), X])
+    squared = torch.diag(torch.tensor(lengthscales, dtype=torch.double) * width).square()
+    expected = torch.empty(9, 9, dtype=torch.double)
+    for i in range(9):
+        for j in range(9):
+            total = squared + ((i < 5) + (j < 5)) * covariance
+            distance = means[i] - means[j]
+            height = (squared.det() / total.det()).sqrt() * covar.outputscale
+            exponent = -0.5 * distance @ torch.linalg.solve(total, distance)
+            expected[i, j] = (height * exponent.exp()).detach()
+    torch.testing.assert_close(kernel(rows).to_dense(), expected)
+    torch.testing.assert_close(kernel(rows, diag=True), expected.diagonal())
+    torch.testing.assert_close(kernel(rows[5:]).to_dense(), expected[5:, 5:])
+    torch.testing.assert_close(kernel(rows[:5], rows[5:]).to_dense(), expected[:5, 5:])
+    one = RBFKernel().double()
+    assert AverageKernel(one, law)(rows).to_dense().shape == (9, 9)

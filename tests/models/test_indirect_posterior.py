@@ -39,6 +39,10 @@ def gaussian() -> GaussianConditional:
     return GaussianConditional(((1.0, 0.1), (0.0, 1.0)), (0.0, 0.1), (0.01, 0.04), outside="keep")
 
 
+def dependent() -> GaussianConditional:
+    return dataclasses.replace(gaussian(), covariance=((0.01, 0.015), (0.015, 0.04)))
+
+
 def learned() -> LearnedConditional:
     generator = torch.Generator().manual_seed(1)
     A = torch.rand(40, 2, dtype=torch.double, generator=generator)
@@ -80,7 +84,7 @@ def published() -> LearnedConditional:
     return dataclasses.replace(learned(), sampling_error=False)
 
 
-@pytest.mark.parametrize("make", [gaussian, learned, published, arms])
+@pytest.mark.parametrize("make", [gaussian, dependent, learned, published, arms])
 @pytest.mark.parametrize("kernel", [rbf, matern])
 @pytest.mark.parametrize("points", [True, False])
 @pytest.mark.parametrize("minimize", [True, False])
@@ -145,7 +149,7 @@ def test_noise() -> None:
     torch.testing.assert_close(IndirectPosterior.of(by_query).noise_of(new), new[..., 0] + 0.1)
 
 
-@pytest.mark.parametrize("make", [gaussian, learned, arms])
+@pytest.mark.parametrize("make", [gaussian, dependent, learned, arms])
 @pytest.mark.parametrize("kernel", [rbf, matern])
 def test_paths_have_the_moments_of_the_posterior(
     make: Callable[[], Conditional], kernel: Callable[[], Kernel]

@@ -6,7 +6,12 @@ from ax_costaware.queries.conditionals.finite import FiniteConditional
 from ax_costaware.queries.conditionals.gaussian import GaussianConditional
 from ax_costaware.queries.conditionals.learned import LearnedConditional
 from ax_costaware.queries.conditionals.means import register_conditional_mean
-from ax_costaware.queries.conditionals.rules import ColumnNodes, JointNodes, SharedNodes
+from ax_costaware.queries.conditionals.rules import (
+    ColumnNodes,
+    JointNodes,
+    NormalLaw,
+    SharedNodes,
+)
 
 __all__ = [
     "CellConditional",
@@ -16,6 +21,7 @@ __all__ = [
     "GaussianConditional",
     "JointNodes",
     "LearnedConditional",
+    "NormalLaw",
     "SharedNodes",
     "UniformBoxConditional",
     "register_conditional_mean",

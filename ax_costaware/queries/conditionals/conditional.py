@@ -16,7 +16,12 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.conditionals.rules import ColumnNodes, JointNodes, SharedNodes
+from ax_costaware.queries.conditionals.rules import (
+    ColumnNodes,
+    JointNodes,
+    NormalLaw,
+    SharedNodes,
+)
 
 
 class Conditional(ABC):
@@ -45,6 +50,15 @@ class Conditional(ABC):
 
     def column_rule(self, A: Tensor) -> ColumnNodes | None:
         """One rule for each column of X where these are independent, else ``None``.
+
+        Args:
+            A: Queries ``... x p``.
+        """
+        self.check_shape(A)
+        return None
+
+    def normal_law(self, A: Tensor) -> NormalLaw | None:
+        """The law of each query where it is a normal one with dependent columns, else ``None``.
 
         Args:
             A: Queries ``... x p``.

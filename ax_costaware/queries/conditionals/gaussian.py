@@ -26,7 +26,7 @@ from ax_costaware.queries.conditionals.normal_rules import (
     normal_grid,
     normal_rule,
 )
-from ax_costaware.queries.conditionals.rules import ColumnNodes, JointNodes
+from ax_costaware.queries.conditionals.rules import ColumnNodes, JointNodes, NormalLaw
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,9 @@ class GaussianConditional(IndependentConditional):
     num_nodes: int = 16
     """Nodes of each column; clipped laws take two times as many, and the bounds. A model with a
     squared-exponential kernel takes more of them where its length-scales are short, so that
-    averages are right to about 1e-7. Dependent columns and other kernels have at most 64 joint
-    nodes, which are enough where a standard deviation is at most a length-scale."""
+    averages are right to about 1e-7; of dependent columns that are not clipped it takes the closed
+    form. Dependent columns that are clipped, and other kernels, have at most 64 joint nodes, which
+    are enough where a standard deviation is at most a length-scale."""
 
     _NODES_PER_REACH = 1.95
 
@@ -176,6 +177,13 @@ class GaussianConditional(IndependentConditional):
         if self._variances(self.mean_of(A)) is None:
             return None
         return super().column_rule(A)
+
+    @override
+    def normal_law(self, A: Tensor) -> NormalLaw | None:
+        mean = self.mean_of(A)
+        if self._clips or self._variances(mean) is not None:
+            return None
+        return NormalLaw(mean, mean.new_tensor(self.covariance))
 
     @override
     def joint_rule(self, A: Tensor) -> JointNodes:

@@ -47,6 +47,17 @@ class JointNodes:
 
 
 @dataclass(frozen=True, eq=False)
+class NormalLaw:
+    """Normal laws that differ in their means only."""
+
+    means: Tensor
+    """Means ``... x d``."""
+
+    covariance: Tensor
+    """``d x d``."""
+
+
+@dataclass(frozen=True, eq=False)
 class SharedNodes:
     """The same joint nodes for every query; only the weights differ."""
 
