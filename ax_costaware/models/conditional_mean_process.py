@@ -68,6 +68,8 @@ class ConditionalMeanProcess(SingleTaskGP):
         noise: Variance of the observation noise, in the squared unit of ``train_z``: a number, one
             for each observation (queries first, then points), a function of queries, or None to
             fit it.
+        noise_of_query: Variance of the noise of new observations, a function of queries, where
+            ``noise`` is that of the known ones only.
         train_points: ``m x d`` points in raw units at which the function itself was observed.
         train_y: ``m x 1`` values that were observed there.
         target_transform: From points in raw units to the kernel's inputs, such as ``Normalize``.
@@ -93,6 +95,7 @@ class ConditionalMeanProcess(SingleTaskGP):
         categorical: Sequence[int] = (),
         mean_module: Mean | None = None,
         outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
+        noise_of_query: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         if not isinstance(conditional, Conditional):
             raise InputError(
@@ -121,7 +124,7 @@ class ConditionalMeanProcess(SingleTaskGP):
             mean_module=mean_module,
             outcome_transform=outcome_transform,
         )
-        self.noise_of_query = noise if callable(noise) else None
+        self.noise_of_query = noise if callable(noise) else noise_of_query
 
     @property
     def conditional(self) -> Conditional:
@@ -293,13 +296,16 @@ class ConditionalMeanProcess(SingleTaskGP):
             "train_z": training_data.Y,
             **options,
         }
-        if training_data.Yvar is not None:
+        if training_data.Yvar is not None and not bool(training_data.Yvar.isnan().all()):
             # A standard error of zero is taken for one that is small beside the averages' spread:
             # GPyTorch would raise it, too, with a warning.
             Y = training_data.Y
             spread = float(Y.std()) if len(Y) > 1 else 0.0
             # Standardize takes averages that are equal as they are.
             spread = spread if spread >= _LEAST_SPREAD else 1.0
+            given = inputs.get("noise")
+            if callable(given):  # what is known of queries that were not asked
+                inputs["noise_of_query"] = given
             inputs["noise"] = training_data.Yvar.clamp_min((_LEAST_NOISE * spread) ** 2)
         return inputs
 

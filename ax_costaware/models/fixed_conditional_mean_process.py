@@ -6,7 +6,7 @@ and two runs on one data set agree to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -38,6 +38,7 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
         noise: As for ``ConditionalMeanProcess``.
         target_transform: From points in raw units to the kernel's inputs.
         categorical: Columns of a point that are codes without an order.
+        noise_of_query: As for ``ConditionalMeanProcess``.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
         noise: Noise | None = None,
         target_transform: InputTransform | None = None,
         categorical: Sequence[int] = (),
+        noise_of_query: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         d = conditional.num_target_columns
         assert d is not None
@@ -69,6 +71,7 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
             target_transform=target_transform,
             mean_module=constant,
             outcome_transform=None,
+            noise_of_query=noise_of_query,
         )
         self.requires_grad_(False)
 

@@ -68,7 +68,7 @@ def resolution_tree_strategy(
             ``0.5 (level + 1)``.
         noise: Standard deviation of the noise of a measurement, one for each level or one for all;
             None: fitted, or that of ``hyperparameters``. Standard errors that are reported with the
-            outcomes replace it.
+            outcomes replace it for these outcomes.
         budget: What all trials may cost together. When what is left pays for no cell, asking for
             one raises ``OptimizationShouldStop``, which says what to deploy. None: no limit.
         acquisition: What a cell is to tell of; see ``indirect_query_strategy``.

@@ -111,6 +111,8 @@ def test_noise_of_levels() -> None:
     assert isinstance(adapter, TreeAdapter)
     model = adapter.indirect_generator.model
     assert model.likelihood.noise.tolist() == pytest.approx([1e-4, 1e-4])
+    rows = adapter.model_points([{"level": 2, "x1": 1.25, "x2": 1.25}])
+    assert adapter.indirect_generator.posterior(False).noise_of(rows).item() == pytest.approx(0.25)
 
 
 def test_batches_and_attached_cells() -> None:
