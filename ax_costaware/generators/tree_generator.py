@@ -27,13 +27,23 @@ class TreeGenerator(IndirectGenerator):
         region, tree = request.region, self.settings.tree
         with torch.no_grad():
             nats = torch.cat([information(part) for part in region.starts.unsqueeze(-2).split(256)])
-        decision = tree.decide(region.cells, nats.tolist(), request.where.limit)
-        reason = decision.reason
+            values, tells = nats, bool((nats > 0).any())
+            if not tells:  # to rounding, where every sampled optimum is far beyond all means
+                known = self.posterior(request.minimize, request.X_pending)
+                values = known.moments(region.starts)[1]
+        decision = tree.decide(region.cells, values.tolist(), request.where.limit)
+        subject = self._subject(request.minimize)
+        why = f"Of what there is to know about {subject}, {decision.reason}."
+        if not tells:
+            why = (
+                f"No cell is expected to tell anything about {subject}, to rounding; this one of"
+                f" level {decision.cell.level} is known least, per unit of cost."
+            )
         return ChosenQuery(
             query=region.starts[decision.position],
             information=float(nats[decision.position]),
             cost=tree.cost(decision.cell.level),
-            why=f"Of what there is to know about {self._subject(request.minimize)}, {reason}.",
+            why=why,
             decision={
                 "level": decision.cell.level,
                 "cell": list(decision.cell.index),

@@ -26,6 +26,7 @@ from ax_costaware import (
 )
 from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.adapter.tree_adapter import TreeAdapter
+from ax_costaware.generators.tree_generator import TreeGenerator
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from tests.ax.indirect_toy import record
 from tests.ax.tree_toy import BEST, MAX_LEVEL, TARGETS, cell_mean, make_client, run_trials
@@ -228,3 +229,17 @@ def test_experiments_that_do_not_fit(
     client.set_generation_strategy(resolution_tree_strategy(TARGETS, MAX_LEVEL))
     with pytest.raises(error, match=message):
         client.get_next_trials(max_trials=1)
+
+
+def test_where_no_cell_tells_anything_the_one_known_least_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Information can underflow; the first cell would be no answer."""
+    monkeypatch.setattr(
+        TreeGenerator, "_information", lambda *_: lambda X: torch.zeros(len(X)).double()
+    )
+    client = make_client(acquisition="max_value_entropy")
+    arms = run_trials(client, 6)
+    assert "is known least" in query(client, 5).why
+    *measured, chosen = cells_of(arms)
+    assert chosen != TREE.active(measured)[0]
