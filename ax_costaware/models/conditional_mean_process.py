@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models import SingleTaskGP
@@ -39,7 +41,7 @@ from ax_costaware.queries.conditionals import Conditional
 _LEAST_OUTPUTSCALE = 0.02
 """In variances of the averages. The function cannot vary less than they do, but for their noise."""
 
-Noise = float | Tensor | Callable[[Tensor], Tensor]
+Noise = float | Tensor | npt.NDArray[Any] | Sequence[float] | Callable[[Tensor], Tensor]
 """A noise variance: a number, ``n`` or ``n x 1`` of them, or a function of queries ``n x p``."""
 
 _LEAST_NOISE = 1.001e-3
@@ -263,7 +265,8 @@ class ConditionalMeanProcess(SingleTaskGP):
         of_query = flat[:, -1] == 0
         if self.noise_of_query is not None and bool(of_query.any()):
             queries = flat[of_query, : self.conditional.num_query_columns]
-            known = self.noise_of_query(queries).to(rows).reshape(-1, 1)
+            known = torch.as_tensor(self.noise_of_query(queries)).to(rows)
+            known = known.reshape(-1, 1).expand(len(queries), 1)
             if hasattr(self, "outcome_transform"):
                 _, known = self.outcome_transform(torch.zeros_like(known), known)
             variances[of_query] = known
@@ -311,6 +314,8 @@ class ConditionalMeanProcess(SingleTaskGP):
 
 
 def _default_kernel(d: int, categorical: Sequence[int]) -> Kernel:
+    if not set(categorical) <= set(range(d)):
+        raise InputError(f"categorical={tuple(categorical)!r}: expected columns from 0 to {d - 1}.")
     numeric = [column for column in range(d) if column not in set(categorical)]
     parts: list[Kernel] = []
     if numeric:
@@ -338,6 +343,8 @@ def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor
         if len(outcomes) != len(A):
             raise InputError("noise is a function of queries: expected no train_points beside it.")
         noise = noise(A)
+    if isinstance(noise, np.ndarray | list | tuple):
+        noise = torch.as_tensor(noise)
     if not isinstance(noise, Tensor):
         return torch.full_like(outcomes, positive_number(noise, "noise"))
     if noise.numel() not in (1, len(outcomes)):
@@ -375,5 +382,7 @@ def _checked(name: str, inputs: Tensor, width: int, outcomes: Tensor) -> tuple[T
 
 
 def _check_width(name: str, inputs: Tensor, width: int) -> None:
+    if not isinstance(inputs, Tensor):
+        raise InputError(f"{name}: got a {type(inputs).__name__}; expected a tensor.")
     if inputs.ndim < 2 or inputs.shape[-1] != width:
         raise InputError(f"{name} of shape {tuple(inputs.shape)}: expected ... x n x {width}.")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
@@ -343,6 +345,8 @@ def test_arms_without_features() -> None:
         ({"train_z": torch.rand(11, 1).double()}, "train_queries of shape"),
         ({"train_z": torch.full((12, 1), math.nan).double()}, "NaN"),
         ({"noise": -1.0}, "noise"),
+        ({"train_queries": [[0.1, 0.2]] * 12}, "train_queries: got a list"),
+        ({"categorical": [2]}, "categorical=(2,)"),
         ({"noise": torch.full((5,), 0.1)}, "noise of shape"),
         ({"noise": torch.zeros(12)}, "noise with the minimum"),
         ({"noise": torch.tensor([math.nan] + 11 * [0.1])}, "of 1 of 12 observations"),
@@ -358,7 +362,7 @@ def test_bad_input_is_refused(
 ) -> None:
     A, z = data
     arguments = {"train_queries": A, "train_z": z, "conditional": gaussian(), **change}
-    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+    with pytest.raises(InputError, match=re.escape(message)):
         ConditionalMeanProcess(**arguments)
 
 
@@ -488,3 +492,16 @@ def test_normal_laws_of_dependent_columns_have_their_closed_form(
     torch.testing.assert_close(kernel(rows[:5], rows[5:]).to_dense(), expected[:5, 5:])
     one = RBFKernel().double()
     assert AverageKernel(one, law)(rows).to_dense().shape == (9, 9)
+
+
+def test_a_noise_is_a_number_or_a_sequence_or_a_function_of_queries(
+    data: tuple[Tensor, Tensor],
+) -> None:
+    expected = ConditionalMeanProcess(*data, gaussian(), noise=0.1)
+    for noise in ([0.1] * 12, np.full(12, 0.1), lambda queries: 0.1):
+        model = ConditionalMeanProcess(*data, gaussian(), noise=noise)
+        torch.testing.assert_close(model.likelihood.noise, expected.likelihood.noise)
+        with_noise = model.posterior(data[0], observation_noise=True).variance
+        torch.testing.assert_close(
+            with_noise, expected.posterior(data[0], observation_noise=True).variance
+        )
