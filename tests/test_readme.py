@@ -32,7 +32,7 @@ def test_python_examples_run(
     assert "Trial 7: set timeout" in printed
     assert "of 500, " in printed
     assert "Trial 9: set recommended" in printed
-    assert "dose=" in printed
+    assert "dose = 4" in printed, "the best dose is 42"
     assert "Trial 11: set level" in printed
     assert "of 60, " in printed
     assert "Trial 7: set temperature" in printed
