@@ -30,6 +30,9 @@ _REACH = 8.6
 """Length-scales at which a squared-exponential kernel is below the rounding of double precision."""
 
 
+_MOST_LENGTHSCALES = 2000.0
+"""Where nodes are farther apart than this, there would be more cosines than pairs of nodes."""
+
 _LEAST_SPREAD = 1e-10
 """The least variance of the function about an average, in prior variances: the root has a gradient
 there."""
@@ -65,10 +68,14 @@ class ColumnAverages(Averages):
         for column in range(u.shape[-1]):
             left, right = u[..., column], v[..., column]
             extent = torch.maximum(left.max(), right.max()) - torch.minimum(left.min(), right.min())
+            w, z = self.weights[..., column], other.weights[..., column]
+            if float(extent.detach()) > _MOST_LENGTHSCALES:
+                product = product * _by_pairs(left, w, right, z)
+                continue
             frequencies, amplitudes = _cosines(extent)
             product = product * (
-                _averaged(left, self.weights[..., column], frequencies, amplitudes)
-                @ _averaged(right, other.weights[..., column], frequencies, amplitudes).mT
+                _averaged(left, w, frequencies, amplitudes)
+                @ _averaged(right, z, frequencies, amplitudes).mT
             )
         return product
 
@@ -83,7 +90,12 @@ class ColumnAverages(Averages):
             # What counts is how far the nodes of one average are from each other.
             nodes = nodes - nodes.mean(dim=-1, keepdim=True)
             extent = (nodes.amax(dim=-1) - nodes.amin(dim=-1)).max()
-            features = _averaged(nodes, self.weights[..., column], *_cosines(extent))
+            w = self.weights[..., column]
+            if float(extent.detach()) > _MOST_LENGTHSCALES:
+                correlation = (nodes.unsqueeze(-1) - nodes.unsqueeze(-2)).square().mul(-0.5).exp()
+                product = product * ((correlation @ w.unsqueeze(-1)).squeeze(-1) * w).sum(dim=-1)
+                continue
+            features = _averaged(nodes, w, *_cosines(extent))
             product = product * features.square().sum(dim=-1)
         return product
 
@@ -248,6 +260,18 @@ def _cosines(extent: Tensor) -> tuple[Tensor, Tensor]:
     amplitudes = 2 * step / math.sqrt(2 * math.pi) * frequencies.square().mul(-0.5).exp()
     amplitudes[0] = amplitudes[0] / 2
     return frequencies, amplitudes
+
+
+def _by_pairs(left: Tensor, w: Tensor, right: Tensor, z: Tensor) -> Tensor:
+    """The same as the product of the features, from all pairs of nodes, some rows at a time."""
+    rows = max(1, MOST_ENTRIES // max(1, left.shape[-1] * right.numel()))
+    blocks = []
+    for nodes, weights in zip(left.split(rows, dim=-2), w.split(rows, dim=-2), strict=True):
+        difference = nodes[..., :, None, :, None] - right[..., None, :, None, :]
+        correlation = difference.square().mul(-0.5).exp()
+        sums = (correlation * z[..., None, :, None, :]).sum(dim=-1)
+        blocks.append((sums * weights[..., :, None, :]).sum(dim=-1))
+    return torch.cat(blocks, dim=-2)
 
 
 def _averaged(nodes: Tensor, weights: Tensor, frequencies: Tensor, amplitudes: Tensor) -> Tensor:

@@ -505,3 +505,24 @@ def test_a_noise_is_a_number_or_a_sequence_or_a_function_of_queries(
         torch.testing.assert_close(
             with_noise, expected.posterior(data[0], observation_noise=True).variance
         )
+
+
+def test_nodes_that_are_very_many_length_scales_apart() -> None:
+    """Raw units without a transform: as slow as pairs of nodes are, and neither wrong nor huge."""
+    A = torch.tensor([[0.0], [0.5], [3e7]], dtype=torch.double)
+    deviation = torch.tensor([0.3**2], dtype=torch.double)
+    law = GaussianConditional(((1.0,),), (0.0,), 0.3**2, outside="keep")
+    covar = rbf((1.0,), 1.7)
+    model = ConditionalMeanProcess(
+        A, A.sin(), law, covar_module=covar, noise=0.1, outcome_transform=None
+    )
+    rows = model.train_inputs[0]
+    found = model.covar_module(rows).to_dense()
+    expected = closed_form(A, A, 2 * deviation, covar)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-8)
+    torch.testing.assert_close(
+        model.covar_module(rows, diag=True), expected.diagonal(), rtol=0, atol=1e-8
+    )
+    box = UniformBoxConditional((5000.0,), outside="keep")
+    wide = AverageKernel(covar, box)
+    assert 0 <= float(wide(wide.query_rows(A[:1]), diag=True).detach()) < 1e-2
