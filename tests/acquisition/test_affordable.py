@@ -40,7 +40,8 @@ def test_the_best_below_the_limit_is_found(index: PandoraBoxGittinsIndex, limit:
     below = Affordable(index, cost, limit, points)
     found, value = optimize_acqf(below, UNIT, q=1, num_restarts=4, raw_samples=64)
     assert float(cost(found)) <= limit
-    assert float(value) <= float(index(found))
+    # Up to rounding, since a batch of points is not summed in the order of a single one.
+    assert float(value) <= float(index(found)) * (1 + 1e-12)
     side = torch.linspace(0, 1, 101, dtype=torch.double)
     grid = torch.cartesian_prod(side, side)
     payable = grid[cost(grid) <= limit]
