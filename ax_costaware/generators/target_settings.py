@@ -51,7 +51,7 @@ class TargetSettings(MethodSettings):
     budget: float | None = None
     """What the experiment may cost in total; None for no limit."""
 
-    acquisition: Information = "joint_entropy"
+    acquisition: Information = "max_value_entropy"
     """What a query is chosen to tell of."""
 
     initial_trials: int = 5

@@ -31,7 +31,7 @@ def indirect_query_strategy(
     cost: float | Cost = 1.0,
     budget: float | None = None,
     query_parameters: Sequence[str] | None = None,
-    acquisition: Information = "joint_entropy",
+    acquisition: Information = "max_value_entropy",
     initial_trials: int = 5,
     charge_initial: bool = True,
     hyperparameters: FixedHyperparameters | None = None,
@@ -63,9 +63,9 @@ def indirect_query_strategy(
             one raises ``OptimizationShouldStop``, which says what to deploy. None: no limit.
         query_parameters: Names of the experiment's parameters in the order of the conditional's
             query columns; None: in the experiment's own order.
-        acquisition: What a query is to tell of: ``"joint_entropy"``, the best point together with
-            its value; ``"max_value_entropy"``, the value alone, as published; or
-            ``"max_value_entropy_noise_aware"``, the same with an account of the answer's noise.
+        acquisition: What a query is to tell of: ``"max_value_entropy"``, the best point's value
+            (CMES, as published); ``"max_value_entropy_noise_aware"``, the same with an account of
+            the answer's noise; or ``"joint_entropy"``, the best point together with its value.
         initial_trials: Quasi-random queries before the model decides. With 0 the experiment needs a
             trial with data, attached, before the first is asked for.
         charge_initial: Whether the initial trials are paid from the budget.

@@ -46,7 +46,7 @@ def resolution_tree_strategy(
     costs: Sequence[float] | None = None,
     noise: Sequence[float] | float | None = None,
     budget: float | None = None,
-    acquisition: Information = "joint_entropy",
+    acquisition: Information = "max_value_entropy",
     initial_trials: int | None = None,
     charge_initial: bool = True,
     hyperparameters: FixedHyperparameters | None = None,
