@@ -93,7 +93,7 @@ def test_finds_the_best_point_from_averages() -> None:
 def test_a_decision_is_that_of_the_method(minimize: bool) -> None:
     """No query on a grid tells more, by BoTorch's classes on the same data; the record is right."""
     sign = -1.0 if minimize else 1.0
-    client = make_client(minimize, raw_samples=128, num_restarts=4)
+    client = make_client(minimize, raw_samples=128, num_restarts=4, acquisition="joint_entropy")
     run_trials(client, 5, sign)
     adapter = adapter_of(client)
     generator = adapter.indirect_generator
@@ -233,7 +233,7 @@ def test_pending_queries_push_the_next_ones_away() -> None:
 
 def test_constraints_and_fixed_parameters() -> None:
     """Both phases keep a parameter constraint and what the caller fixes."""
-    client = make_client(constraints=("a1 + a2 <= 0.9",))
+    client = make_client(constraints=("a1 + a2 <= 0.9",), acquisition="joint_entropy")
     for arm in run_trials(client, 6):
         assert arm["a1"] + arm["a2"] <= 0.9 + 1e-9
     ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"a2": 0.4}).items()
