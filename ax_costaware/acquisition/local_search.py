@@ -95,6 +95,7 @@ class LocalSearch:
             )
         ends = shift + scale * ended.squeeze(-2)
         ends = torch.where(self._is_held(), starts, ends.clamp(*self.bounds))
+        ends = self._pulled_back(starts, ends)
         with torch.no_grad():
             better = (function(ends) > values[best]) & self._feasible(ends)
         return starts, torch.where(better.unsqueeze(-1), ends, starts)
@@ -115,6 +116,15 @@ class LocalSearch:
         """Points ``n x d`` in the coordinates of the unit cube."""
         width = self.bounds[1] - self.bounds[0]
         return (X - self.bounds[0]) / torch.where(width > 0, width, torch.ones_like(width))
+
+    def _pulled_back(self, starts: Tensor, ends: Tensor) -> Tensor:
+        """Ends that the solver left outside of a constraint, on the way from their valid starts."""
+        step = starts.new_ones(len(starts))
+        for index, weights, rhs in self.constraints:
+            before, after = starts[:, index] @ weights - rhs, ends[:, index] @ weights - rhs
+            way = before.clamp_min(0.0) / (before - after).clamp_min(torch.finfo(step.dtype).tiny)
+            step = torch.where(after < 0, torch.minimum(step, way), step)
+        return torch.where((step < 1).unsqueeze(-1), starts + step[:, None] * (ends - starts), ends)
 
     def _feasible(self, X: Tensor) -> Tensor:
         """Which of points ``m x d`` satisfy the constraints, but for rounding."""

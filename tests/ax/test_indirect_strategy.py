@@ -233,7 +233,7 @@ def test_pending_queries_push_the_next_ones_away() -> None:
 
 def test_constraints_and_fixed_parameters() -> None:
     """Both phases keep a parameter constraint and what the caller fixes."""
-    client = make_client(constraints=("a1 + a2 <= 0.9",), acquisition="joint_entropy")
+    client = make_client(constraints=("a1 + a2 <= 0.9",))
     for arm in run_trials(client, 6):
         assert arm["a1"] + arm["a2"] <= 0.9 + 1e-9
     ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"a2": 0.4}).items()
