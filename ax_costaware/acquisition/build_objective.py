@@ -16,7 +16,10 @@ from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from ax_costaware.acquisition.expected_ucb import ExpectedUpperConfidenceBound
+from ax_costaware.acquisition.expected_ucb import (
+    ExpectedLowerConfidenceBound,
+    ExpectedUpperConfidenceBound,
+)
 from ax_costaware.acquisition.objectives import (
     AcquisitionName,
     ControlSetObjective,
@@ -184,9 +187,16 @@ class ObjectiveBuilder:
     ) -> list[PartialQueryAcquisition]:
         # A posterior sample needs no fantasies to differ from the last one.
         pending = None if self.acquisition == "ts" else self.X_pending
+        bound = ExpectedUpperConfidenceBound if beta >= 0 else ExpectedLowerConfidenceBound
         return [
-            ExpectedUpperConfidenceBound(
-                model, columns, self.nodes, self.weights, beta, self.posterior_transform, pending
+            bound(
+                model,
+                columns,
+                self.nodes,
+                self.weights,
+                abs(beta),
+                self.posterior_transform,
+                pending,
             )
             for columns in controls
         ]

@@ -88,12 +88,32 @@ class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
             model.posterior(X, posterior_transform=self.posterior_transform),
         )
         value: Tensor = posterior.mean
-        if self.beta > 0:
+        if self.beta != 0:
             value = value + self.beta * posterior.variance.clamp_min(1e-12).sqrt()
         value = value.squeeze(-1).squeeze(-1)
         if self._fantasies is not None:
             value = value.mean(dim=-1)
         return value @ self.weights.to(value)
+
+
+class ExpectedLowerConfidenceBound(ExpectedUpperConfidenceBound):
+    r"""Expected lower confidence bound, :math:`E_{X_R}[\mu - \beta\, \sigma]`.
+
+    Arguments and errors as for ``ExpectedUpperConfidenceBound``.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        controlled: Sequence[int],
+        nodes: Tensor,
+        weights: Tensor,
+        beta: float = 2.0,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        super().__init__(model, controlled, nodes, weights, beta, posterior_transform, X_pending)
+        self.beta = -beta
 
 
 @acqf_input_constructor(ExpectedUpperConfidenceBound)

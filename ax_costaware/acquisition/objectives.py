@@ -1,10 +1,11 @@
 r"""The functions that are maximised over the values of a control set, for all control sets at once.
 
 A ``ControlSetObjective`` maps rows of points, each with the index of its control set, to values.
-Four are offered, by the names that ``optimize_control_sets`` takes:
+Offered are, by the names that ``optimize_control_sets`` takes:
 
 * ``"ucb"``: :math:`E[\mu + \beta\sigma]`, the expected upper confidence bound (Tay et al. 2023,
   Algorithm 1);
+* ``"lcb"``: :math:`E[\mu - \beta\sigma]`, the expected lower confidence bound;
 * ``"ei"``: the log of the expected improvement of :math:`g(x_C) = E_R f(x_C, X_R)`, which is
   Gaussian, so that its closed form replaces the double Monte Carlo of EI-PSQ (their appendix C.2);
 * ``"ts"``: the expectation of one pathwise posterior sample (TS-PSQ, Hayashi et al. 2022);
@@ -33,7 +34,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.separable_kernel import SeparableKernel
 
-AcquisitionName = Literal["ucb", "ei", "ts", "mean"]
+AcquisitionName = Literal["ucb", "lcb", "ei", "ts", "mean"]
 
 # Random Fourier features of a prior sample, as many as the paper uses (appendix C.2).
 NUM_FOURIER_FEATURES = 1024
@@ -151,7 +152,7 @@ class FastObjective:
         kernel: Its kernel's product form.
         queries: One prepared partial query per control set.
         acquisition: Which objective.
-        beta: The exploration weight of ``"ucb"``.
+        beta: The weight of the standard deviation in ``"ucb"`` and ``"lcb"``.
         best_f: The incumbent of ``"ei"``, in the posterior's units.
         paths: The sample of ``"ts"``, in expectation per control set.
     """
@@ -190,7 +191,8 @@ class FastObjective:
             std = scale.abs() * query.variance(factors).sqrt()
             return std.log() + _log_ei_helper((mean - self.best_f) / std)
         spread = query.root_mean_variance if coarse else query.expected_std
-        return mean + self.beta * scale.abs() * spread(factors)
+        beta = -self.beta if self.acquisition == "lcb" else self.beta
+        return mean + beta * scale.abs() * spread(factors)
 
 
 @dataclass(frozen=True, eq=False)
