@@ -1,81 +1,27 @@
 r"""The best values of every control set, all control sets and restarts in one batch.
 
-Screening: raw points of every control set are scored with few nodes. Search: the best of them,
-spaced apart, are the rows of one batched L-BFGS-B, whatever control set they belong to. Polish:
-the leaders of every control set are continued to convergence with all nodes. Discrete columns stay
-at the values of their starting point while the others move, and are then improved by trying their
-other values. Linear constraints go through BoTorch's SLSQP.
-
-Source: Tay et al. 2023, Algorithm 1, line 6; the monotonicity that makes a control set worth no
-more than a superset is left to the rules (``ax_costaware.policies``).
+See ``control_set_search`` for how it is searched. Source: Tay et al. 2023, Algorithm 1, line 6; the
+monotonicity that makes a control set worth no more than a superset is left to the rules
+(``ax_costaware.policies``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.generation.gen import gen_candidates_scipy
 from botorch.models.model import Model
-from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from ax_costaware.acquisition.build_objective import ObjectiveBuilder
 from ax_costaware.acquisition.check import check_search
-from ax_costaware.acquisition.objectives import (
-    ControlSetObjective,
-    PosteriorObjective,
-    check_acquisition,
-)
-from ax_costaware.acquisition.starts import (
-    Discrete,
-    LinearConstraints,
-    SearchDomain,
-    raw_points,
-    spaced_best,
-)
+from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
+from ax_costaware.acquisition.objectives import check_acquisition
+from ax_costaware.acquisition.starts import Discrete, LinearConstraints, SearchDomain
 from ax_costaware.queries.nodes import ProductNodes
 
-# Raw points per control set by the number of controlled columns; a surface with length-scale 0.1
-# has about 5 maxima per unit and column. Without random columns a point costs one node, and there
-# the surface is also at its roughest.
-RAW_SAMPLES = {1: 64, 2: 192, 3: 384}
-RAW_SAMPLES_MANY = 512
-RAW_SAMPLES_FULL_CONTROL = 4096
-
-# Local searches per control set, and how far apart (in length-scales) their starts are.
-NUM_RESTARTS = 4
-NUM_RESTARTS_FULL_CONTROL = 24
-START_DISTANCE = 0.5
-
-# Iterations before and after the field is narrowed to the leaders.
-SEARCH_ITERATIONS = 15
-POLISH_ITERATIONS = 100
-NUM_POLISHED = 2
-
-# Rows that are evaluated at once outside the local search.
-EVALUATED_ROWS = 1024
-
-# Rounds of trying other discrete values; each that helps is followed by another local search.
-DISCRETE_ROUNDS = 3
-
-
-class ControlSetOptima(NamedTuple):
-    """The best query of every control set.
-
-    Attributes:
-        points: ``s x d``, in the model's input space; uncontrolled columns hold the default.
-        values: ``s`` values of the acquisition function there.
-    """
-
-    points: Tensor
-    values: Tensor
+__all__ = ["ControlSetOptima", "optimize_control_sets"]
 
 
 def optimize_control_sets(
@@ -161,202 +107,8 @@ def optimize_control_sets(
     parts = []
     for start in range(0, len(controls), builder.chunk_size):
         chunk = slice(start, start + builder.chunk_size)
-        search = _Search(builder.build(chunk), domain, controls[chunk], builder.lengths)
+        search = ControlSetSearch(builder.build(chunk), domain, controls[chunk], builder.lengths)
         parts.append(search.run(builder.near, num_restarts, raw_samples, seed))
     points = torch.cat([part.points for part in parts])
     values = torch.cat([part.values for part in parts])
     return ControlSetOptima(points, values.exp() if name == "ei" else values)
-
-
-class _Search:
-    """One search: the objective, where it may look, and the rows of all control sets together."""
-
-    def __init__(
-        self,
-        objective: ControlSetObjective,
-        domain: SearchDomain,
-        controls: Sequence[list[int]],
-        lengths: Tensor,
-    ) -> None:
-        self.objective = objective
-        self.domain = domain
-        self.controls = controls
-        self.lengths = lengths
-        free = torch.zeros(len(controls), len(lengths)).to(lengths)
-        for index, controlled in enumerate(controls):
-            free[index, domain.continuous_of(controlled)] = 1.0
-        self.free = free
-
-    def run(
-        self, near: Tensor, num_restarts: int | None, raw_samples: int | None, seed: int
-    ) -> ControlSetOptima:
-        """Screen, search, polish, and try other discrete values."""
-        X, sets = self.starts(near, num_restarts, raw_samples, seed)
-        X, values = self.climb(X, sets, SEARCH_ITERATIONS, coarse=True)
-        leaders = self.leaders(values, sets, NUM_POLISHED)
-        X, sets = X[leaders], sets[leaders]
-        X, values = self.climb(X, sets, POLISH_ITERATIONS)
-        for _ in range(DISCRETE_ROUNDS if self.domain.discrete else 0):
-            moved, X, values = self.try_discrete(X, values, sets)
-            if not moved:
-                break
-            X, values = self.climb(X, sets, SEARCH_ITERATIONS)
-        best = self.leaders(values, sets, 1)
-        return ControlSetOptima(X[best], values[best])
-
-    def starts(
-        self,
-        near: Tensor,
-        num_restarts: int | None,
-        raw_samples: int | None,
-        seed: int,
-    ) -> tuple[Tensor, Tensor]:
-        """Starting points of all control sets, and the control set of each."""
-        chosen: list[Tensor] = []
-        raw: list[Tensor] = []
-        num_inputs = len(self.lengths)
-        for controlled in self.controls:
-            full = len(controlled) == num_inputs
-            usual = RAW_SAMPLES.get(len(controlled), RAW_SAMPLES_MANY)
-            num_raw = raw_samples or (RAW_SAMPLES_FULL_CONTROL if full else usual)
-            raw.append(raw_points(self.domain, controlled, num_raw, near, 0.5 * self.lengths, seed))
-        index = torch.arange(len(raw))  # on the CPU, where indices serve tensors of any device
-        sets = index.repeat_interleave(torch.tensor([len(points) for points in raw]))
-        with torch.no_grad():
-            scores = self._evaluate(torch.cat(raw), sets, coarse=True)
-        for controlled, points, score in zip(
-            self.controls, raw, scores.split([len(points) for points in raw]), strict=True
-        ):
-            full = len(controlled) == num_inputs
-            usual = NUM_RESTARTS_FULL_CONTROL if full else NUM_RESTARTS
-            scaled = points / self.lengths
-            picked = spaced_best(score, scaled, num_restarts or usual, START_DISTANCE)
-            chosen.append(points[picked])
-        counts = torch.tensor([len(points) for points in chosen])
-        return torch.cat(chosen), index.repeat_interleave(counts)
-
-    def _evaluate(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
-        """Values in chunks of rows, so that memory does not grow with the raw points."""
-        step = EVALUATED_ROWS
-        parts = [
-            self.objective(X[i : i + step], sets[i : i + step], coarse)
-            for i in range(0, len(X), step)
-        ]
-        return torch.cat(parts)
-
-    def climb(
-        self, X: Tensor, sets: Tensor, iterations: int, coarse: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """Local search from every row; no row ends worse than it started."""
-        if self.domain.constraints:
-            climbed = self._climb_constrained(X, sets, iterations)
-        else:
-            climbed = self._climb_batch(X, sets, iterations, coarse)
-        with torch.no_grad():
-            both = self._evaluate(torch.cat([X, climbed]), sets.repeat(2), coarse)
-        before, after = both.chunk(2)
-        better = after > before
-        return torch.where(better.unsqueeze(-1), climbed, X), torch.where(better, after, before)
-
-    def _climb_batch(self, X: Tensor, sets: Tensor, iterations: int, coarse: bool) -> Tensor:
-        free = self.free[sets]
-
-        def negative(
-            x: npt.NDArray[np.float64], batch_indices: Sequence[int], **_: Any
-        ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-            rows = torch.as_tensor(batch_indices)
-            points = torch.as_tensor(x).to(X).requires_grad_(True)
-            values = self.objective(points, sets[rows], coarse)
-            (gradient,) = torch.autograd.grad(values.sum(), points)
-            gradient = gradient * free[rows]
-            return -values.detach().double().cpu().numpy(), -gradient.double().cpu().numpy()
-
-        start = X.detach().double().cpu().numpy()
-        limits = self.domain.bounds.double().cpu().numpy().T.tolist()
-        # SciPy's own linear algebra is on vectors of a few entries: threads only get in its way.
-        with torch.enable_grad(), threadpool_limits(limits={"openblas": 1}):
-            best, _, _ = fmin_l_bfgs_b_batched(
-                negative,
-                x0=start,
-                bounds=[(lower, upper) for lower, upper in limits],
-                maxiter=iterations,
-                factr=1e5,
-                pass_batch_indices=True,
-            )
-        # The optimiser clips to the bounds; a default outside them must come back unchanged.
-        return torch.where(free > 0, torch.as_tensor(best).to(X), X)
-
-    def _climb_constrained(self, X: Tensor, sets: Tensor, iterations: int) -> Tensor:
-        climbed = X.clone()
-        for index, controlled in enumerate(self.controls):
-            rows = torch.nonzero(sets == index).flatten()
-            if len(rows) == 0:
-                continue
-            moving = self.free[index] > 0
-            if not bool(moving.any()):
-                continue
-            held = torch.nonzero(~moving).flatten().tolist()
-            for row in rows.tolist():
-                fixed = {column: float(X[row, column]) for column in held}
-                climbed[row] = self._climb_row(X[row], index, fixed, iterations)
-            feasible = self.domain.feasible(climbed[rows], controlled)
-            climbed[rows] = torch.where(feasible.unsqueeze(-1), climbed[rows], X[rows])
-        return climbed
-
-    def _climb_row(self, x: Tensor, index: int, fixed: dict[int, float], iterations: int) -> Tensor:
-        candidate, _ = gen_candidates_scipy(
-            initial_conditions=x.reshape(1, 1, -1),
-            acquisition_function=_OneControlSet(self.objective, index),
-            lower_bounds=self.domain.bounds[0],
-            upper_bounds=self.domain.bounds[1],
-            inequality_constraints=list(self.domain.constraints_of(self.controls[index])),
-            fixed_features=fixed,
-            options={"maxiter": iterations},
-        )
-        return candidate.reshape(-1)
-
-    def leaders(self, values: Tensor, sets: Tensor, num: int) -> Tensor:
-        """Indices of the ``num`` best rows of every control set, in order of control sets."""
-        picked = []
-        for index in range(len(self.controls)):
-            rows = torch.nonzero(sets == index).flatten()
-            order = values[rows].argsort(descending=True, stable=True).cpu()
-            picked.append(rows[order[:num]])
-        return torch.cat(picked)
-
-    def try_discrete(self, X: Tensor, values: Tensor, sets: Tensor) -> tuple[bool, Tensor, Tensor]:
-        """Change one discrete block of every row to the value that helps most."""
-        X, values = X.clone(), values.clone()
-        moved = False
-        for row in range(len(X)):
-            controlled = self.controls[int(sets[row])]
-            trials = []
-            for columns, choices in self.domain.discrete_of(controlled):
-                changed = X[row].expand(len(choices), -1).clone()
-                changed[:, list(columns)] = choices.to(X)
-                trials.append(changed[self.domain.feasible(changed, controlled)])
-            if not trials:
-                continue
-            candidates = torch.cat(trials)
-            with torch.no_grad():
-                scores = self._evaluate(candidates, sets[row].expand(len(candidates)))
-            best = int(scores.argmax())
-            if scores[best] > values[row]:
-                X[row], values[row], moved = candidates[best], scores[best], True
-        return moved, X, values
-
-
-class _OneControlSet(AcquisitionFunction):
-    """The objective of one control set in the form that BoTorch's optimisers take."""
-
-    def __init__(self, objective: ControlSetObjective, index: int) -> None:
-        torch.nn.Module.__init__(self)
-        self.objective = objective
-        self.index = index
-
-    def forward(self, X: Tensor) -> Tensor:
-        points = X.squeeze(-2)
-        if isinstance(self.objective, PosteriorObjective):
-            value: Tensor = self.objective.functions[self.index](X)
-            return value
-        return self.objective(points, torch.full((len(points),), self.index))
