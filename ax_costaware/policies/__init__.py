@@ -5,10 +5,14 @@ from ax_costaware.policies.control_set_rules import (
     ControlSetDecision,
     ControlSetHistory,
     ControlSetRule,
+    CostEstimate,
     EpsilonSchedule,
     Evaluate,
+    EvaluateBounds,
     ExploreThenCommit,
     LargestValuePerCost,
+    PastDecision,
+    UnknownCosts,
 )
 from ax_costaware.policies.costly_feedback import Ask, CostlyFeedbackLoop, ResetEvery
 from ax_costaware.policies.gittins import (
@@ -37,9 +41,11 @@ __all__ = [
     "ControlSetDecision",
     "ControlSetHistory",
     "ControlSetRule",
+    "CostEstimate",
     "CostlyFeedbackLoop",
     "EpsilonSchedule",
     "Evaluate",
+    "EvaluateBounds",
     "ExploreThenCommit",
     "FeedbackRule",
     "FullFeedback",
@@ -50,6 +56,7 @@ __all__ = [
     "LargestValuePerCost",
     "LogarithmicBeta",
     "MixedRule",
+    "PastDecision",
     "Prospect",
     "QueryDecision",
     "QueryRule",
@@ -59,4 +66,5 @@ __all__ = [
     "StopDecision",
     "TheoreticalBeta",
     "TreeDecision",
+    "UnknownCosts",
 ]

@@ -6,16 +6,24 @@ from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
     ControlSetRule,
+    CostEstimate,
     Evaluate,
+    EvaluateBounds,
+    PastDecision,
 )
+from ax_costaware.policies.control_set_rules.unknown_costs import UnknownCosts
 from ax_costaware.policies.control_set_rules.value_per_cost import LargestValuePerCost
 
 __all__ = [
     "ControlSetDecision",
     "ControlSetHistory",
     "ControlSetRule",
+    "CostEstimate",
     "EpsilonSchedule",
     "Evaluate",
+    "EvaluateBounds",
     "ExploreThenCommit",
     "LargestValuePerCost",
+    "PastDecision",
+    "UnknownCosts",
 ]

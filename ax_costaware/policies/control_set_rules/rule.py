@@ -9,15 +9,60 @@ the objective with the sign of maximisation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import integer_at_least, positive_number
 
 Evaluate: TypeAlias = Callable[[Sequence[int]], Sequence[float]]
 """Gives, for indices of control sets, the largest expected acquisition value of each."""
+
+
+class CostEstimate(NamedTuple):
+    """What is known of the cost of one trial, in the user's own unit."""
+
+    mean: float
+    """Expected cost."""
+
+    standard_error: float | None
+    """How uncertain that expectation is: 0 for a declared cost; None where it is the average of
+    the reported costs, whose uncertainty a rule judges by their number."""
+
+
+@runtime_checkable
+class EvaluateBounds(Protocol):
+    """An ``Evaluate`` that gives the other numbers, too, that a rule for unknown costs asks for."""
+
+    def __call__(self, indices: Sequence[int]) -> Sequence[float]:
+        """The largest expected acquisition value of each control set."""
+
+    def lower(self, indices: Sequence[int]) -> Sequence[float]:
+        """The largest expected lower confidence bound of each, from observed outcomes only."""
+
+    def worst(self) -> float:
+        """An estimate of the least value of the objective."""
+
+    def costs(self, indices: Sequence[int]) -> Sequence[CostEstimate]:
+        """The cost of each at the values where its acquisition value is largest."""
+
+
+@dataclass(frozen=True)
+class PastDecision:
+    """An earlier decision of the rule."""
+
+    index: int
+    """Index of the control set that was chosen."""
+
+    charged: float
+    """What its trial takes from the budget: the reported cost, else the expected one."""
+
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """``ControlSetDecision.state`` of that decision; empty while it is no trial yet."""
+
+    values: Mapping[int, float] = field(default_factory=dict)
+    """``ControlSetDecision.values`` of that decision."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +78,7 @@ class ControlSetHistory:
     """Names of the parameters that each controls."""
 
     costs: tuple[float, ...]
-    """Cost of one trial of each."""
+    """Cost of one trial of each: declared, or what is expected of it so far."""
 
     plays: tuple[int, ...]
     """How often the rule has chosen each before; initial trials are not counted."""
@@ -47,6 +92,25 @@ class ControlSetHistory:
     names: tuple[str, ...] | None = None
     """What each is called in reasons; its parameters joined by ``+`` if omitted."""
 
+    known: tuple[bool, ...] | None = None
+    """Whether the cost of each is declared; None: all of them are."""
+
+    reported: tuple[tuple[float, ...], ...] | None = None
+    """What the trials of each were reported to have cost, those that the rule did not choose
+    included; None: nothing was."""
+
+    past: tuple[PastDecision, ...] = ()
+    """Earlier decisions of the rule, in order."""
+
+    budget: float | None = None
+    """What all trials may cost together; None for no limit."""
+
+    remaining: float | None = None
+    """What is left of it."""
+
+    pending: bool = False
+    """Whether outcomes are outstanding, which the values believe in."""
+
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         set_field(self, "parameters", tuple(frozenset(names) for names in self.parameters))
@@ -58,7 +122,7 @@ class ControlSetHistory:
         set_field(self, "round", integer_at_least(self.round, 1, "round"))
         lengths = {
             name: len(getattr(self, name))
-            for name in ("parameters", "costs", "plays", "affordable", "names")
+            for name in ("parameters", "costs", "plays", "affordable", "names", "known", "reported")
             if getattr(self, name) is not None
         }
         if len(set(lengths.values())) > 1 or not self.parameters:
@@ -84,6 +148,12 @@ class ControlSetHistory:
                 f"control sets of the costs {list(self.costs)}."
             )
         return indices
+
+    def is_priced(self, index: int) -> bool:
+        """Whether anything is known of the cost of a control set: declared, or ever reported."""
+        if self.known is None or self.known[index]:
+            return True
+        return bool(self.reported and self.reported[index])
 
     def describe(self, index: int) -> str:
         """A control set as a sentence names it: by its name, else its sorted parameters."""
@@ -114,6 +184,9 @@ class ControlSetDecision:
 
     values: dict[int, float]
     """The values that the rule asked for, by index."""
+
+    state: dict[str, Any] = field(default_factory=dict)
+    """What the rule will want to read again, as plain JSON; it is stored with the trial."""
 
 
 @runtime_checkable
@@ -149,17 +222,26 @@ class SeenValues:
         """
         unseen = [index for index in indices if index not in self.values]
         if unseen:
-            given = [float(value) for value in self._evaluate(unseen)]
-            if len(given) != len(unseen):
-                raise InputError(
-                    f"evaluate gave {len(given)} values for the control sets {unseen}: expected "
-                    "one for each."
-                )
-            for index, value in zip(unseen, given, strict=True):
-                if not math.isfinite(value):
-                    raise InputError(
-                        f"evaluate gave {value!r} for control set {index}: expected a finite "
-                        "number."
-                    )
-                self.values[index] = value
+            given = finite_values(self._evaluate(unseen), unseen)
+            self.values.update(zip(unseen, given, strict=True))
         return [self.values[index] for index in indices]
+
+
+def finite_values(given: Sequence[float], indices: Sequence[int], what: str = "") -> list[float]:
+    """What ``evaluate`` gave for the control sets ``indices``, as floats.
+
+    Raises:
+        InputError: If these are too few or too many, or one is not finite.
+    """
+    values = [float(value) for value in given]
+    if len(values) != len(indices):
+        raise InputError(
+            f"evaluate gave {len(values)} values for the control sets {list(indices)}: expected "
+            "one for each."
+        )
+    for index, value in zip(indices, values, strict=True):
+        if not math.isfinite(value):
+            raise InputError(
+                f"evaluate gave {what}{value!r} for control set {index}: expected a finite number."
+            )
+    return values

@@ -1,0 +1,283 @@
+r"""The cheapest control set among the good ones, where costs are random and have to be learned.
+
+Algorithm 1 of Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying Variable Subsets
+with No-Regret Costs*. Every control set is explored in turn; then, with the best values
+:math:`u_i = \max E[u(x^i, X^{-i})]` and :math:`l = \max_i \max E[l(x^i, X^{-i})]` of the upper and
+the lower confidence bound,
+
+.. math:: \bar u_i = \min_t u_{i,t}, \quad \bar l = \max_t l_t, \quad
+   S = \{i : \bar u_i \ge (1 - \alpha)\, \bar l\,\},
+
+and of the control sets in :math:`S` the one whose cost has the least lower confidence bound is
+played, of equal ones that with the largest :math:`u_i`. Where no control set qualifies, the running
+bounds start anew from the present ones.
+
+What the paper takes for granted is made up for, so that a shift or another unit of the objective or
+of the cost changes no decision:
+
+* :math:`(1 - \alpha)\,\bar l` presumes an objective of at least zero. Here it is
+  :math:`\bar l - \alpha \max(\bar l - f_{low}, 0)`, with the least value :math:`f_{low}` of the
+  objective given, or estimated from the model.
+* The width :math:`\sqrt{2 \log T / T_i}` of a mean cost presumes costs in [0, 1]. Here it is
+  multiplied by the range over which costs of one control set scatter: given, or as seen.
+* The number of trials :math:`T` is unknown under a budget. Here it is the trials so far and what
+  the rest of the budget buys at the average cost so far.
+
+Costs and the budget are in the user's own unit, values in raw units of the objective with the sign
+of maximisation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.policies.control_set_rules.inclusion import maximal, proper_supersets
+from ax_costaware.policies.control_set_rules.rule import (
+    ControlSetDecision,
+    ControlSetHistory,
+    Evaluate,
+    EvaluateBounds,
+    SeenValues,
+    finite_values,
+)
+from ax_costaware.queries.argument_checks import (
+    finite_number,
+    integer_at_least,
+    positive_number,
+)
+
+EXPLORE, EXPLOIT = "explore", "exploit"
+"""The two phases, as a decision records them."""
+
+LEAST_TRIALS = 2
+"""Trials counted at least, so that the logarithm in the width is positive."""
+
+
+@dataclass(frozen=True)
+class UnknownCosts:
+    """Explore every control set, then play the cheapest whose value is nearly the best.
+
+    Raises:
+        InputError: For a tolerance outside [0, 1), an exploration share outside (0, 1), or any
+            other field outside of what it takes.
+    """
+
+    tolerance: float = 0.1
+    """Share of the best value, measured from the worst, that may be given up for a cheaper control
+    set when exploitation begins, in [0, 1)."""
+
+    exploration: float = 0.6
+    """Share of the budget that exploration may cost, in (0, 1)."""
+
+    halve_every: float | None = None
+    """Decisions of the exploitation after which the tolerance is halved, again and again: at least
+    one; ``math.inf`` for a tolerance that stays; None for as many as there are inputs."""
+
+    cost_range: float | None = None
+    """Largest difference between two costs of one control set, a finite number > 0; None: as seen
+    so far."""
+
+    worst_value: float | None = None
+    """The least value that the objective can take, or the greatest if it is minimised, in raw
+    units; None: estimated from the model."""
+
+    rounds: int | None = None
+    """Times that each control set is explored at most; None: as often as the share allows."""
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        tolerance = finite_number(self.tolerance, "tolerance", "a number in [0, 1)")
+        if not 0 <= tolerance < 1:
+            raise InputError(f"tolerance={self.tolerance!r}: expected a number in [0, 1).")
+        set_field(self, "tolerance", tolerance)
+        exploration = finite_number(self.exploration, "exploration", "a number in (0, 1)")
+        if not 0 < exploration < 1:
+            raise InputError(f"exploration={self.exploration!r}: expected a number in (0, 1).")
+        set_field(self, "exploration", exploration)
+        if self.halve_every is not None and self.halve_every != math.inf:
+            set_field(self, "halve_every", integer_at_least(self.halve_every, 1, "halve_every"))
+        if self.cost_range is not None:
+            set_field(self, "cost_range", positive_number(self.cost_range, "cost_range"))
+        if self.worst_value is not None:
+            worst = finite_number(self.worst_value, "worst_value", "a finite number, or None")
+            set_field(self, "worst_value", worst)
+        if self.rounds is not None:
+            set_field(self, "rounds", integer_at_least(self.rounds, 1, "rounds"))
+
+    def oriented(self, minimize: bool) -> UnknownCosts:
+        """The same rule for values with the sign of maximisation."""
+        if not minimize or self.worst_value is None:
+            return self
+        return replace(self, worst_value=-self.worst_value)
+
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+        """Choose a control set; see ``ControlSetRule.decide``.
+
+        Raises:
+            InputError: Also if ``evaluate`` gives no lower bounds, or if neither a budget nor
+                ``rounds`` ends the exploration.
+        """
+        if not isinstance(evaluate, EvaluateBounds):
+            raise InputError(
+                f"evaluate={evaluate!r}: expected an EvaluateBounds, which gives lower bounds, too."
+            )
+        if history.budget is None and self.rounds is None:
+            raise InputError(
+                "rounds=None: without a budget, which exploration could take a share of, expected "
+                "the number of times that each control set is explored."
+            )
+        affordable = history.affordable_indices()
+        tops = maximal(proper_supersets(history.parameters), range(len(history.costs)))
+        lower = max(finite_values(evaluate.lower(tops), tops, "the lower bound "))
+        seen = SeenValues(evaluate)
+        explored = self._to_explore(history, affordable)
+        if explored is not None:
+            return self._explore(history, seen, explored, lower)
+        return self._exploit(history, evaluate, seen, affordable, lower)
+
+    def _to_explore(self, history: ControlSetHistory, affordable: Sequence[int]) -> int | None:
+        """The control set whose turn it is, or None if exploration has ended."""
+        if any(past.state.get("phase") == EXPLOIT for past in history.past):
+            return None
+        explored = [past for past in history.past if past.state.get("phase") == EXPLORE]
+        counts = [sum(past.index == i for past in explored) for i in range(len(history.costs))]
+        turn = min(affordable, key=lambda i: (counts[i], i))
+        if self.rounds is not None and counts[turn] >= self.rounds:
+            return None
+        if history.budget is None:
+            return turn
+        share = self.exploration * history.budget * (1 + 1e-9)
+        spent = math.fsum(past.charged for past in explored)
+        # Nothing is known of what a control set costs that was never played, or of anything before
+        # the first cost is reported.
+        expected = history.costs[turn] if history.is_priced(turn) else 0.0
+        return turn if spent < share and spent + expected <= share else None
+
+    def _explore(
+        self, history: ControlSetHistory, seen: SeenValues, index: int, lower: float
+    ) -> ControlSetDecision:
+        (value,) = seen.look([index])
+        spent = math.fsum(p.charged for p in history.past if p.state.get("phase") == EXPLORE)
+        limit = ""
+        if history.budget is not None:
+            share = self.exploration * history.budget
+            limit = f", on which {spent:g} of at most {share:g} was spent"
+        return ControlSetDecision(
+            index=index,
+            reason=f"Exploring every control set in turn{limit}: {history.describe(index)} comes "
+            f"next; its upper bound is {value:.6g}.",
+            in_play=(index,),
+            values=seen.values,
+            state=_state(EXPLORE, lower, history, reset=False),
+        )
+
+    def _exploit(
+        self,
+        history: ControlSetHistory,
+        evaluate: EvaluateBounds,
+        seen: SeenValues,
+        affordable: Sequence[int],
+        lower: float,
+    ) -> ControlSetDecision:
+        present = dict(zip(affordable, seen.look(affordable), strict=True))
+        worst = evaluate.worst() if self.worst_value is None else self.worst_value
+        tolerance = self._tolerance_now(history)
+        running_lower, running_upper = _running_bounds(history)
+        goal = max(running_lower, lower)
+        threshold = goal - tolerance * max(goal - worst, 0.0)
+        qualified = [i for i in affordable if min(running_upper[i], present[i]) >= threshold]
+        reset = not qualified
+        if reset:
+            goal = lower
+            threshold = goal - tolerance * max(goal - worst, 0.0)
+            # Where money is left only for control sets below the best, the best of these remains.
+            qualified = [i for i in affordable if present[i] >= threshold] or list(affordable)
+        bounds = self._least_costs(history, evaluate, qualified)
+        least = min(bounds.values())
+        cheapest = [i for i in qualified if math.isclose(bounds[i], least, rel_tol=1e-9)]
+        index = history.largest(cheapest, present)
+        reason = (
+            f"{len(qualified)} of {len(affordable)} affordable control sets reach {threshold:.6g}, "
+            f"which is the best lower bound, {goal:.6g}, less {tolerance:.3g} of its height above "
+            f"{worst:.6g}; of these {history.describe(index)} has the least lower bound of the "
+            f"cost, {least:.6g}"
+        )
+        reason += f", and the largest upper bound, {present[index]:.6g}, with it."
+        if reset:
+            reason += " No control set had reached the running bounds, which start anew."
+        return ControlSetDecision(
+            index=index,
+            reason=reason,
+            in_play=tuple(qualified),
+            values=seen.values,
+            state=_state(EXPLOIT, lower, history, reset),
+        )
+
+    def _tolerance_now(self, history: ControlSetHistory) -> float:
+        every = self.halve_every
+        if every is None:
+            every = len(frozenset().union(*history.parameters))
+        exploited = sum(past.state.get("phase") == EXPLOIT for past in history.past)
+        return float(self.tolerance * 0.5 ** (exploited // every))
+
+    def _least_costs(
+        self, history: ControlSetHistory, evaluate: EvaluateBounds, indices: Sequence[int]
+    ) -> dict[int, float]:
+        """Lower confidence bounds of the expected cost of one trial, at least zero."""
+        spread = self.cost_range
+        if spread is None:
+            spread = seen_cost_range(history.reported)
+        factor = math.sqrt(2 * math.log(_horizon(history)))
+        bounds: dict[int, float] = {}
+        for index, estimate in zip(indices, evaluate.costs(indices), strict=True):
+            count = len(history.reported[index]) if history.reported else 0
+            error = estimate.standard_error
+            if error is None:
+                if count == 0:
+                    bounds[index] = 0.0
+                    continue
+                error = spread / math.sqrt(count)
+            bounds[index] = max(estimate.mean - factor * error, 0.0)
+        return bounds
+
+
+def seen_cost_range(reported: Sequence[Sequence[float]]) -> float:
+    """Range over which costs scatter around the mean of their control set; zero if they do not."""
+    residuals = [
+        cost - math.fsum(costs) / len(costs) for costs in reported for cost in costs if costs
+    ]
+    return max(residuals, default=0.0) - min(residuals, default=0.0)
+
+
+def _horizon(history: ControlSetHistory) -> float:
+    """Trials so far, and those that the rest of the budget buys at the average cost so far."""
+    so_far = len(history.past)
+    charged = math.fsum(past.charged for past in history.past)
+    average = charged / so_far if charged > 0 else math.fsum(history.costs) / len(history.costs)
+    to_come = 0.0 if history.remaining is None else max(history.remaining, 0.0) / average
+    return max(float(LEAST_TRIALS), so_far + to_come)
+
+
+def _running_bounds(history: ControlSetHistory) -> tuple[float, list[float]]:
+    """Bounds since the last reset, rebuilt from what the decisions recorded."""
+    lower, upper = -math.inf, [math.inf] * len(history.costs)
+    for past in history.past:
+        recorded = past.state.get("lower")
+        if recorded is None:
+            continue
+        if past.state.get("reset"):
+            lower, upper = -math.inf, [math.inf] * len(history.costs)
+        lower = max(lower, recorded)
+        for index, value in past.values.items():
+            upper[index] = min(upper[index], value)
+    return lower, upper
+
+
+def _state(
+    phase: str, lower: float, history: ControlSetHistory, reset: bool
+) -> dict[str, str | float | bool | None]:
+    """What later decisions read; bounds that believe in pending outcomes do not count."""
+    return {"phase": phase, "lower": None if history.pending else lower, "reset": reset}
