@@ -30,7 +30,14 @@ from ax_costaware.queries.conditionals import (
 )
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
-from ax_costaware.queries.marginals import Discrete, Empirical, TruncatedNormal, Uniform
+from ax_costaware.queries.joint import GaussianCopula, JointEmpirical
+from ax_costaware.queries.marginals import (
+    Discrete,
+    Empirical,
+    Learned,
+    TruncatedNormal,
+    Uniform,
+)
 from ax_costaware.session import (
     add_pairs,
     complete_trial,
@@ -65,12 +72,15 @@ __all__ = [
     "FixedHyperparameters",
     "FullFeedback",
     "GaussianConditional",
+    "GaussianCopula",
     "GittinsDecay",
     "GittinsStop",
     "GittinsStoppingStrategy",
     "ImprovementPerCostStop",
+    "JointEmpirical",
     "LCBUCBRule",
     "LargestValuePerCost",
+    "Learned",
     "LearnedConditional",
     "LogarithmicBeta",
     "MixedRule",

@@ -73,7 +73,14 @@ from ax_costaware.queries.conditionals import (
 )
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
-from ax_costaware.queries.marginals import Discrete, Empirical, TruncatedNormal, Uniform
+from ax_costaware.queries.joint import GaussianCopula, JointEmpirical
+from ax_costaware.queries.marginals import (
+    Discrete,
+    Empirical,
+    Learned,
+    TruncatedNormal,
+    Uniform,
+)
 
 _PREFIX = "ax_costaware."
 
@@ -92,13 +99,16 @@ VALUE_OBJECTS: tuple[type, ...] = (
     FixedHyperparameters,
     FullFeedback,
     GaussianConditional,
+    GaussianCopula,
     GittinsDecay,
     GittinsSettings,
     GittinsStop,
     ImprovementPerCostStop,
     IndirectQuerySettings,
+    JointEmpirical,
     LCBUCBRule,
     LargestValuePerCost,
+    Learned,
     LearnedConditional,
     LogarithmicBeta,
     MixedRule,

@@ -15,9 +15,17 @@ from ax_costaware.queries.conditionals import (
 )
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, TableCost
+from ax_costaware.queries.joint import (
+    GaussianCopula,
+    JointEmpirical,
+    JointLaw,
+    NodesGiven,
+    Placement,
+)
 from ax_costaware.queries.marginals import (
     Discrete,
     Empirical,
+    Learned,
     Marginal,
     RawValue,
     TruncatedNormal,
@@ -37,10 +45,16 @@ __all__ = [
     "Empirical",
     "FiniteConditional",
     "GaussianConditional",
+    "GaussianCopula",
+    "JointEmpirical",
+    "JointLaw",
     "JointNodes",
+    "Learned",
     "LearnedConditional",
     "Marginal",
+    "NodesGiven",
     "NormalLaw",
+    "Placement",
     "ProductNodes",
     "RawValue",
     "SharedNodes",

@@ -2,8 +2,9 @@
 
 from ax_costaware.queries.marginals.discrete import Discrete
 from ax_costaware.queries.marginals.empirical import Empirical
+from ax_costaware.queries.marginals.learned import Learned
 from ax_costaware.queries.marginals.marginal import Marginal, RawValue
 from ax_costaware.queries.marginals.truncated_normal import TruncatedNormal
 from ax_costaware.queries.marginals.uniform import Uniform
 
-__all__ = ["Discrete", "Empirical", "Marginal", "RawValue", "TruncatedNormal", "Uniform"]
+__all__ = ["Discrete", "Empirical", "Learned", "Marginal", "RawValue", "TruncatedNormal", "Uniform"]
