@@ -16,6 +16,14 @@ from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
+from ax_costaware.acquisition.conditional_objective import (
+    ConditionalObjective,
+    FactoredNodes,
+    ModelNodes,
+    NodePosterior,
+    check_given,
+    node_posterior,
+)
 from ax_costaware.acquisition.expected_ucb import (
     ExpectedLowerConfidenceBound,
     ExpectedUpperConfidenceBound,
@@ -32,6 +40,8 @@ from ax_costaware.acquisition.partial_query_acquisition import PartialQueryAcqui
 from ax_costaware.acquisition.partial_query_ei import PartialQueryLogExpectedImprovement
 from ax_costaware.models.block_sums import BlockSums
 from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.point_posterior import ModelPosterior
+from ax_costaware.queries.joint.law import NodesGiven
 from ax_costaware.queries.nodes import ProductNodes
 
 # Doubles held for prepared control sets at once (32 MiB), so that memory does not grow with their
@@ -59,6 +69,7 @@ class ObjectiveBuilder:
     X_pending: Tensor | None
     best_f: float | None
     seed: int
+    given: Sequence[NodesGiven | None] | None = None
 
     @cached_property
     def _posterior(self) -> CachedPosterior | None:
@@ -84,6 +95,20 @@ class ObjectiveBuilder:
         return max(1, MAX_PREPARED_ELEMENTS // (n * (n + len(self.weights))))
 
     @cached_property
+    def _sizes(self) -> list[int | None]:
+        """The number of nodes of each control set whose nodes depend on the point."""
+        return check_given(self.given, self.controls, self.bounds.mean(dim=0))
+
+    @property
+    def parts(self) -> list[list[int]]:
+        """Indices of the control sets that are searched together."""
+        dependent = [index for index, size in enumerate(self._sizes) if size is not None]
+        usual = [index for index, size in enumerate(self._sizes) if size is None]
+        starts = range(0, len(usual), self.chunk_size)
+        parts = [usual[start : start + self.chunk_size] for start in starts]
+        return [*parts, dependent] if dependent else parts
+
+    @cached_property
     def near(self) -> Tensor:
         """``n x d`` points near which maxima may lie: the training inputs and pending points."""
         if self._posterior is None:
@@ -107,12 +132,15 @@ class ObjectiveBuilder:
             lengths[column] = lengthscale / stretch[column].clamp_min(1e-6)
         return torch.minimum(lengths, 0.5 * span)
 
-    def build(self, chunk: slice) -> ControlSetObjective:
-        """The objective of a slice of the control sets."""
+    def build(self, part: Sequence[int]) -> ControlSetObjective:
+        """The objective of one of the ``parts``."""
         posterior = self._posterior
+        if self._sizes[part[0]] is not None:
+            best_f = self._incumbent if self.acquisition == "ei" else 0.0
+            return self._conditional(part, self._node_posterior, self.acquisition, best_f)
         if posterior is None or posterior.separable is None:
-            return PosteriorObjective(self._acquisition_functions(self.controls[chunk]))
-        queries = self._queries(chunk)
+            return PosteriorObjective(self._acquisition_functions(self._controls_of(part)))
+        queries = self._queries(part)
         paths: list[FourierPath] = []
         if self.acquisition == "ts":
             transformed = posterior.transform(self.nodes.to(posterior.X))
@@ -127,7 +155,38 @@ class ObjectiveBuilder:
             paths=paths,
         )
 
-    def _queries(self, chunk: slice) -> list[PartialQuery]:
+    def _controls_of(self, part: Sequence[int]) -> list[list[int]]:
+        return [self.controls[index] for index in part]
+
+    def _conditional(
+        self,
+        part: Sequence[int],
+        posterior: NodePosterior,
+        acquisition: AcquisitionName,
+        best_f: float,
+    ) -> ConditionalObjective:
+        """The objective of control sets whose nodes depend on the point."""
+        assert self.given is not None
+        chosen = [(self.given[index], self._sizes[index]) for index in part]
+        return ConditionalObjective(
+            posterior=posterior,
+            given=[given for given, _ in chosen if given is not None],
+            sizes=[size for _, size in chosen if size is not None],
+            acquisition=acquisition,
+            beta=self.beta,
+            best_f=best_f,
+        )
+
+    @cached_property
+    def _node_posterior(self) -> NodePosterior:
+        """The posterior at nodes that depend on the point; for ``"ts"`` the same sample."""
+        if self.acquisition != "ts":
+            return node_posterior(self.model, self.posterior_transform, self.X_pending)
+        if self._posterior is not None:
+            return FactoredNodes(self._posterior, self._path)
+        return ModelNodes(ModelPosterior(self._path_model, self.posterior_transform))
+
+    def _queries(self, chunk: Sequence[int]) -> list[PartialQuery]:
         posterior = self._posterior
         assert posterior is not None
         assert posterior.separable is not None
@@ -135,7 +194,7 @@ class ObjectiveBuilder:
             PartialQuery.prepare(
                 posterior, posterior.separable, controlled, self.nodes, self.weights, self._blocks
             )
-            for controlled in self.controls[chunk]
+            for controlled in self._controls_of(chunk)
         ]
 
     @cached_property
@@ -159,28 +218,37 @@ class ObjectiveBuilder:
         return FourierPath.draw(self._posterior, self.seed)
 
     @cached_property
+    def _path_model(self) -> Model:
+        """One posterior sample for all control sets, of a model without a fast path."""
+        with manual_seed(self.seed):
+            return cast(Model, get_matheron_path_model(self.model))
+
+    @cached_property
     def _incumbent(self) -> float:
         """The best posterior mean of any control set's query at the training inputs."""
         if self.best_f is not None:
             return self.best_f
         best = -math.inf
-        for start in range(0, len(self.controls), self.chunk_size):
-            means = self._means(slice(start, start + self.chunk_size))
+        for part in self.parts:
             with torch.no_grad():
-                best = max(best, *(float(mean.max()) for mean in means))
+                best = max(best, *(float(mean.max()) for mean in self._means(part)))
         return best
 
-    def _means(self, chunk: slice) -> Iterator[Tensor]:
+    def _means(self, part: Sequence[int]) -> Iterator[Tensor]:
         posterior = self._posterior
-        if posterior is None or posterior.separable is None:
-            train_X = cast(tuple[Tensor, ...], self.model.train_inputs)[0]
-            for function in self._expected_ucb(self.model, self.controls[chunk], beta=0.0):
-                yield function(train_X.unsqueeze(-2))
-            return
-        queries = self._queries(chunk)
-        means = FastObjective(posterior, posterior.separable, queries, "mean", 0.0, 0.0, ())
-        for index in range(len(queries)):
-            yield means(self.near, torch.full((len(self.near),), index))
+        fast = posterior is not None and posterior.separable is not None
+        X = self.near if fast else cast(tuple[Tensor, ...], self.model.train_inputs)[0]
+        means: ControlSetObjective
+        if self._sizes[part[0]] is not None:
+            means = self._conditional(part, self._node_posterior, "mean", 0.0)
+        elif posterior is not None and posterior.separable is not None:
+            queries = self._queries(part)
+            means = FastObjective(posterior, posterior.separable, queries, "mean", 0.0, 0.0, ())
+        else:
+            controls = self._controls_of(part)
+            means = PosteriorObjective(list(self._expected_ucb(self.model, controls, beta=0.0)))
+        for index in range(len(part)):
+            yield means(X, torch.full((len(X),), index))
 
     def _expected_ucb(
         self, model: Model, controls: Sequence[list[int]], beta: float
@@ -206,11 +274,9 @@ class ObjectiveBuilder:
     ) -> list[PartialQueryAcquisition]:
         """One BoTorch acquisition function per control set, for models of any kind."""
         if self.acquisition == "ts":
-            with manual_seed(self.seed):
-                path = get_matheron_path_model(self.model)
-            return self._expected_ucb(path, controls, beta=0.0)
+            return self._expected_ucb(self._path_model, controls, beta=0.0)
         if self.acquisition != "ei":
-            beta = self.beta if self.acquisition == "ucb" else 0.0
+            beta = {"ucb": self.beta, "lcb": -self.beta}.get(self.acquisition, 0.0)
             return self._expected_ucb(self.model, controls, beta)
         return [
             PartialQueryLogExpectedImprovement(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
@@ -19,6 +18,7 @@ from ax_costaware.acquisition.check import check_search
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
 from ax_costaware.acquisition.objectives import check_acquisition
 from ax_costaware.acquisition.starts import Discrete, LinearConstraints, SearchDomain
+from ax_costaware.queries.joint.law import NodesGiven
 from ax_costaware.queries.nodes import ProductNodes
 
 __all__ = ["ControlSetOptima", "optimize_control_sets"]
@@ -36,6 +36,7 @@ def optimize_control_sets(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     product: ProductNodes | None = None,
+    given: Sequence[NodesGiven | None] | None = None,
     posterior_transform: PosteriorTransform | None = None,
     X_pending: Tensor | None = None,
     discrete: Discrete | None = None,
@@ -62,6 +63,9 @@ def optimize_control_sets(
         product: One-dimensional rules of independent inputs, which make all but the expected
             standard deviation exact to rounding on a product kernel. A posterior sample
             (``"ts"``) is averaged over the joint nodes throughout.
+        given: For each control set ``None``, or the nodes and weights of all columns given the
+            point, for inputs that depend on what is controlled; ``nodes``, ``weights`` and
+            ``product`` are not used for that control set.
         posterior_transform: Applied to the posterior; the result is maximised.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
         discrete: ``(columns, values)`` of columns that jointly take one of ``values``' rows.
@@ -103,12 +107,13 @@ def optimize_control_sets(
         best_f=best_f,
         seed=seed,
         bounds=bounds,
+        given=given,
     )
-    parts = []
-    for start in range(0, len(controls), builder.chunk_size):
-        chunk = slice(start, start + builder.chunk_size)
-        search = ControlSetSearch(builder.build(chunk), domain, controls[chunk], builder.lengths)
-        parts.append(search.run(builder.near, num_restarts, raw_samples, seed))
-    points = torch.cat([part.points for part in parts])
-    values = torch.cat([part.values for part in parts])
+    points = bounds.new_empty(len(controls), bounds.shape[-1])
+    values = points[:, 0].clone()
+    for part in builder.parts:
+        chosen = [controls[index] for index in part]
+        search = ControlSetSearch(builder.build(part), domain, chosen, builder.lengths)
+        found = search.run(builder.near, num_restarts, raw_samples, seed)
+        points[part], values[part] = found.points.to(points), found.values.to(values)
     return ControlSetOptima(points, values.exp() if name == "ei" else values)

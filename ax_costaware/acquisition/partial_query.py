@@ -119,7 +119,7 @@ class PartialQuery:
 
     def variance(self, controlled_factor: Tensor) -> Tensor:
         """Latent posterior variance of ``E f`` for a ``p x n`` controlled kernel factor."""
-        explained: Tensor = _QuadraticForm.apply(  # type: ignore[no-untyped-call]
+        explained: Tensor = QuadraticForm.apply(  # type: ignore[no-untyped-call]
             controlled_factor * self.mean_factor, self.posterior.inverse
         )
         variance = self.prior_variance - explained
@@ -137,7 +137,7 @@ class PartialQuery:
         its maxima lie close to those of :math:`E\,\sigma`: good enough to find where to search.
         """
         prior = float(self.outputscale)
-        explained: Tensor = _QuadraticForm.apply(  # type: ignore[no-untyped-call]
+        explained: Tensor = QuadraticForm.apply(  # type: ignore[no-untyped-call]
             controlled_factor, self._explained
         )
         return (prior - explained).clamp_min(MIN_RELATIVE_VARIANCE * prior).sqrt()
@@ -150,7 +150,7 @@ class PartialQuery:
         return std
 
 
-class _QuadraticForm(torch.autograd.Function):
+class QuadraticForm(torch.autograd.Function):
     """``k' A k`` for every row ``k`` of a ``p x n``-tensor and a symmetric ``n x n`` matrix."""
 
     @staticmethod

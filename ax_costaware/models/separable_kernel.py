@@ -108,28 +108,31 @@ class SeparableKernel:
         r"""The log of the product over the masked columns, without the output scale.
 
         Args:
-            x: A ``p x d``-tensor.
-            z: An ``n x d``-tensor.
-            mask: A ``p x d``- or ``d``-tensor of zeros and ones: the columns that count.
+            x: A ``batch_shape x p x d``-tensor.
+            z: An ``n x d``- or ``batch_shape x n x d``-tensor.
+            mask: A ``batch_shape x p x d``- or ``d``-tensor of zeros and ones: the columns that
+                count.
 
         Returns:
-            A ``p x n``-tensor. Differentiable with respect to ``x``, except in categorical
-            columns, where the kernel is piecewise constant.
+            A ``batch_shape x p x n``-tensor. Differentiable with respect to ``x``, except in
+            categorical columns, where the kernel is piecewise constant.
         """
         # Expanding the square turns the sum over columns into matrix products. Centring keeps
         # the terms small, so that the cancellation costs no more than a few units of rounding.
-        centre = z.mean(dim=-2)
+        centre = z.mean(dim=-2, keepdim=True)
         xs = (x - centre) * self.inverse_lengthscale
         zs = (z - centre) * self.inverse_lengthscale
         weighted = mask * xs
         square = (weighted * xs).sum(dim=-1, keepdim=True) - 2 * weighted @ zs.mT
         log_k = -0.5 * (square + mask.expand_as(xs) @ zs.square().mT).clamp_min(0.0)
         for column in torch.nonzero(self.penalty).flatten().tolist():
-            differs = x[:, column, None] != z[None, :, column]
+            differs = x[..., column].unsqueeze(-1) != z[..., column].unsqueeze(-2)
             log_k = log_k - mask[..., column, None] * self.penalty[column] * differs
         for column, lengthscale, nu in self.matern:
-            distance = (x[:, column, None] - z[None, :, column]).abs() / lengthscale
-            log_k = log_k + mask[..., column, None] * _log_matern(distance, nu)
+            difference = x[..., column].unsqueeze(-1) - z[..., column].unsqueeze(-2)
+            log_k = log_k + mask[..., column, None] * _log_matern(
+                difference.abs() / lengthscale, nu
+            )
         return log_k
 
 
