@@ -6,16 +6,69 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.stats import norm, rankdata
 from torch import Tensor
+from torch.special import ndtr, ndtri
 from typing_extensions import override
 
-from ax_costaware.queries.joint.law import JointLaw, NodesGiven, Placement
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import finite_number, sequence_of
+from ax_costaware.queries.joint.columns import columns_of, marginal_of, named_pairs
+from ax_costaware.queries.joint.law import (
+    JointLaw,
+    NodesGiven,
+    Placement,
+    at_points,
+    independent_rows,
+    uniforms,
+)
+from ax_costaware.queries.joint.scores import (
+    ScoreMap,
+    SmoothScores,
+    StepScores,
+    conditional_mean,
+    cut_normal,
+    errors_given,
+    score_map,
+)
 from ax_costaware.queries.marginals import Marginal, RawValue
 
+_SYMMETRY = 1e-8
+"""How far entries of a correlation may be from those across the diagonal, and these from one."""
 
-@dataclass(frozen=True, init=False)
+_LEAST_EIGENVALUE = 1e-6
+"""That of a correlation must be larger, or its inverse has no digits."""
+
+_FITTED_EIGENVALUE = 1e-4
+"""A fitted correlation is shrunk towards independence until its least eigenvalue is this."""
+
+_NUM_DRAWS = 512
+"""Draws within the intervals of scores, where values of laws with steps are given."""
+
+_EXPECTED_MARGINALS = "a mapping from names to marginals such as Uniform(0, 1)"
+
+
+@dataclass(frozen=True, init=False, repr=False)
 class GaussianCopula(JointLaw):
-    """Inputs with given marginals whose normal scores are jointly normal; numbers only."""
+    r"""Inputs with given marginals, made dependent by a normal law of their scores; numbers only.
+
+    The score of an input is :math:`z_l = \Phi^{-1}(F_l(x_l))`, and ``z`` is normal with mean zero
+    and the given correlation :math:`R` (Nelsen 2006, *An Introduction to Copulas*, section 2).
+    Given controlled inputs ``C``, the scores of the rest follow
+
+    .. math:: z_R \mid z_C \sim N(R_{RC} R_{CC}^{-1} z_C, \; R_{RR} - R_{RC} R_{CC}^{-1} R_{CR}),
+
+    and the nodes move with the controlled values. An input with finitely many values fixes its
+    score to an interval only: its values keep their places among the nodes, whose weights move. The
+    samples of an ``Empirical`` marginal are joined by lines where something is given, so that the
+    nodes have a gradient. A controlled value among the furthest 3e-5 of its law counts as the last
+    before these.
+
+    Controlling an input counts as observing it; see the module ``ax_costaware.queries.joint.law``.
+    """
 
     marginals: tuple[tuple[str, Marginal], ...]
     """Pairs of a name and its law."""
@@ -23,14 +76,76 @@ class GaussianCopula(JointLaw):
     correlation: tuple[tuple[float, ...], ...]
     """Correlation of the normal scores, in the order of ``marginals``."""
 
-    def __init__(self, marginals: Mapping[str, Marginal] | Any, correlation: Any) -> None:
-        """Inputs with given marginals and correlation of their normal scores."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        marginals: Mapping[str, Marginal] | Sequence[tuple[str, Marginal]],
+        correlation: Sequence[Sequence[float]],
+    ) -> None:
+        """Inputs with given marginals and correlation.
+
+        Args:
+            marginals: The law of each input on its own, in raw units; all on numbers.
+            correlation: ``d x d``, that of the normal scores, in the order of ``marginals``. For
+                inputs with normal laws it is their correlation.
+
+        Raises:
+            InputError: For marginals that are none or not on numbers; for a correlation that has
+                another shape, is not symmetric or not positive definite, or has no unit diagonal.
+        """
+        pairs = named_pairs(marginals, "marginals", _EXPECTED_MARGINALS)
+        for name, law in pairs:
+            if not isinstance(law, Marginal) or not law.is_numeric:
+                raise InputError(f"marginals[{name!r}]={law!r}: expected a marginal on numbers.")
+        object.__setattr__(self, "marginals", pairs)
+        object.__setattr__(self, "correlation", _checked_correlation(correlation, len(pairs)))
 
     @classmethod
     def fit(cls, frame: Any, marginals: Mapping[str, Marginal] | None = None) -> Self:
-        """The copula of a sample."""
-        raise NotImplementedError
+        """The copula of a sample.
+
+        The correlation is that of the normal scores of the ranks, ``Phi^-1(rank / (n + 1))``, which
+        do not depend on the marginals; equal values share their mean rank. Where inputs determine
+        each other it is shrunk towards independence, to a least eigenvalue of 1e-4. Many equal
+        values bring it closer to zero than the dependence is.
+
+        Args:
+            frame: A data frame, or a mapping from names to values; one row for each observation of
+                all the inputs together.
+            marginals: The laws of some inputs. The others have the law of their column:
+                ``Empirical``, or ``Discrete`` for integers.
+
+        Raises:
+            InputError: For a sample that ``JointEmpirical`` refuses, columns that are not numbers
+                or have one value only, or marginals of other inputs.
+        """
+        columns = columns_of(frame)
+        given = {} if marginals is None else marginals
+        if not isinstance(given, Mapping) or not set(given) <= {name for name, _ in columns}:
+            raise InputError(
+                f"marginals={given!r}: expected {_EXPECTED_MARGINALS}, for columns of frame."
+            )
+        scores = []
+        for name, column in columns:
+            if isinstance(column[0], str | bool):
+                raise InputError(f"frame[{name!r}] has the value {column[0]!r}: expected numbers.")
+            if len(set(column)) == 1:
+                raise InputError(
+                    f"frame[{name!r}] has the value {column[0]!r} only: expected several values "
+                    "(leave it out of the copula)."
+                )
+            ranks = rankdata(np.array(column, dtype=np.float64))
+            scores.append(norm.ppf(ranks / (len(column) + 1)))
+        correlation = np.atleast_2d(np.corrcoef(np.stack(scores)))
+        least = float(np.linalg.eigvalsh(correlation)[0])
+        if least < _FITTED_EIGENVALUE:
+            share = (_FITTED_EIGENVALUE - least) / (1.0 - least)
+            correlation = (1.0 - share) * correlation + share * np.eye(len(columns))
+        np.fill_diagonal(correlation, 1.0)
+        laws = {name: given.get(name) or marginal_of(column) for name, column in columns}
+        return cls(laws, correlation.tolist())
+
+    def __repr__(self) -> str:
+        return f"GaussianCopula({dict(self.marginals)!r}, correlation={self.correlation!r})"
 
     @property
     @override
@@ -39,13 +154,34 @@ class GaussianCopula(JointLaw):
 
     @override
     def marginal(self, name: str) -> Marginal:
-        raise NotImplementedError
+        self._checked([name])
+        return dict(self.marginals)[name]
 
     @override
     def cdf_given(
         self, name: str, value: RawValue, given: Mapping[str, RawValue]
     ) -> tuple[float, float]:
-        raise NotImplementedError
+        law = self.marginal(name)
+        if name in given:
+            raise InputError(f"given has {name!r} itself: expected other inputs.")
+        target = torch.tensor([finite_number(value, name)], dtype=torch.double)
+        below = torch.nextafter(target, torch.full_like(target, -torch.inf))
+        reached = law.cdf(torch.cat([below, target]))
+        values = {n: finite_number(given[n], n) for n in self.names if n in given}
+        if not values:
+            return float(reached[0]), float(reached[1])
+        found = {n: score_map(self.marginal(n), _one_column) for n in values}
+        known = _steps_last(found)
+        maps, x = [found[n] for n in known], [_one_column([values[n]]) for n in known]
+        factor = self._factor((*known, name))
+        u = uniforms(len(known), _NUM_DRAWS, 0)
+        errors, log_weights = errors_given(maps, x, factor, u)
+        mean = conditional_mean(errors.unbind(dim=-1), factor, len(known), log_weights)
+        weights = torch.softmax(log_weights, dim=-1)
+        # The normal scores of probabilities 0 and 1 are infinite, and stay so.
+        probability = ndtr((ndtri(reached).unsqueeze(-1) - mean) / factor[-1, -1]) @ weights[0]
+        strict, weak = probability.clamp(0.0, 1.0).tolist()
+        return strict, weak
 
     @override
     def _num_uniforms(self, names: Sequence[str]) -> int:
@@ -53,10 +189,136 @@ class GaussianCopula(JointLaw):
 
     @override
     def _rows_at(self, names: Sequence[str], u: Tensor) -> list[dict[str, RawValue]]:
-        raise NotImplementedError
+        scores = ndtri(u) @ self._factor(names).T
+        laws = {name: self.marginal(name) for name in names}
+        return independent_rows(laws, ndtr(scores))
 
     @override
     def _conditional_nodes(
         self, given: Sequence[str], rest: Sequence[str], controlled: Sequence[str], place: Placement
     ) -> NodesGiven:
-        raise NotImplementedError
+        maps = {name: self._map(name, place) for name in (*given, *rest)}
+        known = _steps_last({name: maps[name] for name in given})
+        order = (*known, *reversed(_steps_last({name: maps[name] for name in rest})))
+        u = uniforms(len(order) + len(place.independent), place.num_nodes, place.seed)
+        rows = independent_rows(place.independent, u[:, len(order) :])
+        return _MovingNodes(
+            base=place.transform(rows).double(),
+            columns=place.columns_of(controlled),
+            blocks=tuple(place.columns[name] for name in order),
+            maps=tuple(maps[name] for name in order),
+            num_given=len(known),
+            factor=self._factor(order),
+            u=u[:, : len(order)],
+        )
+
+    def _map(self, name: str, place: Placement) -> ScoreMap:
+        columns = list(place.columns[name])
+        law = self.marginal(name)
+        return score_map(
+            law, lambda values: place.transform([{name: v} for v in values])[:, columns]
+        )
+
+    def _factor(self, names: Sequence[str]) -> Tensor:
+        """Cholesky factor of the correlation of ``names``, in their order."""
+        order = [self.names.index(name) for name in names]
+        correlation = torch.tensor(self.correlation, dtype=torch.double)[order][:, order]
+        factor: Tensor = torch.linalg.cholesky(correlation)
+        return factor
+
+
+@dataclass(frozen=True, eq=False)
+class _MovingNodes:
+    """Nodes of the inputs that are not given, which move with those that are."""
+
+    base: Tensor
+    """``m x d``: the independent inputs."""
+
+    columns: tuple[int, ...]
+    """The controlled columns."""
+
+    blocks: tuple[tuple[int, ...], ...]
+    """The columns of each input of the copula: first those given, then the rest."""
+
+    maps: tuple[ScoreMap, ...]
+    num_given: int
+    factor: Tensor
+    u: Tensor
+    """Uniform numbers ``m x`` inputs of the copula."""
+
+    def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``NodesGiven``."""
+        x = points.to(device=self.base.device, dtype=torch.double)
+        given = [x[:, list(block)] for block in self.blocks[: self.num_given]]
+        found, log_weights = errors_given(
+            self.maps[: self.num_given], given, self.factor, self.u[:, : self.num_given]
+        )
+        errors = list(found.unbind(dim=-1))
+        nodes = self.base.expand(len(points), -1, -1).clone()
+        for k in range(self.num_given, len(self.maps)):
+            mean = conditional_mean(errors, self.factor, k, log_weights)
+            places, error, log_ratio = self._draw(k, mean)
+            errors.append(error)
+            log_weights = log_weights + log_ratio
+            nodes[..., list(self.blocks[k])] = places
+        weights = torch.softmax(log_weights, dim=-1)
+        return at_points(nodes, points, self.columns), weights.to(points)
+
+    def _draw(self, k: int, mean: Tensor) -> tuple[Tensor, Tensor, Tensor | float]:
+        """Coordinates of the k-th input, its error, and the log-ratio of law to draws."""
+        score, scale, u = self.maps[k], self.factor[k, k], self.u[:, k]
+        if isinstance(score, SmoothScores):
+            error = ndtri(u).expand_as(mean)
+            return score.place(mean + scale * error), error, 0.0
+        index, share = _cells(score, u)
+        edges = score.edges
+        error, log_probability = cut_normal(
+            (edges[index] - mean) / scale, (edges[index + 1] - mean) / scale, share
+        )
+        places = score.places[index].expand(*mean.shape, -1)
+        return places, error, log_probability - score.shares[index].log()
+
+
+def _cells(score: StepScores, u: Tensor) -> tuple[Tensor, Tensor]:
+    """The value that each uniform number picks, and where in its probability the number lies."""
+    cumulative = score.cumulative
+    index = torch.searchsorted(cumulative, u.contiguous()).clamp_max(len(cumulative) - 1)
+    below = cumulative[index] - score.shares[index]
+    return index, ((u - below) / score.shares[index]).clamp(1e-9, 1.0 - 1e-9)
+
+
+def _steps_last(maps: Mapping[str, ScoreMap]) -> list[str]:
+    """The names of inputs whose value fixes the score before those that bound it."""
+    return sorted(maps, key=lambda name: isinstance(maps[name], StepScores))
+
+
+def _one_column(values: Sequence[RawValue]) -> Tensor:
+    return torch.tensor([[float(value)] for value in values], dtype=torch.double)
+
+
+def _checked_correlation(correlation: Any, size: int) -> tuple[tuple[float, ...], ...]:
+    expected = f"a symmetric, positive definite {size} x {size} matrix with ones on the diagonal"
+    rows = [
+        sequence_of(row, f"correlation[{i}]", expected)
+        for i, row in enumerate(sequence_of(correlation, "correlation", expected))
+    ]
+    if len(rows) != size or any(len(row) != size for row in rows):
+        shape = f"{len(rows)} rows of {sorted({len(row) for row in rows})}"
+        raise InputError(f"correlation has {shape} entries: expected {expected}.")
+    matrix: npt.NDArray[np.float64] = np.array(
+        [
+            [finite_number(value, f"correlation[{i}][{j}]") for j, value in enumerate(row)]
+            for i, row in enumerate(rows)
+        ]
+    )
+    if np.abs(np.diag(matrix) - 1.0).max() > _SYMMETRY:
+        raise InputError(f"correlation has the diagonal {np.diag(matrix).tolist()}: expected ones.")
+    if np.abs(matrix - matrix.T).max() > _SYMMETRY:
+        raise InputError(f"correlation={matrix.tolist()}: expected {expected}.")
+    least = float(np.linalg.eigvalsh(matrix)[0])
+    if not least > _LEAST_EIGENVALUE:
+        raise InputError(
+            f"correlation={matrix.tolist()} has the eigenvalue {least:g}: expected {expected}, its "
+            f"eigenvalues above {_LEAST_EIGENVALUE:g}."
+        )
+    return tuple(map(tuple, matrix.tolist()))

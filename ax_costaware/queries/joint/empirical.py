@@ -132,7 +132,7 @@ class JointEmpirical(JointLaw):
         if len(order) > MAX_ROWS:
             keep = (uniforms(1, MAX_ROWS, place.seed)[:, 0] * len(order)).long()
             order = order[keep.unique()]
-        columns = list(place.controlled_columns(given))
+        columns = list(place.columns_of(given))
         centers = place.transform(self._rows(given, order))[:, columns]
         rows = self._rows(rest, order)
         copies = 1
@@ -146,7 +146,7 @@ class JointEmpirical(JointLaw):
             rows = [{**rows[i // copies], **other} for i, other in enumerate(others)]
         return _NearRows(
             base=place.transform(rows),
-            columns=place.controlled_columns(controlled),
+            columns=place.columns_of(controlled),
             centers=centers,
             given=tuple(columns),
             num_given=len(given),
@@ -199,7 +199,8 @@ def row_weights(points: Tensor, rows: Tensor, num_inputs: int) -> Tensor:
     moves = std > _CONSTANT * rows.abs().amax(dim=0)
     bandwidth = std[moves] * len(rows) ** (-1.0 / (num_inputs + 4))
     scaled = (points[:, moves].unsqueeze(-2) - rows[:, moves]) / bandwidth
-    return torch.softmax(-0.5 * scaled.square().sum(dim=-1), dim=-1)
+    weights: Tensor = torch.softmax(-0.5 * scaled.square().sum(dim=-1), dim=-1)
+    return weights
 
 
 def _codes(column: Column, value: RawValue) -> tuple[Tensor, Tensor]:

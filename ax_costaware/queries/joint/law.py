@@ -60,18 +60,16 @@ class Placement:
     seed: int
     """Seed of the nodes. Equal seeds give equal nodes."""
 
-    def controlled_columns(self, controlled: Sequence[str]) -> tuple[int, ...]:
-        """The model's columns of parameters, in increasing order.
+    def columns_of(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The model's columns of some parameters, in increasing order.
 
         Raises:
             InputError: For a name that is no parameter.
         """
-        for name in controlled:
+        for name in names:
             if name not in self.columns:
-                raise InputError(
-                    f"controlled has {name!r}: expected parameters of {list(self.columns)}."
-                )
-        return tuple(sorted(column for name in controlled for column in self.columns[name]))
+                raise InputError(f"{name!r} is no parameter: expected {list(self.columns)}.")
+        return tuple(sorted(column for name in names for column in self.columns[name]))
 
 
 class JointLaw(ABC):
@@ -157,11 +155,13 @@ class JointLaw(ABC):
             placement: How raw values become points of the model's space.
 
         Raises:
-            InputError: For a controlled parameter that is none.
+            InputError: For an input, controlled or of this law, that is none of the placement's
+                parameters.
         """
-        placement.controlled_columns(controlled)
-        given = tuple(name for name in self.names if name in controlled and placement.columns[name])
-        rest = tuple(name for name in self.names if name not in controlled)
+        placement.columns_of((*controlled, *self.names))
+        seen = tuple(name for name in self.names if placement.columns[name])
+        given = tuple(name for name in seen if name in controlled)
+        rest = tuple(name for name in seen if name not in controlled)
         if given and rest:
             return self._conditional_nodes(given, rest, controlled, placement)
         return self._fixed_nodes(rest, controlled, placement)
@@ -182,7 +182,7 @@ class JointLaw(ABC):
             rows, weights = self.joint_rows(rest, size, placement.seed)
         else:
             rows, weights = [{}], torch.ones(1, dtype=torch.double)
-        columns = placement.controlled_columns(controlled)
+        columns = placement.columns_of(controlled)
         return FixedNodes(placement.transform(rows), weights, columns)
 
     def _checked(self, names: Sequence[str]) -> Sequence[str]:

@@ -145,14 +145,14 @@ class Learned(Marginal):
     def lower(self) -> float:
         if self._discrete is not None:
             return self._discrete.lower
-        return min([self.prior.lower, *self._atoms[0][:1].tolist()])
+        return min(self.prior.lower, *map(float, self._atoms[0][:1]), self.prior.upper)
 
     @property
     @override
     def upper(self) -> float:
         if self._discrete is not None:
             return self._discrete.upper
-        return max([self.prior.upper, *self._atoms[0][-1:].tolist()])
+        return max(self.prior.upper, *map(float, self._atoms[0][-1:]), self.prior.lower)
 
     @property
     @override
@@ -171,7 +171,7 @@ class Learned(Marginal):
         places = np.concatenate([nodes.numpy(), atoms])
         masses = np.concatenate([share * weights.numpy(), (1 - share) * counts / self._divisor])
         points, where = np.unique(places, return_inverse=True)
-        masses = np.bincount(where.ravel(), weights=masses)
+        masses = np.bincount(where.ravel(), weights=masses).astype(np.float64)
         if len(points) > size:
             points, masses = gauss_rule(points, masses, size)
         return torch.tensor(points), torch.tensor(masses / masses.sum())
