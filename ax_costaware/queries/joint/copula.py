@@ -215,9 +215,11 @@ class GaussianCopula(JointLaw):
     def _map(self, name: str, place: Placement) -> ScoreMap:
         columns = list(place.columns[name])
         law = self.marginal(name)
-        return score_map(
-            law, lambda values: place.transform([{name: v} for v in values])[:, columns]
-        )
+
+        def coordinates(values: Sequence[RawValue]) -> Tensor:
+            return place.transform([{name: value} for value in values])[:, columns]
+
+        return score_map(law, coordinates)
 
     def _factor(self, names: Sequence[str]) -> Tensor:
         """Cholesky factor of the correlation of ``names``, in their order."""

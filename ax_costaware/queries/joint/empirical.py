@@ -198,7 +198,7 @@ def row_weights(points: Tensor, rows: Tensor, num_inputs: int) -> Tensor:
     std = rows.std(dim=0)
     moves = std > _CONSTANT * rows.abs().amax(dim=0)
     bandwidth = std[moves] * len(rows) ** (-1.0 / (num_inputs + 4))
-    scaled = (points[:, moves].unsqueeze(-2) - rows[:, moves]) / bandwidth
+    scaled: Tensor = (points[:, moves].unsqueeze(-2) - rows[:, moves]) / bandwidth
     weights: Tensor = torch.softmax(-0.5 * scaled.square().sum(dim=-1), dim=-1)
     return weights
 
