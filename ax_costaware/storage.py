@@ -209,7 +209,8 @@ def _encode(value: Any) -> dict[str, Any]:
 
 def _encode_settings(settings: ControlSetSettings) -> dict[str, Any]:
     marginals = {f"marginals[{name!r}]": m for name, m in settings.marginals.items()}
-    _check_storable({"rule": settings.rule, "beta": settings.beta, **marginals})
+    joint = {} if settings.joint is None else {"joint": settings.joint}
+    _check_storable({"rule": settings.rule, "beta": settings.beta, **marginals, **joint})
     return _encode(settings)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import torch
 from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
@@ -32,6 +31,7 @@ from ax_costaware.adapter.cost_aware_adapter import CostAwareAdapter
 from ax_costaware.adapter.experiment_checks import check_experiment
 from ax_costaware.adapter.hide_control_set import EXACT_VALUES
 from ax_costaware.adapter.model_space import ModelSpace, model_space
+from ax_costaware.adapter.realized_inputs import realized_inputs, updated_marginals
 from ax_costaware.generators.budget import (
     Standing,
     decision_seed,
@@ -46,7 +46,6 @@ from ax_costaware.generators.control_set_generator import (
 )
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.cost_aware_generator import direction
-from ax_costaware.models import expectation_posterior
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.records import CONTROL_SET, RECORD
 
@@ -184,6 +183,7 @@ class ControlSetAdapter(CostAwareAdapter):
             space.weights,
             acquisition="mean",
             product=space.product,
+            given=[space.given[i] for i in control_sets],
             posterior_transform=direction(self.minimize),
             discrete=space.discrete_columns({}),
             inequality_constraints=space.constraints,
@@ -222,7 +222,13 @@ class ControlSetAdapter(CostAwareAdapter):
 
     def model_space_view(self, search_space: SearchSpace | None = None) -> ModelSpace:
         """Control sets, nodes and bounds in the input space of the fitted model."""
-        return model_space(self, search_space or self.experiment.search_space, self.settings)
+        settings = self.settings
+        return model_space(
+            self,
+            search_space or self.experiment.search_space,
+            settings,
+            updated_marginals(settings.marginals, realized_inputs(self.experiment, settings)),
+        )
 
     def _advice(self) -> str:
         best = self.recommend()[0]
@@ -236,12 +242,11 @@ class ControlSetAdapter(CostAwareAdapter):
         self, points: Sequence[Tensor], control_sets: Sequence[ControlSet], space: ModelSpace
     ) -> tuple[list[float], list[float]]:
         """Posterior mean and variance of the objective's expectation, for one query per point."""
-        queries = [
-            space.query(point, control_set.parameters)
-            for point, control_set in zip(points, control_sets, strict=True)
-        ]
-        with torch.no_grad():
-            means, variances = expectation_posterior(self.botorch_model, queries)
+        names = self.settings.names
+        indices = [names.index(str(control_set.name)) for control_set in control_sets]
+        means, variances = space.expectations(
+            self.botorch_model, list(zip(points, indices, strict=True))
+        )
         return means.tolist(), variances.tolist()
 
     def _raw_values(

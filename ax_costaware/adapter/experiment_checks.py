@@ -20,7 +20,7 @@ from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.queries.marginals import Discrete, Empirical, Marginal
+from ax_costaware.queries.marginals import Discrete, Empirical, Learned, Marginal
 from ax_costaware.records import CONTROL_SET
 
 _TOLERANCE = 1e-9
@@ -140,17 +140,20 @@ def _check_controlled(parameters: dict[str, Parameter], settings: ControlSetSett
 
 
 def _check_marginals(parameters: dict[str, Parameter], settings: ControlSetSettings) -> None:
-    for name in settings.marginals:
+    laws = settings.laws
+    for name in laws:
         if name not in parameters or isinstance(parameters[name], FixedParameter):
+            argument = "marginals" if name in settings.marginals else "joint"
             raise UserInputError(
-                f"marginals has an entry for {name!r}, which is no free parameter of the "
+                f"{argument} has an entry for {name!r}, which is no free parameter of the "
                 f"experiment: expected names out of "
                 f"{sorted(n for n, p in parameters.items() if not isinstance(p, FixedParameter))}."
             )
     for name, parameter in parameters.items():
         if isinstance(parameter, FixedParameter):
             continue
-        marginal = settings.marginals.get(name)
+        marginal = laws.get(name)
+        what = f"marginals[{name!r}]" if name in settings.marginals else f"joint.marginal({name!r})"
         if marginal is None:
             uncontrolled = [s.name for s in settings.control_sets if name not in s.parameters]
             if uncontrolled:
@@ -159,21 +162,22 @@ def _check_marginals(parameters: dict[str, Parameter], settings: ControlSetSetti
                     f"not control it: add marginals[{name!r}], its distribution in such trials."
                 )
         elif isinstance(parameter, RangeParameter):
-            _check_range_marginal(name, parameter, marginal)
+            _check_range_marginal(what, parameter, marginal)
         elif isinstance(parameter, ChoiceParameter):
-            _check_choice_marginal(name, parameter, marginal)
+            _check_choice_marginal(what, parameter, marginal)
 
 
-def _check_range_marginal(name: str, parameter: RangeParameter, marginal: Marginal) -> None:
+def _check_range_marginal(what: str, parameter: RangeParameter, marginal: Marginal) -> None:
+    name = parameter.name
     if not marginal.is_numeric:
         raise UserInputError(
-            f"marginals[{name!r}]={marginal!r} has values that are not numbers, but parameter "
+            f"{what}={marginal!r} has values that are not numbers, but parameter "
             f"{name!r} ranges over [{parameter.lower}, {parameter.upper}]."
         )
     slack = _TOLERANCE * (parameter.upper - parameter.lower)
     if marginal.lower < parameter.lower - slack or marginal.upper > parameter.upper + slack:
         raise UserInputError(
-            f"marginals[{name!r}]={marginal!r} reaches over [{marginal.lower:g}, "
+            f"{what}={marginal!r} reaches over [{marginal.lower:g}, "
             f"{marginal.upper:g}], outside the bounds [{parameter.lower:g}, {parameter.upper:g}] "
             f"of parameter {name!r}: widen the bounds or narrow the marginal."
         )
@@ -181,22 +185,23 @@ def _check_range_marginal(name: str, parameter: RangeParameter, marginal: Margin
         atoms = atoms_of(marginal)
         if atoms is None or any(float(str(value)) != round(float(str(value))) for value in atoms):
             raise UserInputError(
-                f"marginals[{name!r}]={marginal!r} gives values that are not integers, but "
+                f"{what}={marginal!r} gives values that are not integers, but "
                 f"parameter {name!r} is one: expected a Discrete or Empirical over integers."
             )
 
 
-def _check_choice_marginal(name: str, parameter: ChoiceParameter, marginal: Marginal) -> None:
+def _check_choice_marginal(what: str, parameter: ChoiceParameter, marginal: Marginal) -> None:
+    name = parameter.name
     atoms = atoms_of(marginal)
     if atoms is None:
         raise UserInputError(
-            f"marginals[{name!r}]={marginal!r} is continuous, but parameter {name!r} is a choice "
+            f"{what}={marginal!r} is continuous, but parameter {name!r} is a choice "
             f"between {parameter.values}: expected a Discrete over these."
         )
     for value in atoms:
         if not _is_choice(value, parameter):
             raise UserInputError(
-                f"marginals[{name!r}] gives the value {value!r}, which is not one of the values "
+                f"{what} gives the value {value!r}, which is not one of the values "
                 f"{parameter.values} of parameter {name!r}."
             )
 
@@ -212,4 +217,7 @@ def atoms_of(marginal: Marginal) -> tuple[float | int | str | bool, ...] | None:
         return tuple(marginal.values)
     if isinstance(marginal, Empirical):
         return tuple(sorted(set(marginal.samples)))
+    if isinstance(marginal, Learned):
+        atoms = atoms_of(marginal.prior)
+        return None if atoms is None else tuple(dict.fromkeys((*atoms, *marginal.samples)))
     return None

@@ -8,7 +8,7 @@ weight stays (section 0 of Tay et al. 2023 integrates over the same law in eithe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,26 +19,23 @@ from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, Ra
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParamValue
+from botorch.models.model import Model
 from torch import Tensor
 
 from ax_costaware.adapter.experiment_checks import atoms_of, free_parameters
+from ax_costaware.adapter.model_nodes import quadrature_rule, random_nodes
 from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.models import expectation_posterior
+from ax_costaware.queries.joint import NodesGiven
 from ax_costaware.queries.marginals import Marginal
-from ax_costaware.queries.nodes import ProductNodes, sobol_nodes
+from ax_costaware.queries.nodes import ProductNodes
 from ax_costaware.records import CONTROL_SET
 
 if TYPE_CHECKING:
     from ax.adapter.torch import TorchAdapter
 
-NUM_QUADRATURE_NODES = 64
-"""Nodes of the one-dimensional rules: exact to rounding for the smooth kernels in use."""
-
 MAX_INTEGER_VALUES = 256
 """An integer parameter with more values than this is searched as a continuous one and rounded."""
-
-
-_Transform = Callable[[Sequence[Mapping[str, TParamValue]]], Tensor]
-"""From raw values that differ from the nominal ones to points of the model's space."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +54,13 @@ class ModelSpace:
     weights: Tensor
     """Weights of ``nodes``, ``n``."""
 
-    product: ProductNodes
-    """One-dimensional quadrature rules, one block of columns per parameter."""
+    given: tuple[NodesGiven | None, ...]
+    """For each control set, what takes the place of ``nodes`` and ``weights`` where it controls
+    some of the inputs that depend on each other, and leaves others to chance; else None."""
+
+    product: ProductNodes | None
+    """One-dimensional quadrature rules, one block of columns per parameter; None where inputs that
+    are left to chance depend on each other."""
 
     discrete: dict[str, tuple[tuple[TParamValue, ...], Tensor]]
     """Raw values of each discrete parameter, and the same in its columns, ``m x len(columns)``."""
@@ -75,19 +77,45 @@ class ModelSpace:
     constraints: list[tuple[Tensor, Tensor, float]]
     """Parameter constraints as ``(indices, coefficients, rhs)``, ``sum_i c_i x_i >= rhs``."""
 
-    def query(self, point: Tensor, controlled: Sequence[str]) -> ProductNodes:
-        """The law of the inputs when ``controlled`` are set as in ``point``, ``d``."""
-        held = {column for name in controlled for column in self.columns[name]}
-        nodes, weights = [], []
-        for block, block_nodes, block_weights in zip(
-            self.product.columns, self.product.nodes, self.product.weights, strict=True
-        ):
-            is_held = held.issuperset(block)
-            nodes.append(point[list(block)].unsqueeze(0) if is_held else block_nodes)
-            weights.append(point.new_ones(1) if is_held else block_weights)
-        return ProductNodes(
-            columns=self.product.columns, nodes=tuple(nodes), weights=tuple(weights)
-        )
+    def expectations(
+        self, model: Model, queries: Sequence[tuple[Tensor, int]]
+    ) -> tuple[Tensor, Tensor]:
+        """Posterior mean and variance of the objective's expectation over what is left to chance.
+
+        Args:
+            model: A model of this space.
+            queries: Points ``d``, each with the index of the control set that sets its controlled
+                columns.
+
+        Returns:
+            Means and variances, one for each query, in the units of the model's posterior.
+        """
+        found = []
+        with torch.no_grad():
+            for point, control_set in queries:
+                law = self.query(point, control_set)
+                rule, weights = (law, None) if isinstance(law, ProductNodes) else law
+                found.append(expectation_posterior(model, rule, weights))
+        means, variances = zip(*found, strict=True)
+        return torch.stack(means), torch.stack(variances)
+
+    def query(self, point: Tensor, control_set: int) -> ProductNodes | tuple[Tensor, Tensor]:
+        """The law of the inputs when a control set is set as in ``point``, ``d``.
+
+        Returns:
+            Quadrature rules of independent inputs; or nodes ``n x d`` with weights ``n`` where
+            inputs that are left to chance depend on each other.
+        """
+        columns = self.control_sets[control_set]
+        if self.product is not None:
+            return _with_held(self.product, point, columns)
+        given = self.given[control_set]
+        if given is not None:
+            nodes, weights = given(point.unsqueeze(0))
+            return nodes[0], weights[0]
+        nodes = self.nodes.to(point).clone()
+        nodes[:, list(columns)] = point[list(columns)]
+        return nodes, self.weights.to(point)
 
     def discrete_columns(self, fixed: Mapping[int, float]) -> list[tuple[tuple[int, ...], Tensor]]:
         """Discrete columns with their values, for the parameters that ``fixed`` leaves open."""
@@ -112,7 +140,10 @@ class ModelSpace:
 
 
 def model_space(
-    adapter: TorchAdapter, search_space: SearchSpace, settings: ControlSetSettings
+    adapter: TorchAdapter,
+    search_space: SearchSpace,
+    settings: ControlSetSettings,
+    marginals: Mapping[str, Marginal],
 ) -> ModelSpace:
     """The control-set problem in the model space of a fitted adapter.
 
@@ -120,9 +151,11 @@ def model_space(
         adapter: The adapter, after ``fit``, whose experiment passed ``check_experiment``.
         search_space: The search space of that experiment.
         settings: The settings of the strategy.
+        marginals: The settings' marginals with what was learned of them. Arms carry the nominal
+            values of the settings' own, which stay the same while the experiment runs.
     """
     parameters = free_parameters(search_space)
-    nominal = nominal_values(parameters, settings.marginals)
+    nominal = nominal_values(parameters, settings.laws)
     base: dict[str, TParamValue] = {
         **nominal,
         **{
@@ -159,13 +192,14 @@ def model_space(
     at_random = [
         name for name in parameters if any(name not in s.parameters for s in settings.control_sets)
     ]
-    nodes, weights = _joint_nodes(at_random, settings, transform)
+    nodes = random_nodes(at_random, marginals, settings, transform, columns)
+    is_product = all(name in marginals for name in at_random)
     rules = {
-        name: _rule(name, settings.marginals[name], name in discrete, transform)
+        name: quadrature_rule(name, marginals[name], name in discrete, transform)
         if name in at_random
         else (default.unsqueeze(0), default.new_ones(1))
         for name in parameters
-        if columns[name]
+        if columns[name] and is_product
     }
     return ModelSpace(
         columns=columns,
@@ -173,19 +207,34 @@ def model_space(
             tuple(sorted(i for name in s.parameters for i in columns[name]))
             for s in settings.control_sets
         ),
-        nodes=nodes,
-        weights=weights.to(default),
+        nodes=nodes.nodes,
+        weights=nodes.weights.to(default),
+        given=nodes.given,
         product=ProductNodes(
             columns=tuple(columns[name] for name in rules),
             nodes=tuple(points[:, list(columns[name])] for name, (points, _) in rules.items()),
             weights=tuple(weights.to(default) for _, weights in rules.values()),
-        ),
+        )
+        if is_product
+        else None,
         discrete=discrete,
         nominal=nominal,
         default=default,
         bounds=default.new_tensor(digest.bounds).T.contiguous(),
         constraints=_inequality_constraints(transformed.parameter_constraints, adapter.parameters),
     )
+
+
+def _with_held(product: ProductNodes, point: Tensor, columns: Sequence[int]) -> ProductNodes:
+    """``product`` with point masses at the ``columns`` of ``point``."""
+    nodes, weights = [], []
+    for block, block_nodes, block_weights in zip(
+        product.columns, product.nodes, product.weights, strict=True
+    ):
+        is_held = set(columns).issuperset(block)
+        nodes.append(point[list(block)].unsqueeze(0) if is_held else block_nodes)
+        weights.append(point.new_ones(1) if is_held else block_weights)
+    return ProductNodes(columns=product.columns, nodes=tuple(nodes), weights=tuple(weights))
 
 
 def _inequality_constraints(
@@ -247,26 +296,3 @@ def _middle(parameter: RangeParameter | ChoiceParameter) -> TParamValue:
     lower, upper = float(parameter.lower), float(parameter.upper)
     middle = (lower * upper) ** 0.5 if parameter.log_scale else (lower + upper) / 2
     return round(middle) if parameter.parameter_type is ParameterType.INT else middle
-
-
-def _joint_nodes(
-    at_random: Sequence[str], settings: ControlSetSettings, transform: _Transform
-) -> tuple[Tensor, Tensor]:
-    if not at_random:
-        return transform([{}]), torch.ones(1, dtype=torch.double)
-    marginals = [settings.marginals[name] for name in at_random]
-    positions, weights = sobol_nodes(marginals, settings.num_nodes, seed=settings.seed)
-    raw = [marginal.decode(positions[:, i]) for i, marginal in enumerate(marginals)]
-    rows = [dict(zip(at_random, values, strict=True)) for values in zip(*raw, strict=True)]
-    return transform(rows), weights
-
-
-def _rule(
-    name: str, marginal: Marginal, is_discrete: bool, transform: _Transform
-) -> tuple[Tensor, Tensor]:
-    """Quadrature rule of one parameter: points that differ in its columns only, and weights."""
-    atoms = atoms_of(marginal) if is_discrete else None
-    # A sample of a discrete input must be taken whole: a Gauss rule lies between its values.
-    count = NUM_QUADRATURE_NODES if atoms is None else max(NUM_QUADRATURE_NODES, len(atoms))
-    positions, weights = marginal.nodes_and_weights(count)
-    return transform([{name: value} for value in marginal.decode(positions)]), weights

@@ -2,8 +2,8 @@
 
 The model of an earlier time is today's model without the later observations: hyperparameters and
 standardisation of the outcomes stay as they are, so that a step costs one optimisation of the
-posterior mean and no fit. All values are expectations of the objective over the uncontrolled
-inputs, in the objective's unit and sign.
+posterior mean and no fit. The laws of the inputs are those of today, too. All values are
+expectations of the objective over the uncontrolled inputs, in the objective's unit and sign.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from torch import Tensor
 from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
 from ax_costaware.adapter.model_space import ModelSpace
 from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.models import expectation_posterior
 from ax_costaware.policies.control_set_rules.inclusion import maximal, proper_supersets
 
 MAX_REPLAYED = 40
@@ -110,12 +109,10 @@ class Replay:
     ) -> list[ExpectedValue]:
         if not queries:
             return []
-        settings = self.adapter.settings
-        rules = [
-            space.query(point, settings.control_set(name).parameters) for name, point in queries
-        ]
-        with torch.no_grad():
-            means, variances = expectation_posterior(self.adapter.botorch_model, rules)
+        names = self.adapter.settings.names
+        means, variances = space.expectations(
+            self.adapter.botorch_model, [(point, names.index(name)) for name, point in queries]
+        )
         return [
             ExpectedValue(name, float(mean), float(variance) ** 0.5)
             for (name, _), mean, variance in zip(queries, means, variances, strict=True)

@@ -104,6 +104,7 @@ class ControlSetGenerator(CostAwareGenerator):
                     num_restarts=settings.num_restarts,
                     raw_samples=settings.raw_samples,
                     product=space.product,
+                    given=[space.given[i] for i in missing],
                     posterior_transform=direction(request.minimize),
                     X_pending=_pending(config),
                     discrete=space.discrete_columns(config.fixed_features or {}),

@@ -33,6 +33,7 @@ from ax_costaware.policies.control_set_rules import (
     ExploreThenCommit,
 )
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
+from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
 from ax_costaware.records import CONTROL_SET
 
@@ -89,6 +90,9 @@ class ControlSetSettings(MethodSettings):
     raw_samples: int | None = None
     """Raw starting points of the inner optimisation per control set; None for the default."""
 
+    joint: JointLaw | None = None
+    """Joint law of inputs that depend on each other; they are not among ``marginals``."""
+
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         try:
@@ -97,6 +101,7 @@ class ControlSetSettings(MethodSettings):
             raise UserInputError(str(error)) from error
         _check_costs(self.control_sets)
         set_field(self, "marginals", _checked_marginals(self.marginals))
+        _check_joint(self.joint, self.marginals)
         set_field(self, "budget", _checked_budget(self.budget, self.control_sets))
         if not isinstance(self.beta, TheoreticalBeta):
             set_field(self, "beta", _checked_beta(self.beta))
@@ -156,6 +161,15 @@ class ControlSetSettings(MethodSettings):
         raise UserInputError(
             f"{name!r} is no control set of this strategy: expected one of {self.names}."
         )
+
+    @property
+    def laws(self) -> dict[str, Marginal]:
+        """The law of each input on its own, by name: the marginals, and those of ``joint``."""
+        joint = self.joint
+        return {
+            **self.marginals,
+            **({} if joint is None else {name: joint.marginal(name) for name in joint.names}),
+        }
 
     @property
     def names(self) -> list[str]:
@@ -257,6 +271,20 @@ def _checked_marginals(marginals: object) -> dict[str, Marginal]:
                 "under the name of a parameter."
             )
     return dict(marginals)
+
+
+def _check_joint(joint: object, marginals: Mapping[str, Marginal]) -> None:
+    if joint is None:
+        return
+    if not isinstance(joint, JointLaw):
+        raise UserInputError(
+            f"joint={joint!r}: expected a joint law such as JointEmpirical(frame), or None."
+        )
+    if twice := [name for name in joint.names if name in marginals]:
+        raise UserInputError(
+            f"marginals and joint both have {twice}: expected each input in one of them. Leave out "
+            "of marginals what joint describes."
+        )
 
 
 def _checked_budget(budget: object, control_sets: tuple[ControlSet, ...]) -> float | None:

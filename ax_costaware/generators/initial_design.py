@@ -75,7 +75,7 @@ class InitialDesign:
                 for name, p in self.search_space.parameters.items()
                 if isinstance(p, FixedParameter)
             },
-            **nominal_values(parameters, self.settings.marginals),
+            **nominal_values(parameters, self.settings.laws),
         }
         open_inputs = [name for name in control_set.parameters if name not in fixed]
         first = SobolEngine(len(parameters), scramble=True, seed=self.settings.seed)

@@ -27,6 +27,7 @@ from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_su
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import ControlSetRule, ExploreThenCommit
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
+from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
 from ax_costaware.records import CONTROL_SET
 
@@ -72,13 +73,15 @@ def control_set_strategy(
     num_nodes: int = 128,
     num_restarts: int | None = None,
     raw_samples: int | None = None,
+    joint: JointLaw | None = None,
 ) -> GenerationStrategy:
     """A strategy that chooses for every trial which inputs to control, and their values.
 
     Args:
         control_sets: The subsets of the inputs that a trial can control, each with its cost.
         marginals: Distribution of each input where a trial does not control it, by name, in the
-            parameter's raw units. Inputs that every control set controls need none.
+            parameter's raw units. Inputs that every control set controls need none. A ``Learned``
+            one is updated with the values that the input takes in trials that do not control it.
         budget: What all trials may cost together, in the unit of the costs. A trial is never chosen
             beyond it; when it pays for no control set any more, asking for a trial raises
             ``OptimizationShouldStop``, which says what to deploy. None: no limit.
@@ -97,6 +100,9 @@ def control_set_strategy(
         num_nodes: Quasi-random nodes that stand for the joint law of the uncontrolled inputs.
         num_restarts: Restarts of the inner optimisation per control set.
         raw_samples: Raw starting points of the inner optimisation per control set.
+        joint: Joint law of inputs that depend on each other, ``JointEmpirical`` or
+            ``GaussianCopula``; these are not among ``marginals``. A trial that controls some of
+            them leaves the others to their law given the controlled values.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -120,6 +126,7 @@ def control_set_strategy(
         num_nodes=num_nodes,
         num_restarts=num_restarts,
         raw_samples=raw_samples,
+        joint=joint,
     )
     _warn_if_nothing_is_left_to_commit(settings)
     model_node = GenerationNode(

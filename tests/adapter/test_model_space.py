@@ -23,6 +23,7 @@ from ax_costaware import (
 from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
 from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.adapter.model_space import ModelSpace
+from ax_costaware.queries.nodes import ProductNodes
 
 SETS = (ControlSet(["x", "soil"], 1.0, "few"), ControlSet(["x", "soil", "n", "rate"], 2.0, "many"))
 MARGINALS = {
@@ -120,7 +121,8 @@ def test_exact_values_and_query(space: ModelSpace) -> None:
     raw, values = space.discrete["soil"]
     point[list(space.columns["soil"])] = values[raw.index("peat")] * (1 - 1e-9)
     assert space.exact_values(point, ["x", "soil", "n"]) == {"soil": "peat", "n": 3}
-    query = space.query(point, ["x", "n"])
+    query = space.query(point, 1)
+    assert isinstance(query, ProductNodes)
     sizes = dict(zip(query.columns, (len(w) for w in query.weights), strict=True))
     assert (sizes[space.columns["x"]], sizes[space.columns["n"]]) == (1, 1)
     assert sizes[space.columns["lamp"]] == 3

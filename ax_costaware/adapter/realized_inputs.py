@@ -1,0 +1,88 @@
+"""What the inputs turned out to be in the trials that left them to chance.
+
+It is read from what ``complete_trial`` recorded, at full precision, so that what is learned from it
+is a function of the stored experiment. A trial tells of an input only if its control set leaves
+that input to chance: a controlled input that came out differently from plan says nothing of the
+law that holds where nobody controls it. A value out of the parameter's bounds counts like any
+other. Values are in the parameters' own units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ax.core.experiment import Experiment
+from ax.core.types import TParamValue
+
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.ledger import outcome_record, with_one_arm
+from ax_costaware.queries.marginals import Discrete, Learned, Marginal
+
+
+@dataclass(frozen=True)
+class RealizedInputs:
+    """The inputs of one completed trial."""
+
+    trial_index: int
+    """Index of the trial in the experiment."""
+
+    control_set: str
+    """Name of its control set."""
+
+    controlled: dict[str, TParamValue]
+    """Values of what it controlled, as they came out, by name."""
+
+    chance: dict[str, TParamValue]
+    """Values of what it left to chance, by name; at least one."""
+
+
+def realized_inputs(
+    experiment: Experiment, settings: ControlSetSettings
+) -> tuple[RealizedInputs, ...]:
+    """The completed trials that recorded an input left to chance, by increasing trial index.
+
+    Raises:
+        UserInputError: If a trial's control set is not one of the settings'.
+        UnsupportedError: If a trial has several arms.
+    """
+    found = []
+    for index, base_trial in sorted(experiment.trials.items()):
+        recorded = outcome_record(base_trial).get("realized") or {}
+        if not base_trial.status.is_completed or not recorded:
+            continue
+        trial = with_one_arm(base_trial)
+        control_set = settings.control_set_of(trial)
+        planned = {} if trial.arm is None else trial.arm.parameters
+        chance = {n: v for n, v in recorded.items() if n not in control_set.parameters}
+        if chance:
+            controlled = {n: recorded.get(n, planned.get(n)) for n in control_set.parameters}
+            found.append(RealizedInputs(index, str(control_set.name), controlled, chance))
+    return tuple(found)
+
+
+def updated_marginals(
+    marginals: Mapping[str, Marginal], trials: Sequence[RealizedInputs]
+) -> dict[str, Marginal]:
+    """The marginals after ``trials``: each ``Learned`` one updated, the others as they are."""
+    return {
+        name: learned_from(marginal, [t.chance[name] for t in trials if name in t.chance])
+        for name, marginal in marginals.items()
+    }
+
+
+def learned_from(marginal: Marginal, values: Sequence[TParamValue]) -> Marginal:
+    """``marginal`` after ``values``, if it is ``Learned``; else as it is.
+
+    A value that a ``Discrete`` prior does not have happened nevertheless: it is given the prior
+    probability zero, and counts from then on.
+    """
+    if not isinstance(marginal, Learned):
+        return marginal
+    raw = [value for value in values if value is not None]
+    prior = marginal.prior
+    if isinstance(prior, Discrete):
+        new = [value for value in dict.fromkeys(raw) if value not in prior.values]
+        chances = [*prior.probabilities, *(0.0 for _ in new)]
+        prior = Discrete([*prior.values, *new], chances)
+    return replace(marginal, prior=prior).updated(raw)
