@@ -1,1 +1,351 @@
-"""Whether inputs still follow the laws that are assumed of them, and are as independent."""
+"""Whether inputs still follow the laws that are assumed of them, and are as independent.
+
+Tests of SciPy, put to the values that inputs took in the trials that did not control them. A small
+p-value says that values so far from the assumed law come up rarely where the law is right. With
+several inputs, ``rejected`` keeps the chance of any false alarm below a level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.stats import chisquare, ks_2samp, kstest, kstwo, spearmanr
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import (
+    finite_number,
+    integer_at_least,
+    number_between_zero_and_one,
+    probability,
+    sequence_of,
+)
+from ax_costaware.queries.marginals import Discrete, Empirical, Learned, Marginal, RawValue
+
+Array: TypeAlias = npt.NDArray[np.float64]
+
+KOLMOGOROV = "Kolmogorov-Smirnov"
+"""Against a law that is given in full."""
+
+TWO_SAMPLES = "Kolmogorov-Smirnov, two samples"
+"""Against a law that is itself a sample."""
+
+HALVES = "Kolmogorov-Smirnov, earlier against later half"
+"""Against no law: whether the values changed."""
+
+CHI_SQUARE = "chi-square"
+"""Against the probabilities of finitely many values."""
+
+_LEAST_EXPECTED = 5.0
+"""Cells with a lower expected count are joined: chi-square's law is approximate below
+(Cochran 1954)."""
+
+_SAME_VALUE = 1e-6
+"""How far a number may be from a value of a law, relative to its size."""
+
+
+@dataclass(frozen=True)
+class InputFit:
+    """How well the values that an input took fit the law that is assumed."""
+
+    name: str
+    """The input."""
+
+    n: int
+    """How many values there are."""
+
+    statistic: float
+    """That of the test; infinite for a value that the law does not have."""
+
+    p_value: float
+    """The probability of a statistic at least as large where the law is right."""
+
+    test: str
+    """Which test it is."""
+
+    realised_mean: float | None
+    """Mean of the values; ``None`` where they are not numbers, here and below."""
+
+    realised_std: float | None
+    """Standard deviation of the values, with ``n - 1`` as the divisor."""
+
+    assumed_mean: float | None
+    """Mean of the law."""
+
+    assumed_std: float | None
+    """Standard deviation of the law."""
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How much two inputs went together that are assumed to be independent."""
+
+    names: tuple[str, str]
+    """The inputs."""
+
+    n: int
+    """How many pairs of values there are."""
+
+    correlation: float
+    """Spearman's rank correlation; zero where an input took one value only."""
+
+    p_value: float
+    """The probability of a correlation at least as far from zero where they are independent."""
+
+
+def fit_of(name: str, values: Sequence[RawValue], law: Marginal, seed: int = 0) -> InputFit:
+    """Test whether values follow a law.
+
+    A continuous law is put to the Kolmogorov-Smirnov test. An ``Empirical`` law is a sample: the
+    two-sample test counts the error of both. A ``Discrete`` law is put to the chi-square test, its
+    rarest neighbours joined; where the values are too few for that, to the Kolmogorov-Smirnov test
+    of the randomised probability integral transform (Brockwell 2007). A ``Learned`` law follows the
+    values, so that it cannot disagree with them for long: there the test compares the earlier half
+    of the values with the later one.
+
+    Args:
+        name: The input.
+        values: The values it took, in the order of the trials, in raw units.
+        law: The law that is assumed, as it was before these values.
+        seed: Seed of the randomised transform.
+
+    Raises:
+        InputError: For no values, or one that is no finite number where the law is on numbers.
+    """
+    if not isinstance(law, Marginal):
+        raise InputError(f"law={law!r}: expected a marginal such as Uniform(0, 1).")
+    items = _checked(values, name, law.is_numeric)
+    if isinstance(law, Learned):
+        statistic, p_value = _halves(_numbers(items, law.prior))
+        return _fit(name, items, statistic, p_value, HALVES, law)
+    if isinstance(law, Discrete):
+        return _fit(name, items, *_discrete_test(items, law, seed), law)
+    x = np.array(items, dtype=np.float64)
+    if isinstance(law, Empirical):
+        found = ks_2samp(x, np.array(law.samples), method="asymp")
+        return _fit(name, items, found.statistic, found.pvalue, TWO_SAMPLES, law)
+    found = kstest(law.cdf(torch.tensor(x)).numpy(), "uniform")
+    return _fit(name, items, found.statistic, found.pvalue, KOLMOGOROV, law)
+
+
+def conditional_fit_of(
+    name: str,
+    values: Sequence[RawValue],
+    probabilities: Sequence[tuple[float, float]],
+    law: Marginal,
+    seed: int = 0,
+    law_size: int | None = None,
+) -> InputFit:
+    """Test whether values follow laws that differ from trial to trial.
+
+    Each value is turned into a uniform draw between the probabilities of less than it and of no
+    more than it, in its own trial (the randomised probability integral transform; Brockwell 2007);
+    the Kolmogorov-Smirnov test compares the draws with the uniform law.
+
+    Args:
+        name: The input.
+        values: The values it took, in raw units.
+        probabilities: For each value, those of ``JointLaw.cdf_given``.
+        law: The law over all trials, whose mean and standard deviation are reported.
+        seed: Seed of the randomised transform.
+        law_size: How many rows the law was made from, if it is a sample, whose error then counts.
+
+    Raises:
+        InputError: For no values, or probabilities that are not one pair for each value.
+    """
+    items = _checked(values, name, law.is_numeric)
+    pairs = sequence_of(probabilities, "probabilities", "a pair for each value")
+    if len(pairs) != len(items) or any(len(pair) != 2 for pair in pairs):
+        raise InputError(
+            f"probabilities has {len(pairs)} entries: expected {len(items)} pairs, one for each "
+            "value."
+        )
+    bounds = np.array(
+        [[probability(p, f"probabilities[{i}]") for p in pair] for i, pair in enumerate(pairs)]
+    )
+    statistic, p_value = _uniform_test(bounds[:, 0], bounds[:, 1], seed, law_size)
+    test = KOLMOGOROV if law_size is None else TWO_SAMPLES
+    return _fit(name, items, statistic, p_value, test, law)
+
+
+def drift_of(name: str, values: Sequence[RawValue], law: Marginal | None = None) -> InputFit:
+    """Test whether the later half of values follows another law than the earlier half.
+
+    It needs no law, and does not see a change that is undone later. Strings are in alphabetical
+    order, which makes the test weaker for them.
+
+    Args:
+        name: The input.
+        values: The values it took, in the order of the trials.
+        law: The law whose mean and standard deviation are reported, if any.
+
+    Raises:
+        InputError: For no values, or values that are neither all numbers, strings nor booleans.
+    """
+    given = _checked(values, name, None)
+    statistic, p_value = _halves(_numbers(given, None))
+    return _fit(name, given, statistic, p_value, HALVES, law)
+
+
+def dependence_of(
+    names: tuple[str, str], first: Sequence[RawValue], second: Sequence[RawValue]
+) -> Dependence:
+    """Test whether two inputs that are assumed to be independent went together.
+
+    Spearman's rank correlation, whose p-value comes from Student's t (good from ten pairs on). It
+    sees monotone dependence; strings are in alphabetical order.
+
+    Args:
+        names: The two inputs.
+        first: The values of the first, one for each trial that controlled neither.
+        second: Those of the second, in the same trials.
+
+    Raises:
+        InputError: For sequences that are empty or of different lengths, or values that are
+            neither all numbers, all strings nor all booleans.
+    """
+    a, b = (
+        _numbers(_checked(values, name, None), None)
+        for name, values in zip(names, (first, second), strict=True)
+    )
+    if len(a) != len(b):
+        raise InputError(
+            f"{names[0]!r} has {len(a)} values and {names[1]!r} {len(b)}: expected one of each "
+            "for each trial."
+        )
+    pair = (names[0], names[1])
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return Dependence(pair, len(a), 0.0, 1.0)
+    found = spearmanr(a, b)
+    return Dependence(pair, len(a), float(found.statistic), float(found.pvalue))
+
+
+def rejected(p_values: Sequence[float], significance: float = 0.01) -> tuple[bool, ...]:
+    """Which of several tests say no, with any false alarm as rare as ``significance``.
+
+    Holm's sequential procedure (1979), which holds however the tests depend on each other.
+
+    Args:
+        p_values: That of each test.
+        significance: The chance that any test says no where all laws are right, in ``(0, 1)``.
+
+    Raises:
+        InputError: For a p-value outside ``[0, 1]``, or a significance outside ``(0, 1)``.
+    """
+    level = number_between_zero_and_one(significance, "significance")
+    given = [probability(p, f"p_values[{i}]") for i, p in enumerate(p_values)]
+    verdicts = [False] * len(given)
+    for rank, i in enumerate(sorted(range(len(given)), key=given.__getitem__)):
+        if given[i] > level / (len(given) - rank):
+            break
+        verdicts[i] = True
+    return tuple(verdicts)
+
+
+def _discrete_test(items: Sequence[RawValue], law: Discrete, seed: int) -> tuple[float, float, str]:
+    order = sorted(range(len(law.values)), key=lambda i: law.values[i] if law.is_numeric else i)
+    shares = np.array([law.probabilities[i] for i in order])
+    shares = shares / shares.sum()
+    places = [_place(item, [law.values[i] for i in order]) for item in items]
+    if any(place is None or shares[place] == 0 for place in places):
+        return math.inf, 0.0, CHI_SQUARE
+    index = np.array(places)
+    cells = _joined(shares * len(items))
+    expected = np.bincount(cells, weights=shares * len(items))
+    if len(expected) > 1 and expected.min() >= _LEAST_EXPECTED:
+        counts = np.bincount(cells[index], minlength=len(expected))
+        found = chisquare(counts, expected * (counts.sum() / expected.sum()))
+        return float(found.statistic), float(found.pvalue), CHI_SQUARE
+    upper = shares.cumsum().clip(max=1.0)
+    lower = (upper - shares).clip(min=0.0)
+    return *_uniform_test(lower[index], upper[index], seed, None), KOLMOGOROV
+
+
+def _joined(expected: Array) -> npt.NDArray[np.int64]:
+    """A cell for each value: neighbours together until each cell expects enough."""
+    cells = np.zeros(len(expected), dtype=np.int64)
+    cell, total = 0, 0.0
+    for i, count in enumerate(expected):
+        cells[i] = cell
+        total += count
+        if total >= _LEAST_EXPECTED:
+            cell, total = cell + 1, 0.0
+    if cell and total < _LEAST_EXPECTED:  # The last values join the cell before.
+        cells[cells == cell] = cell - 1
+    return cells
+
+
+def _uniform_test(
+    lower: Array, upper: Array, seed: int, law_size: int | None
+) -> tuple[float, float]:
+    """Kolmogorov-Smirnov of uniform draws between bounds."""
+    generator = np.random.default_rng(integer_at_least(seed, 0, "seed"))
+    draws = lower + generator.random(len(lower)) * (upper - lower)
+    found = kstest(draws.clip(0.0, 1.0), "uniform")
+    if law_size is None:
+        return float(found.statistic), float(found.pvalue)
+    rows = integer_at_least(law_size, 1, "law_size")
+    size = max(1, round(len(draws) * rows / (len(draws) + rows)))
+    return float(found.statistic), float(kstwo.sf(found.statistic, size))
+
+
+def _halves(x: Array) -> tuple[float, float]:
+    if len(x) < 2:
+        return 0.0, 1.0
+    found = ks_2samp(x[: len(x) // 2], x[len(x) // 2 :], method="asymp")
+    return float(found.statistic), float(found.pvalue)
+
+
+def _fit(
+    name: str,
+    items: Sequence[RawValue],
+    statistic: float,
+    p_value: float,
+    test: str,
+    law: Marginal | None,
+) -> InputFit:
+    realised: tuple[float | None, float | None] = (None, None)
+    assumed: tuple[float | None, float | None] = (None, None)
+    if not isinstance(items[0], str | bool):
+        x = np.array(items, dtype=np.float64)
+        realised = float(x.mean()), float(x.std(ddof=1)) if len(x) > 1 else 0.0
+    if law is not None and law.is_numeric:
+        assumed = law.expectation, math.sqrt(law.variance)
+    return InputFit(name, len(items), float(statistic), float(p_value), test, *realised, *assumed)
+
+
+def _checked(values: Any, name: str, numeric: bool | None) -> tuple[RawValue, ...]:
+    """Values of one kind: numbers, or strings or booleans; ``numeric`` None takes any."""
+    expected = "one or more finite numbers, strings or booleans, all of one kind"
+    items = sequence_of(values, f"values of {name!r}", expected)
+    items = tuple(item.item() if isinstance(item, np.generic) else item for item in items)
+    if not items:
+        raise InputError(f"values of {name!r} are {values!r}: expected {expected}.")
+    for kind in (str, bool):
+        if numeric is not True and all(isinstance(item, kind) for item in items):
+            return items
+    return tuple(finite_number(x, f"values of {name!r}, entry {i},") for i, x in enumerate(items))
+
+
+def _numbers(items: Sequence[RawValue], law: Marginal | None) -> Array:
+    """Numbers in the order of the values: those of a law on strings are their places in it."""
+    if not isinstance(items[0], str):
+        return np.array(items, dtype=np.float64)
+    order = list(law.values) if isinstance(law, Discrete) else sorted(set(items))
+    return np.array([_place(item, [*order, item]) for item in items], dtype=np.float64)
+
+
+def _place(item: RawValue, values: Sequence[RawValue]) -> int | None:
+    """Where a value is among others; None where it is not."""
+    for i, value in enumerate(values):
+        if isinstance(value, str | bool) or isinstance(item, str | bool):
+            if type(value) is type(item) and value == item:
+                return i
+        elif abs(value - item) <= _SAME_VALUE * (1.0 + abs(value)):
+            return i
+    return None
