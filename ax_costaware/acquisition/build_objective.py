@@ -10,6 +10,7 @@ from typing import cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
 from botorch.sampling.pathwise import get_matheron_path_model
 from botorch.utils.sampling import manual_seed
@@ -184,7 +185,7 @@ class ObjectiveBuilder:
             return node_posterior(self.model, self.posterior_transform, self.X_pending)
         if self._posterior is not None:
             return FactoredNodes(self._posterior, self._path)
-        return ModelNodes(ModelPosterior(self._path_model, self.posterior_transform))
+        return ModelNodes(ModelPosterior(self._path_model, None))
 
     def _queries(self, chunk: Sequence[int]) -> list[PartialQuery]:
         posterior = self._posterior
@@ -221,7 +222,12 @@ class ObjectiveBuilder:
     def _path_model(self) -> Model:
         """One posterior sample for all control sets, of a model without a fast path."""
         with manual_seed(self.seed):
-            return cast(Model, get_matheron_path_model(self.model))
+            path = get_matheron_path_model(self.model)
+        transform = self.posterior_transform
+        if transform is None:
+            return path
+        # A sample is no Gaussian posterior, which is what most transforms take.
+        return GenericDeterministicModel(lambda X: transform.evaluate(path(X)).unsqueeze(-1))
 
     @cached_property
     def _incumbent(self) -> float:
@@ -246,26 +252,20 @@ class ObjectiveBuilder:
             means = FastObjective(posterior, posterior.separable, queries, "mean", 0.0, 0.0, ())
         else:
             controls = self._controls_of(part)
-            means = PosteriorObjective(list(self._expected_ucb(self.model, controls, beta=0.0)))
+            means = PosteriorObjective(self._expected_ucb(self.model, controls, beta=0.0))
         for index in range(len(part)):
             yield means(X, torch.full((len(X),), index))
 
     def _expected_ucb(
         self, model: Model, controls: Sequence[list[int]], beta: float
     ) -> list[PartialQueryAcquisition]:
-        # A posterior sample needs no fantasies to differ from the last one.
-        pending = None if self.acquisition == "ts" else self.X_pending
+        # A posterior sample is transformed already, and needs no fantasies to differ from the last.
+        sampled = self.acquisition == "ts"
+        pending = None if sampled else self.X_pending
+        transform = None if sampled else self.posterior_transform
         bound = ExpectedUpperConfidenceBound if beta >= 0 else ExpectedLowerConfidenceBound
         return [
-            bound(
-                model,
-                columns,
-                self.nodes,
-                self.weights,
-                abs(beta),
-                self.posterior_transform,
-                pending,
-            )
+            bound(model, columns, self.nodes, self.weights, abs(beta), transform, pending)
             for columns in controls
         ]
 

@@ -33,7 +33,7 @@ from ax_costaware.acquisition.partial_query import (
     MIN_RELATIVE_VARIANCE,
     QuadraticForm,
 )
-from ax_costaware.exceptions import InputError
+from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.expectation import expectation_posterior
 from ax_costaware.models.point_posterior import FactoredPosterior, ModelPosterior, PointPosterior
@@ -45,6 +45,8 @@ COARSE_NODES = 64
 # Added to each weight of a part of the nodes before it is scaled to one: where the part has no
 # weight at all, its nodes count alike.
 _LEAST_WEIGHT = 1e-12
+
+_SERVED = ("ucb", "lcb", "ei", "ts", "mean")
 
 # Numbers that a model's own posterior is taken to hold for each node.
 _MODEL_ELEMENTS = 64
@@ -185,6 +187,9 @@ class ConditionalObjective:
         acquisition: Which objective.
         beta: The weight of the standard deviation in ``"ucb"`` and ``"lcb"``.
         best_f: The incumbent of ``"ei"``, in the posterior's units.
+
+    Raises:
+        UnsupportedInputError: For an acquisition that reads more than the nodes of one point.
     """
 
     posterior: NodePosterior
@@ -193,6 +198,13 @@ class ConditionalObjective:
     acquisition: AcquisitionName
     beta: float = 0.0
     best_f: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.acquisition not in _SERVED:
+            raise UnsupportedInputError(
+                f"acquisition: got {self.acquisition!r}; nodes that depend on the point take one of"
+                f" {', '.join(_SERVED)}."
+            )
 
     def __call__(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
         """Evaluate; see ``ControlSetObjective``."""

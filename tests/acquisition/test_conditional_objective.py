@@ -1,0 +1,408 @@
+import pytest
+import torch
+from botorch.acquisition.analytic import _log_ei_helper
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize, Standardize
+from gpytorch.kernels import RBFKernel
+from gpytorch.means import LinearMean
+
+from ax_costaware.acquisition import conditional_objective, optimize_control_sets
+from ax_costaware.acquisition.build_objective import ObjectiveBuilder
+from ax_costaware.acquisition.conditional_objective import (
+    COARSE_NODES,
+    ConditionalObjective,
+    ModelNodes,
+    node_posterior,
+)
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.queries import ProductNodes
+
+NAMES = ["ucb", "lcb", "mean", "ei"]
+MINIMISE = ScalarizedPosteriorTransform(torch.tensor([-1.0]).double())
+
+
+def _fixed(nodes, weights, controlled):
+    """Nodes that do not depend on the point but for its controlled columns."""
+
+    def given(points):
+        held = torch.zeros(nodes.shape[-1], dtype=torch.bool)
+        held[controlled] = True
+        at = torch.where(held, points.unsqueeze(1), nodes)
+        return at, weights.expand(len(points), -1)
+
+    return given
+
+
+def _moving(nodes, controlled):
+    """Nodes that move with the point, with weights that fall with the distance from it."""
+    random = [column for column in range(nodes.shape[-1]) if column not in controlled]
+
+    def given(points):
+        level = points[:, controlled].mean(dim=-1)[:, None, None]
+        at = nodes.expand(len(points), -1, -1).clone()
+        at[..., random] = 0.4 * at[..., random] + 0.5 * torch.sin(2 * level)
+        at[..., controlled] = points[:, None, controlled]
+        distance = (nodes[:, random].mean(dim=-1) - level.squeeze(-1)).square()
+        return at, torch.softmax(-3 * distance, dim=-1)
+
+    return given
+
+
+def _linear_mean_model():
+    """An exact GP that the cached factor does not read."""
+    generator = torch.Generator().manual_seed(1)
+    X = torch.rand(12, 3, dtype=torch.double, generator=generator)
+    model = SingleTaskGP(
+        X,
+        torch.sin(5 * X).sum(dim=-1, keepdim=True),
+        covar_module=RBFKernel(ard_num_dims=3),
+        mean_module=LinearMean(3),
+        outcome_transform=None,
+    )
+    model.covar_module.lengthscale = 0.4
+    model.likelihood.noise = 0.01
+    return model.double().eval()
+
+
+def _transformed_model(make_model):
+    """In raw units, with outcomes that are standardised."""
+    X = make_model().train_inputs[0]
+    model = SingleTaskGP(
+        10 + 5 * X,
+        100 * torch.sin(5 * X).sum(dim=-1, keepdim=True),
+        covar_module=RBFKernel(ard_num_dims=3),
+        outcome_transform=Standardize(1),
+        input_transform=Normalize(3, bounds=torch.tensor([[10.0] * 3, [15.0] * 3]).double()),
+    )
+    model.covar_module.lengthscale = 0.4
+    return model.double().eval()
+
+
+@pytest.fixture(params=["rbf", "matern", "linear mean"])
+def any_model(request, make_model):
+    """A product kernel, a kernel that is none, and no cached factor at all."""
+    return _linear_mean_model() if request.param == "linear mean" else make_model(request.param)
+
+
+def _points(n=5, seed=3):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(n, 3, dtype=torch.double, generator=generator)
+
+
+def _objective(model, givens, acquisition, transform=None, pending=None, beta=2.0, best_f=1.0):
+    sizes = [given(_points(1))[0].shape[1] for given in givens]
+    posterior = node_posterior(model, transform, pending)
+    return ConditionalObjective(posterior, givens, sizes, acquisition, beta, best_f)
+
+
+def _by_hand(model, given, points, acquisition, transform=None, beta=2.0, best_f=1.0):
+    """Point by point from the joint posterior of the nodes."""
+    values = []
+    for nodes, weights in zip(*given(points), strict=True):
+        posterior = model.posterior(nodes, posterior_transform=transform)
+        mean = weights @ posterior.mean.squeeze(-1)
+        if acquisition == "ei":
+            std = (weights @ posterior.distribution.covariance_matrix @ weights).sqrt()
+            values.append(std.log() + _log_ei_helper((mean - best_f) / std))
+            continue
+        sign = {"ucb": beta, "lcb": -beta, "mean": 0.0}[acquisition]
+        values.append(mean + sign * weights @ posterior.variance.squeeze(-1).sqrt())
+    return torch.stack(values).detach()
+
+
+@pytest.mark.parametrize("acquisition", NAMES)
+@pytest.mark.parametrize("transform", [None, MINIMISE])
+def test_values_are_those_of_the_models_posterior(any_model, acquisition, transform, rule):
+    givens = [_moving(rule[0], [0]), _moving(rule[0], [0, 2])]
+    points, sets = _points(), torch.tensor([0, 1, 0, 1, 1])
+    with torch.no_grad():
+        got = _objective(any_model, givens, acquisition, transform)(points, sets)
+    for index, given in enumerate(givens):
+        rows = sets == index
+        exact = _by_hand(any_model, given, points[rows], acquisition, transform)
+        assert torch.allclose(got[rows], exact, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("acquisition", NAMES)
+def test_values_with_input_and_outcome_transforms(make_model, acquisition, rule):
+    model = _transformed_model(make_model)
+
+    def given(points):
+        nodes, weights = _moving(rule[0], [1])((points - 10) / 5)
+        return 10 + 5 * nodes, weights
+
+    points = 10 + 5 * _points()
+    objective = _objective(model, [given], acquisition, MINIMISE, best_f=20.0)
+    with torch.no_grad():
+        got = objective(points, torch.zeros(5, dtype=torch.long))
+    exact = _by_hand(model, given, points, acquisition, MINIMISE, best_f=20.0)
+    assert torch.allclose(got, exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("acquisition", [*NAMES, "ts"])
+def test_gradients_are_finite_differences(any_model, acquisition, rule, bounds):
+    givens = [_moving(rule[0][:12], [0]), _moving(rule[0][:12], [1, 2])]
+    builder = _builder(any_model, rule, bounds, [[0], [1, 2]], acquisition, givens, best_f=1.0)
+    objective = builder.build([0, 1])
+    points = _points(3).requires_grad_(True)
+    sets = torch.tensor([0, 1, 0])
+    assert torch.autograd.gradcheck(lambda X: objective(X, sets), (points,), atol=1e-4, rtol=1e-3)
+    (gradient,) = torch.autograd.grad(objective(points, sets).sum(), points)
+    assert bool((gradient[0, 1:] == 0).all())
+    assert bool((gradient[1, 1:] != 0).all())
+
+
+@pytest.mark.parametrize("acquisition", NAMES)
+def test_chunks_change_nothing(any_model, acquisition, rule, monkeypatch):
+    objective = _objective(any_model, [_moving(rule[0], [0])], acquisition)
+    points, sets = _points(7).requires_grad_(True), torch.zeros(7, dtype=torch.long)
+    whole = objective(points, sets)
+    (gradient,) = torch.autograd.grad(whole.sum(), points)
+    monkeypatch.setattr(conditional_objective, "CHUNK_ELEMENTS", 1)
+    single = objective(points, sets)
+    assert torch.allclose(whole, single, rtol=1e-8)
+    assert torch.allclose(gradient, torch.autograd.grad(single.sum(), points)[0], rtol=1e-5)
+
+
+def _builder(model, rule, bounds, controls, acquisition, given=None, pending=None, **changes):
+    arguments = {
+        "beta": 1.5,
+        "product": None,
+        "posterior_transform": MINIMISE,
+        "best_f": None,
+        "seed": 5,
+        **changes,
+    }
+    return ObjectiveBuilder(
+        model=model, bounds=bounds, controls=controls, nodes=rule[0], weights=rule[1],
+        acquisition=acquisition, X_pending=pending, given=given, **arguments,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("acquisition", [*NAMES, "ts"])
+@pytest.mark.parametrize(
+    ("kernel", "pending"),
+    # Without a product kernel the usual path draws fantasies of pending points.
+    [("rbf", None), ("rbf", _points(2, seed=8)), ("matern", None)],
+)
+def test_nodes_that_do_not_depend_on_the_point_give_the_usual_values(
+    make_model, kernel, acquisition, pending, rule, bounds
+):
+    model, controls = make_model(kernel), [[0], [1, 2], [0, 1, 2]]
+    givens = [_fixed(*rule, columns) for columns in controls]
+    usual = _builder(model, rule, bounds, controls, acquisition, None, pending)
+    given = _builder(model, rule, bounds, controls, acquisition, givens, pending)
+    points, sets = _points(9), torch.arange(3).repeat(3)
+    part = [0, 1, 2]
+    with torch.no_grad():
+        one, two = usual.build(part)(points, sets), given.build(part)(points, sets)
+    if acquisition == "ei":  # not the logs, which lie far below where there is little hope
+        one, two = one.exp(), two.exp()
+    assert torch.allclose(one, two, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("acquisition", [*NAMES, "ts"])
+def test_a_search_with_nodes_that_do_not_depend_finds_the_same(model, acquisition, rule, bounds):
+    controls = [[0], [1, 2]]
+    givens = [_fixed(*rule, columns) for columns in controls]
+    one = optimize_control_sets(model, bounds, controls, *rule, acquisition=acquisition)
+    two = optimize_control_sets(
+        model, bounds, controls, *rule, acquisition=acquisition, given=givens
+    )
+    assert torch.allclose(one.values, two.values, rtol=1e-5)
+    for index, columns in enumerate(controls):
+        assert torch.allclose(one.points[index, columns], two.points[index, columns], atol=1e-3)
+
+
+def test_control_sets_with_and_without_dependence_keep_their_order(model, rule, bounds):
+    product = ProductNodes((((0,)), ((1,)), ((2,))), tuple(rule[0].T.unsqueeze(-1)), (rule[1],) * 3)
+    controls = [[0], [1], [2], [0, 1]]
+    moving = [_moving(rule[0], [0]), None, _moving(rule[0], [2]), None]
+    options = {"product": product, "num_restarts": 3, "raw_samples": 32}
+    together = optimize_control_sets(model, bounds, controls, *rule, given=moving, **options)
+    for index, (columns, given) in enumerate(zip(controls, moving, strict=True)):
+        alone = optimize_control_sets(model, bounds, [columns], *rule, given=[given], **options)
+        assert torch.allclose(together.values[index], alone.values[0], rtol=1e-5)
+        assert torch.allclose(together.points[index], alone.points[0], atol=1e-3)
+
+
+def _grid_model(function):
+    """A GP that knows a function of two inputs well."""
+    axis = torch.linspace(0, 1, 7, dtype=torch.double)
+    X = torch.cartesian_prod(axis, axis)
+    model = SingleTaskGP(
+        X, function(X[:, :1], X[:, 1:]), covar_module=RBFKernel(), outcome_transform=None
+    )
+    model.covar_module.lengthscale = 0.6
+    model.likelihood.noise_covar.raw_noise_constraint.lower_bound.fill_(1e-8)
+    model.likelihood.noise = 1e-6
+    return model.double().eval()
+
+
+SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
+
+
+@pytest.mark.parametrize("acquisition", ["mean", "ucb", "lcb", "ts"])
+def test_an_input_that_follows_the_controlled_one(acquisition):
+    """E f = -(x - 0.2)^2 - 2 (x - 0.8)^2 - 0.02 is largest at 0.6, and with z at chance at 0.2."""
+    model = _grid_model(lambda x, z: -((x - 0.2) ** 2) - 2 * (z - 0.8) ** 2)
+
+    def follows(points):
+        x = points[:, :1]
+        z = x + torch.tensor([[-0.1, 0.1]]).double()
+        return torch.stack([x.expand_as(z), z], dim=-1), torch.full_like(z, 0.5)
+
+    nodes = torch.tensor([[0.5, 0.3], [0.5, 0.7]]).double()
+    rule = nodes, torch.tensor([0.5, 0.5]).double()
+    # A small beta: next to nothing is left to learn.
+    options = {"acquisition": acquisition, "beta": 0.1}
+    dependent = optimize_control_sets(model, SQUARE, [[0]], *rule, given=[follows], **options)
+    independent = optimize_control_sets(model, SQUARE, [[0]], *rule, **options)
+    assert float(dependent.points[0, 0]) == pytest.approx(0.6, abs=0.02)
+    assert float(dependent.values[0]) == pytest.approx(-0.16 - 0.08 - 0.02, abs=5e-3)
+    assert float(independent.points[0, 0]) == pytest.approx(0.2, abs=0.02)
+
+
+def test_a_probability_that_follows_the_controlled_input():
+    """P(z = 1 | x) = x makes E (z - x^2) = x - x^2, largest at 1/2; at even odds it is at 0."""
+    model = _grid_model(lambda x, z: z - x**2)
+
+    def odds(points):
+        x = points[:, 0]
+        nodes = points.unsqueeze(1).repeat(1, 2, 1)
+        nodes[..., 1] = torch.tensor([0.0, 1.0])
+        return nodes, torch.stack([1 - x, x], dim=-1)
+
+    nodes = torch.tensor([[0.5, 0.0], [0.5, 1.0]]).double()
+    rule = nodes, torch.tensor([0.5, 0.5]).double()
+    dependent = optimize_control_sets(model, SQUARE, [[0]], *rule, acquisition="mean", given=[odds])
+    independent = optimize_control_sets(model, SQUARE, [[0]], *rule, acquisition="mean")
+    assert float(dependent.points[0, 0]) == pytest.approx(0.5, abs=0.01)
+    assert float(dependent.values[0]) == pytest.approx(0.25, abs=5e-3)
+    assert float(independent.points[0, 0]) == pytest.approx(0.0, abs=0.01)
+
+
+def test_expected_improvement_is_that_of_joint_samples(any_model, rule):
+    given = _moving(rule[0], [0])
+    point = _points(1)
+    with torch.no_grad():
+        got = _objective(any_model, [given], "ei", best_f=0.5)(point, torch.zeros(1).long()).exp()
+        nodes, weights = given(point)
+        covariance = any_model.posterior(nodes[0]).distribution
+        root = torch.linalg.cholesky(
+            covariance.covariance_matrix + 1e-9 * torch.eye(len(rule[1])).double()
+        )
+        generator = torch.Generator().manual_seed(0)
+        draws = torch.randn(100_000, len(root), dtype=torch.double, generator=generator)
+        gains = ((covariance.mean + draws @ root.mT) @ weights[0] - 0.5).clamp_min(0)
+    assert float(gains.mean()) > 0.01
+    assert abs(float(gains.mean() - got[0])) < 4 * float(gains.std()) / len(gains) ** 0.5
+
+
+@pytest.mark.parametrize("acquisition", NAMES)
+def test_pending_points_are_believed_at_their_posterior_mean(any_model, acquisition, rule):
+    pending = _points(2, seed=9)
+    given = _moving(rule[0], [1])
+    with torch.no_grad():
+        believed = any_model.condition_on_observations(pending, any_model.posterior(pending).mean)
+    points = _points(4)
+    with torch.no_grad():
+        objective = _objective(any_model, [given], acquisition, pending=pending)
+        got = objective(points, torch.zeros(4, dtype=torch.long))
+    exact = _by_hand(believed, given, points, acquisition)
+    assert torch.allclose(got, exact, rtol=1e-5, atol=1e-6)
+    if acquisition != "mean":
+        assert not torch.allclose(got, _by_hand(any_model, given, points, acquisition), rtol=1e-3)
+
+
+def test_a_posterior_sample_is_averaged_over_the_nodes(any_model, rule, bounds):
+    """It is the sample of the usual path: that of the full set at every node."""
+    given = _moving(rule[0], [0])
+    controls = [[0], [0, 1, 2]]
+    builder = _builder(any_model, rule, bounds, controls, "ts", [given, None])
+    points = _points(3)
+    with torch.no_grad():
+        got = builder.build([0])(points, torch.zeros(3, dtype=torch.long))
+        nodes, weights = given(points)
+        flat = nodes.reshape(-1, 3)
+        sample = builder.build([1])(flat, torch.zeros(len(flat), dtype=torch.long))
+    assert torch.allclose(got, (weights * sample.reshape(weights.shape)).sum(dim=-1), rtol=1e-8)
+
+
+def test_the_incumbent_reads_the_dependent_nodes(any_model, rule, bounds):
+    controls = [[0], [1]]
+    givens = [_moving(rule[0], [0]), _moving(rule[0], [1])]
+    builder = _builder(any_model, rule, bounds, controls, "ei", givens)
+    objective = builder.build([0, 1])
+    best = max(
+        float(_by_hand(any_model, given, any_model.train_inputs[0], "mean", MINIMISE).max())
+        for given in givens
+    )
+    assert isinstance(objective, ConditionalObjective)
+    assert objective.best_f == pytest.approx(best, rel=1e-6)
+
+
+def test_screening_with_a_part_of_the_nodes_comes_close(model):
+    generator = torch.Generator().manual_seed(2)
+    nodes = torch.rand(4 * COARSE_NODES, 3, dtype=torch.double, generator=generator)
+    objective = _objective(model, [_moving(nodes, [0])], "ucb")
+    points, sets = _points(20), torch.zeros(20, dtype=torch.long)
+    with torch.no_grad():
+        fine, coarse = objective(points, sets), objective(points, sets, coarse=True)
+    assert not torch.equal(fine, coarse)
+    assert float((fine - coarse).abs().max()) < 0.3 * float(fine.std())
+
+
+def test_screening_where_the_part_has_no_weight_is_finite(model):
+    nodes = torch.rand(2 * COARSE_NODES, 3, dtype=torch.double)
+
+    def one_node(points):
+        at, _ = _fixed(nodes, nodes[:, 0], [0])(points)
+        weights = torch.zeros(at.shape[:2]).double()
+        weights[:, missed] = 1.0
+        return at, weights
+
+    kept = set(conditional_objective._part_of(len(nodes)).tolist())
+    missed = min(set(range(len(nodes))) - kept)
+    objective = _objective(model, [one_node], "ucb")
+    value = objective(_points(), torch.zeros(5, dtype=torch.long), coarse=True)
+    assert bool(value.isfinite().all())
+
+
+def test_a_model_without_a_cached_factor_is_asked_itself(rule):
+    posterior = node_posterior(_linear_mean_model())
+    assert isinstance(posterior, ModelNodes)
+
+
+def test_what_the_nodes_of_one_point_cannot_tell_is_refused(model, rule):
+    with pytest.raises(UnsupportedInputError, match="acquisition: got 'other'; nodes that depend"):
+        _objective(model, [_moving(rule[0], [0])], "other")
+
+
+def _answers(nodes=None, weights=None):
+    def given(points):
+        at, even = _fixed(torch.rand(4, 3).double(), torch.full((4,), 0.25).double(), [0])(points)
+        return at if nodes is None else nodes(at), even if weights is None else weights(even)
+
+    return given
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "given: got 0 entries; it takes one for each of the 1 control sets"),
+        ([None, None], "given: got 2 entries"),
+        ([_answers(lambda z: z[0])], r"given\[0\]: got nodes of shape \(4, 3\) for one point"),
+        ([_answers(lambda z: z[..., :2])], r"given\[0\]: got nodes of shape \(1, 4, 2\)"),
+        ([_answers(lambda z: z / 0)], r"given\[0\]: got nodes that are not finite"),
+        ([_answers(lambda z: z + 0.1)], r"given\[0\]: got nodes whose controlled columns \[0\]"),
+        ([_answers(weights=lambda w: w[0])], r"given\[0\]: got weights of shape \(4,\)"),
+        ([_answers(weights=lambda w: 2 * w)], r"given\[0\]: got weights with .* sum 2;"),
+        ([_answers(weights=lambda w: -w)], r"given\[0\]: got weights with minimum -0\.25"),
+        ([_answers(weights=lambda w: w / 0)], r"given\[0\]: got weights with"),
+    ],
+)
+def test_bad_input(given, message, model, rule, bounds):
+    with pytest.raises(InputError, match=message):
+        optimize_control_sets(model, bounds, [[0]], *rule, given=given)
