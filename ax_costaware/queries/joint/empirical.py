@@ -169,7 +169,8 @@ class JointEmpirical(JointLaw):
         scale = centered.square().mean(dim=0).sqrt()
         centered = torch.where(scale > _CONSTANT * size, centered / scale.clamp_min(1e-300), 0.0)
         direction = torch.linalg.eigh(centered.T @ centered)[1][:, -1]
-        return (centered @ direction).argsort(stable=True)
+        places: Tensor = (centered @ direction).argsort(stable=True)
+        return places
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
-from ax_costaware.queries import Discrete, Empirical, Marginal, TruncatedNormal, Uniform
+from ax_costaware.queries import (
+    Discrete,
+    Empirical,
+    Learned,
+    Marginal,
+    TruncatedNormal,
+    Uniform,
+)
 
 LAWS: tuple[Marginal, ...] = (
     Uniform(-2.0, 3.0),
@@ -20,6 +27,9 @@ LAWS: tuple[Marginal, ...] = (
     Discrete((False, True), (0.9, 0.1)),
     Empirical((2.0, -1.0, 2.0, 0.5)),
     Empirical(tuple((i * 0.618033988749895) % 1.0 for i in range(200))),
+    Learned(Uniform(-2.0, 3.0), 5.0),
+    Learned(TruncatedNormal(0.5, 0.2, 0.0, 1.0), 2.5, (0.25, 0.25, 0.75)),
+    Learned(Empirical((2.0, -1.0, 2.0, 0.5)), 3.0, (0.5, 4.0)),
 )
 
 NUMERIC_LAWS = tuple(law for law in LAWS if law.is_numeric)

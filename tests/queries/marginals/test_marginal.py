@@ -15,7 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries import Discrete, Empirical, Marginal, TruncatedNormal, Uniform
+from ax_costaware.queries import (
+    Discrete,
+    Empirical,
+    Learned,
+    Marginal,
+    TruncatedNormal,
+    Uniform,
+)
 from tests.queries.marginals.laws import LAWS, each_law, each_numeric_law, marginals
 
 
@@ -44,7 +51,7 @@ def test_is_frozen_and_equal_only_to_its_like(law: Marginal) -> None:
     "law", [law for law in LAWS if len(getattr(law, "samples", ())) < 9], ids=repr
 )
 def test_repr_is_the_call_that_makes_it(law: Marginal) -> None:
-    names = {c.__name__: c for c in (Uniform, TruncatedNormal, Discrete, Empirical)}
+    names = {c.__name__: c for c in (Uniform, TruncatedNormal, Discrete, Empirical, Learned)}
     assert eval(repr(law), names) == law
 
 
