@@ -41,6 +41,7 @@ from ax_costaware.queries.marginals import (
 from ax_costaware.session import (
     add_pairs,
     complete_trial,
+    input_fit,
     query,
     recommend,
     should_stop,
@@ -98,6 +99,7 @@ __all__ = [
     "costly_feedback_strategy",
     "gittins_strategy",
     "indirect_query_strategy",
+    "input_fit",
     "level_parameter",
     "query",
     "recommend",

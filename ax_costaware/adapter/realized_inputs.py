@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ax.core.experiment import Experiment
-from ax.core.types import TParamValue
 
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.ledger import outcome_record, with_one_arm
-from ax_costaware.queries.marginals import Discrete, Learned, Marginal
+from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,10 @@ class RealizedInputs:
     control_set: str
     """Name of its control set."""
 
-    controlled: dict[str, TParamValue]
+    controlled: dict[str, RawValue]
     """Values of what it controlled, as they came out, by name."""
 
-    chance: dict[str, TParamValue]
+    chance: dict[str, RawValue]
     """Values of what it left to chance, by name; at least one."""
 
 
@@ -56,7 +55,8 @@ def realized_inputs(
         planned = {} if trial.arm is None else trial.arm.parameters
         chance = {n: v for n, v in recorded.items() if n not in control_set.parameters}
         if chance:
-            controlled = {n: recorded.get(n, planned.get(n)) for n in control_set.parameters}
+            inputs = {**planned, **recorded}
+            controlled = {n: inputs[n] for n in control_set.parameters if n in inputs}
             found.append(RealizedInputs(index, str(control_set.name), controlled, chance))
     return tuple(found)
 
@@ -71,7 +71,7 @@ def updated_marginals(
     }
 
 
-def learned_from(marginal: Marginal, values: Sequence[TParamValue]) -> Marginal:
+def learned_from(marginal: Marginal, values: Sequence[RawValue]) -> Marginal:
     """``marginal`` after ``values``, if it is ``Learned``; else as it is.
 
     A value that a ``Discrete`` prior does not have happened nevertheless: it is given the prior
@@ -79,10 +79,9 @@ def learned_from(marginal: Marginal, values: Sequence[TParamValue]) -> Marginal:
     """
     if not isinstance(marginal, Learned):
         return marginal
-    raw = [value for value in values if value is not None]
     prior = marginal.prior
     if isinstance(prior, Discrete):
-        new = [value for value in dict.fromkeys(raw) if value not in prior.values]
+        new = [value for value in dict.fromkeys(values) if value not in prior.values]
         chances = [*prior.probabilities, *(0.0 for _ in new)]
         prior = Discrete([*prior.values, *new], chances)
-    return replace(marginal, prior=prior).updated(raw)
+    return replace(marginal, prior=prior).updated(values)

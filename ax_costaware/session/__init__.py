@@ -2,10 +2,12 @@
 
 ``query`` says what a trial controls and why, ``complete_trial`` records how it came out,
 ``recommend`` says what to deploy, ``spending`` what was paid, ``should_stop`` whether the next
-trial would be worth its cost, and ``add_pairs`` adds to what a strategy has learned queries from.
+trial would be worth its cost, ``input_fit`` whether the inputs that are left to chance follow the
+laws that are assumed, and ``add_pairs`` adds to what a strategy has learned queries from.
 """
 
 from ax_costaware.session.completion import complete_trial
+from ax_costaware.session.input_fit import InputFitReport, input_fit
 from ax_costaware.session.pairs import add_pairs
 from ax_costaware.session.query import Query, query
 from ax_costaware.session.realized import OutOfBoundsWarning
@@ -15,6 +17,7 @@ from ax_costaware.session.should_stop import StopAssessment, should_stop
 from ax_costaware.session.spending import Spending, spending
 
 __all__ = [
+    "InputFitReport",
     "OutOfBoundsWarning",
     "Query",
     "Recommendation",
@@ -23,6 +26,7 @@ __all__ = [
     "StopAssessment",
     "add_pairs",
     "complete_trial",
+    "input_fit",
     "query",
     "recommend",
     "should_stop",

@@ -1,0 +1,284 @@
+"""Whether the inputs that trials left to chance follow the laws that are assumed: ``input_fit``.
+
+Decisions are made in expectation over these laws (Tay et al. 2023), so a law that does not hold any
+more misleads all of them. The tests are those of ``ax_costaware.queries.input_fit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import torch
+from ax.core.experiment import Experiment
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.adapter.realized_inputs import RealizedInputs, learned_from, realized_inputs
+from ax_costaware.exceptions import InputError
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.method_settings import check_integer, settings_of_method
+from ax_costaware.queries.argument_checks import number_between_zero_and_one
+from ax_costaware.queries.input_fit import (
+    Dependence,
+    InputFit,
+    conditional_fit_of,
+    dependence_of,
+    fit_of,
+    rejected,
+)
+from ax_costaware.queries.joint import JointEmpirical, JointLaw
+from ax_costaware.queries.marginals import Discrete, Learned, RawValue
+from ax_costaware.session.display import display_number
+from ax_costaware.session.resolution import SessionClient, open_session
+
+LEAST_PAIRS = 10
+"""Inputs that met in fewer trials are not tested for dependence: the test is good from here on."""
+
+
+@dataclass(frozen=True)
+class InputFitReport:
+    """How well the inputs left to chance fit what is assumed of them."""
+
+    fits: tuple[InputFit, ...]
+    """One test for each input that was ever left to chance, in the order of the parameters."""
+
+    dependences: tuple[Dependence, ...]
+    """One test for each pair of inputs that are assumed to be independent, of which at least one
+    was left to chance in 10 trials or more."""
+
+    significance: float
+    """The chance of any false alarm among all of these tests (Holm 1979)."""
+
+    last: int | None = None
+    """How many of the most recent trials were looked at; None for all."""
+
+    @property
+    def disagreeing(self) -> tuple[str, ...]:
+        """Inputs that do not follow their laws."""
+        return tuple(f.name for f, no in zip(self.fits, self._verdicts, strict=False) if no)
+
+    @property
+    def dependent(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of inputs that go together although they are assumed to be independent."""
+        verdicts = self._verdicts[len(self.fits) :]
+        return tuple(d.names for d, no in zip(self.dependences, verdicts, strict=True) if no)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing speaks against the laws."""
+        return not any(self._verdicts)
+
+    @property
+    def verdict(self) -> str:
+        """The outcome of all tests, in words."""
+        if not self.fits:
+            return "No completed trial has left an input to chance yet."
+        parts = []
+        if self.disagreeing:
+            parts.append(f"{_listed(self.disagreeing)} not as assumed")
+        if self.dependent:
+            pairs = _listed([" with ".join(pair) for pair in self.dependent])
+            parts.append(f"not independent: {pairs}")
+        if parts:
+            return f"The inputs disagree with their laws: {'; '.join(parts)}."
+        return "The inputs agree with their laws."
+
+    def to_frame(self) -> pd.DataFrame:
+        """The tests of the inputs' laws as a table with a row per input.
+
+        The columns are those of ``InputFit``, and ``agrees``.
+        """
+        frame = pd.DataFrame(
+            [asdict(fit) for fit in self.fits], columns=[f.name for f in fields(InputFit)]
+        )
+        return frame.assign(agrees=[name not in self.disagreeing for name in frame["name"]])
+
+    def __str__(self) -> str:
+        lines = [self.verdict]
+        for fit in self.fits:
+            sign = "!" if fit.name in self.disagreeing else " "
+            lines.append(
+                f"{sign} {fit.name}: {fit.n} trial{'' if fit.n == 1 else 's'}, "
+                f"{_moments(fit)}p = {fit.p_value:.2g} ({fit.test})"
+            )
+        for found in self.dependences:
+            sign = "!" if found.names in self.dependent else " "
+            lines.append(
+                f"{sign} {found.names[0]} with {found.names[1]}: {found.n} trials, rank "
+                f"correlation {found.correlation:.2f}, p = {found.p_value:.2g}"
+            )
+        return "\n".join(lines)
+
+    @property
+    def _verdicts(self) -> tuple[bool, ...]:
+        p_values = [fit.p_value for fit in self.fits]
+        p_values += [found.p_value for found in self.dependences]
+        return rejected(p_values, self.significance)
+
+
+def input_fit(
+    client: SessionClient, last: int | None = None, significance: float = 0.01
+) -> InputFitReport:
+    """Test the inputs that were left to chance against the laws that are assumed of them.
+
+    Only completed trials whose realised inputs were recorded count, and of each those inputs that
+    it did not control. An input with a joint law is tested given what its trial controlled. A
+    ``Learned`` law follows the values, so that it cannot disagree with them for long: there the
+    earlier half is compared with the later one, or, with ``last``, the recent values with what had
+    been learned before them. Inputs that are assumed to be independent of each other, or of what
+    is controlled, are tested for it.
+
+    Args:
+        client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+        last: Look at that many of the most recent of these trials only: whether the inputs have
+            drifted away from laws that held at first. None for all trials.
+        significance: The chance, in ``(0, 1)``, of any false alarm among all tests of one call.
+            Asking after every trial gives as many chances.
+
+    Raises:
+        UserInputError: If the strategy is not one of ``control_set_strategy``, ``last`` is not an
+            integer >= 1, or ``significance`` is outside ``(0, 1)``.
+    """
+    session = open_session(client)
+    settings = settings_of_method(session.strategy, ControlSetSettings)
+    return fits_of(session.experiment, settings, last, significance)
+
+
+def fits_of(
+    experiment: Experiment,
+    settings: ControlSetSettings,
+    last: int | None = None,
+    significance: float = 0.01,
+) -> InputFitReport:
+    """As ``input_fit``, for an experiment with the settings of its strategy."""
+    if last is not None:
+        check_integer("last", last, least=1)
+    try:
+        level = number_between_zero_and_one(significance, "significance")
+    except InputError as error:
+        raise UserInputError(str(error)) from error
+    trials = realized_inputs(experiment, settings)
+    earlier = () if last is None else trials[:-last]
+    recent = trials[len(earlier) :]
+    names = [
+        name
+        for name in experiment.search_space.parameters
+        if name in settings.laws and any(name in trial.chance for trial in recent)
+    ]
+    pairs = [_dependence(pair, recent) for pair in _assumed_independent(recent, names, settings)]
+    return InputFitReport(
+        fits=tuple(_fit(name, earlier, recent, settings) for name in names),
+        dependences=tuple(pair for pair in pairs if pair is not None),
+        significance=level,
+        last=last,
+    )
+
+
+def _fit(
+    name: str,
+    earlier: Sequence[RealizedInputs],
+    recent: Sequence[RealizedInputs],
+    settings: ControlSetSettings,
+) -> InputFit:
+    values = _values(name, recent)
+    law, joint = settings.laws[name], settings.joint
+    if joint is not None and name in joint.names:
+        size = joint.num_rows if isinstance(joint, JointEmpirical) else None
+        return conditional_fit_of(
+            name, values, _given(name, recent, joint), law, settings.seed, size
+        )
+    before = _values(name, earlier)
+    if isinstance(law, Learned) and before:
+        learned = _learned_before(law, before, values)
+        size = round(learned.strength + len(learned.samples))
+        bounds = [_bounds(learned, value) for value in values]
+        return conditional_fit_of(name, values, bounds, learned, settings.seed, size)
+    return fit_of(name, values, law, settings.seed)
+
+
+def _given(
+    name: str, trials: Sequence[RealizedInputs], joint: JointLaw
+) -> list[tuple[float, float]]:
+    """For each value, the chances of less than it, and of no more, given what was controlled."""
+    return [
+        joint.cdf_given(
+            name,
+            trial.chance[name],
+            {n: v for n, v in trial.controlled.items() if n in joint.names},
+        )
+        for trial in trials
+        if name in trial.chance
+    ]
+
+
+def _learned_before(
+    law: Learned, before: Sequence[RawValue], values: Sequence[RawValue]
+) -> Learned:
+    """The law after the values ``before``, which has heard of the other ``values``, too."""
+    known = learned_from(law, [*before, *values])
+    assert isinstance(known, Learned)
+    return replace(known, samples=(*law.samples, *before))
+
+
+def _bounds(law: Learned, value: RawValue) -> tuple[float, float]:
+    prior = law.prior
+    is_place = isinstance(prior, Discrete) and not prior.is_numeric
+    node = prior.values.index(value) if is_place else float(str(value))  # type: ignore
+    ends = torch.tensor([np.nextafter(node, -np.inf), node], dtype=torch.double)
+    below, reached = law.cdf(ends).tolist()
+    return below, reached
+
+
+def _assumed_independent(
+    trials: Sequence[RealizedInputs], names: Sequence[str], settings: ControlSetSettings
+) -> list[tuple[str, str]]:
+    """Pairs of inputs, the first one left to chance at least as often as the second."""
+    controlled = dict.fromkeys(name for trial in trials for name in trial.controlled)
+    everything = dict.fromkeys((*names, *controlled))
+    joint = () if settings.joint is None else settings.joint.names
+    pairs = []
+    for a, b in combinations(everything, 2):
+        if a in joint and b in joint:
+            continue
+        count = {n: sum(n in trial.chance for trial in trials) for n in (a, b)}
+        if max(count.values()):
+            pairs.append((a, b) if count[a] >= count[b] else (b, a))
+    return pairs
+
+
+def _dependence(pair: tuple[str, str], trials: Sequence[RealizedInputs]) -> Dependence | None:
+    """Test whether the first of a pair depends on the second in the trials that leave it alone.
+
+    In these it has one law whatever becomes of the other, which may be controlled in some.
+    """
+    first, second = pair
+    inputs = [{**trial.controlled, **trial.chance} for trial in trials if first in trial.chance]
+    met = [(values[first], values[second]) for values in inputs if second in values]
+    if len(met) < LEAST_PAIRS or len({b for _, b in met}) == 1:
+        return None
+    a, b = zip(*met, strict=True)
+    return dependence_of(pair, a, b)
+
+
+def _values(name: str, trials: Sequence[RealizedInputs]) -> list[RawValue]:
+    return [trial.chance[name] for trial in trials if name in trial.chance]
+
+
+def _moments(fit: InputFit) -> str:
+    if fit.realised_mean is None or fit.assumed_mean is None:
+        return ""
+    assert fit.realised_std is not None
+    assert fit.assumed_std is not None
+    return (
+        f"mean {display_number(fit.realised_mean)} (assumed {display_number(fit.assumed_mean)}), "
+        f"standard deviation {display_number(fit.realised_std)} (assumed "
+        f"{display_number(fit.assumed_std)}), "
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, final = names
+    return f"{', '.join(others)} and {final}" if others else final

@@ -1,0 +1,223 @@
+"""The report on inputs left to chance: which values are tested against which law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.exceptions.core import UserInputError
+from scipy.stats import kstest, spearmanr
+
+from ax_costaware import (
+    ControlSet,
+    Discrete,
+    FixedHyperparameters,
+    JointEmpirical,
+    Learned,
+    Uniform,
+    complete_trial,
+    control_set_parameter,
+    control_set_strategy,
+    gittins_strategy,
+    input_fit,
+)
+from ax_costaware.queries.input_fit import conditional_fit_of
+from tests.session.conftest import behind
+
+SETS = (
+    ControlSet(["x"], 1.0),
+    ControlSet(["x", "wind"], 2.0, "x+wind"),
+    ControlSet(["x", "wind", "lamp"], 3.0, "all"),
+)
+LAWS = {"wind": Uniform(0.0, 1.0), "lamp": Discrete(("red", "blue"), (0.25, 0.75))}
+Trial = tuple[str, float, float, str]
+"""Control set, x, wind, lamp."""
+
+
+def make_client(trials: Sequence[Trial], **strategy: Any) -> Client:
+    """An experiment with completed trials."""
+    client = Client()
+    client.configure_experiment(
+        name="inputs",
+        parameters=[
+            RangeParameterConfig("x", (0.0, 1.0), "float"),
+            RangeParameterConfig("wind", (0.0, 1.0), "float"),
+            ChoiceParameterConfig("lamp", ["red", "blue"], "str", is_ordered=False),
+            control_set_parameter(SETS),
+        ],
+    )
+    client.configure_optimization("y")
+    options = {"marginals": LAWS, "surrogate_spec": FixedHyperparameters(0.5), **strategy}
+    client.set_generation_strategy(control_set_strategy(SETS, **options))
+    for trial in trials:
+        add_trial(client, *trial)
+    return client
+
+
+def add_trial(client: Client, control_set: str, x: float, wind: float, lamp: str) -> None:
+    """A completed trial; what it leaves to chance is realised, not what its arm says."""
+    controlled = next(s for s in SETS if s.name == control_set).parameters
+    inputs = {"x": x, "wind": wind, "lamp": lamp}
+    nominal: dict[str, Any] = {"x": 0.5, "wind": 0.5, "lamp": "blue"}
+    arm = {name: inputs[name] if name in controlled else nominal[name] for name in inputs}
+    index = client.attach_trial({**arm, "control_set": control_set})
+    realized = {name: value for name, value in inputs.items() if name not in controlled}
+    complete_trial(client, index, 0.0, realized=realized)
+
+
+def trials_as_assumed(n: int, seed: int = 0) -> list[Trial]:
+    """Winds and lamps that follow their laws; every fourth trial controls the wind."""
+    rng = np.random.default_rng(seed)
+    return [
+        (
+            "x+wind" if i % 4 == 3 else "x",
+            float(rng.random()),
+            float(rng.random()),
+            "red" if rng.random() < 0.25 else "blue",
+        )
+        for i in range(n)
+    ]
+
+
+def test_tests_of_what_was_left_to_chance() -> None:
+    """Controlled values and arms do not count; SciPy says the same."""
+    trials = [*trials_as_assumed(32), ("all", 0.5, 0.5, "red")]
+    client = make_client(trials)
+    client.attach_trial({"control_set": "x", "x": 0.1, "wind": 0.5, "lamp": "blue"})  # runs
+    report = input_fit(client)
+    winds = [wind for name, _, wind, _ in trials if name == "x"]
+    wind, lamp = report.fits
+    assert (wind.name, wind.n, lamp.name, lamp.n) == ("wind", 24, "lamp", 32)
+    assert wind.p_value == pytest.approx(kstest(winds, "uniform").pvalue)
+    assert wind.realised_mean == pytest.approx(np.mean(winds))
+    assert (wind.assumed_mean, lamp.assumed_mean) == (0.5, None)
+    assert {d.names: d.n for d in report.dependences} == {
+        ("lamp", "wind"): 32, ("wind", "x"): 24, ("lamp", "x"): 32,
+    }  # fmt: skip
+    (found,) = [d for d in report.dependences if d.names == ("wind", "x")]
+    xs = [x for name, x, *_ in trials if name == "x"]
+    assert found.p_value == pytest.approx(spearmanr(winds, xs).pvalue)
+    assert report.agrees
+    assert str(report).startswith("The inputs agree with their laws.\n  wind: 24 trials, mean 0.")
+    assert list(report.to_frame()["agrees"]) == [True, True]
+
+
+def test_a_law_that_does_not_hold_is_named() -> None:
+    trials = [(s, x, 0.5 + 0.5 * wind, lamp) for s, x, wind, lamp in trials_as_assumed(40)]
+    report = input_fit(make_client(trials))
+    assert (report.disagreeing, report.dependent, report.agrees) == (("wind",), (), False)
+    assert report.verdict == "The inputs disagree with their laws: wind not as assumed."
+    assert "! wind: 30 trials, mean 0.7" in str(report)
+    assert "  lamp: 40 trials, p = " in str(report)
+    assert list(report.to_frame()["agrees"]) == [False, True]
+    # A level that nothing reaches: no alarm.
+    assert input_fit(make_client(trials), significance=1e-12).agrees
+
+
+def test_inputs_that_go_together_are_named() -> None:
+    """A lamp that follows the wind; and a wind that follows x, which is controlled."""
+    trials = [
+        (s, x, wind, "red" if wind < 0.25 else "blue") for s, x, wind, _ in trials_as_assumed(60)
+    ]
+    report = input_fit(make_client(trials))
+    assert (report.disagreeing, report.dependent) == ((), (("lamp", "wind"),))
+    assert report.verdict.endswith("not independent: lamp with wind.")
+    report = input_fit(make_client([(s, x, x, lamp) for s, x, _, lamp in trials_as_assumed(60)]))
+    assert report.dependent == (("wind", "x"),)
+
+
+def test_recent_trials_show_drift() -> None:
+    """All trials together hide what the last ones show."""
+    trials = trials_as_assumed(80, seed=3)
+    late = [("x", x, 0.9 + 0.1 * wind, lamp) for _, x, wind, lamp in trials_as_assumed(8, seed=4)]
+    client = make_client([*trials, *late])
+    assert input_fit(client).agrees
+    report = input_fit(client, last=8)
+    assert (report.disagreeing, report.last) == (("wind",), 8)
+    assert [fit.n for fit in report.fits] == [8, 8]
+    assert input_fit(client, last=1000).fits == input_fit(client).fits
+
+
+def test_learned_laws_are_tested_for_change() -> None:
+    """A wrong prior is forgiven; a change against what was learned before it is not."""
+    steady = [("x", x, 0.3 + 0.2 * w, lamp) for _, x, w, lamp in trials_as_assumed(40, seed=5)]
+    learned: dict[str, Any] = {"wind": Learned(Uniform(0.0, 1.0)), "lamp": Learned(LAWS["lamp"])}
+    client = make_client(steady, marginals=learned)
+    assert input_fit(client).agrees
+    assert input_fit(client, last=10).agrees
+    for _, x, w, _ in trials_as_assumed(14, seed=6):
+        add_trial(client, "x", x, 0.7 + 0.2 * w, "red")
+    assert input_fit(client, last=14).disagreeing == ("wind", "lamp")
+    values = [0.7 + 0.2 * w for _, _, w, _ in trials_as_assumed(14, seed=6)]
+    before = Learned(Uniform(0.0, 1.0)).updated([w for _, _, w, _ in steady])
+    # No value came twice: below it and up to it the law has the same probability.
+    at = [(float(p), float(p)) for p in before.cdf(torch.tensor(values, dtype=torch.double))]
+    expected = conditional_fit_of("wind", values, at, before, law_size=50)
+    assert input_fit(client, last=14).fits[0] == expected
+
+
+def test_joint_laws_are_tested_given_what_was_controlled() -> None:
+    """A wind that follows x, as the law says, agrees; one that does not, disagrees."""
+    rng = np.random.default_rng(7)
+    past = rng.random(200)
+    noise = rng.random(200)
+    frame = {"x": past.tolist(), "wind": (0.5 * past + 0.5 * noise).tolist()}
+    joint = JointEmpirical(frame)
+    options: dict[str, Any] = {"marginals": {"lamp": LAWS["lamp"]}, "joint": joint}
+    # The experiment sets x to high values only, so the winds are high: the law expects that.
+    high = [
+        ("x", 0.8 + 0.2 * x, 0.5 * (0.8 + 0.2 * x) + 0.5 * wind, lamp)
+        for _, x, wind, lamp in trials_as_assumed(30)
+    ]
+    report = input_fit(make_client(high, **options))
+    assert report.agrees
+    assert {d.names for d in report.dependences} == {("lamp", "x"), ("wind", "lamp")}
+    bounds = [joint.cdf_given("wind", wind, {"x": x}) for _, x, wind, _ in high]
+    expected = conditional_fit_of(
+        "wind", [w for _, _, w, _ in high], bounds, joint.marginal("wind"), law_size=200
+    )
+    assert report.fits[0] == expected
+    low = [(s, x, wind - 0.4, lamp) for s, x, wind, lamp in high]
+    assert input_fit(make_client(low, **options)).disagreeing == ("wind",)
+
+
+def test_report_is_that_of_the_stored_experiment(tmp_path: Path) -> None:
+    client = make_client(trials_as_assumed(12))
+    path = tmp_path / "inputs.json"
+    client.save_to_json_file(str(path))
+    assert input_fit(Client.load_from_json_file(str(path))) == input_fit(client)
+    assert input_fit(behind("Experiment", client)) == input_fit(client)
+
+
+def test_without_trials_there_is_nothing_to_say() -> None:
+    report = input_fit(make_client([("all", 0.5, 0.5, "red")]))
+    assert (report.fits, report.dependences, report.agrees) == ((), (), True)
+    assert str(report) == "No completed trial has left an input to chance yet."
+    assert report.to_frame().columns[0] == "name"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"last": 0}, "last=0"),
+        ({"last": 2.5}, "last=2.5"),
+        ({"significance": 0.0}, "significance=0.0"),
+        ({"significance": 1}, "significance=1"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserInputError, match=message):
+        input_fit(make_client([]), **arguments)
+
+
+def test_other_strategies_are_refused() -> None:
+    client = make_client([])
+    client.set_generation_strategy(gittins_strategy(cost=1.0, lmbda=0.1))
+    with pytest.raises(UserInputError, match="control_set_strategy"):
+        input_fit(client)
