@@ -77,14 +77,14 @@ class Setting:
 class Truth:
     """The true expected value of a query, and the best one."""
 
-    def __init__(self, problem: Problem, variance: float) -> None:
+    def __init__(self, problem: Problem, variance: float, num_nodes: int = 2048) -> None:
         self.problem = problem
-        self.nodes, self.weights = sobol_nodes(problem.marginals(variance), 2048)
+        self.nodes, self.weights = sobol_nodes(problem.marginals(variance), num_nodes)
 
     def value(self, controlled: Sequence[int], x: Tensor) -> float:
         """``E f`` with the controlled columns at ``x``."""
         columns = list(controlled)
-        if len(columns) == self.problem.dim:
+        if self._controls_all(columns):
             return float(self.problem.function(x))
         points = self.nodes.clone()
         points[:, columns] = x[columns]
@@ -94,9 +94,12 @@ class Truth:
         """The largest expected value of any control set, which one that no other contains has."""
         sets = self.problem.control_sets
         maximal = [s for s in sets if not any(set(s) < set(other) for other in sets)]
-        return max(self._best_of(columns) for columns in maximal)
+        return max(self.best_of(columns) for columns in maximal)
 
-    def _best_of(self, controlled: Sequence[int]) -> float:
+    def best_of(self, controlled: Sequence[int]) -> float:
+        """The largest expected value of one control set."""
+        if self.problem.optimum is not None and self._controls_all(controlled):
+            return self.problem.optimum
         generator = torch.Generator().manual_seed(0)
         full = len(controlled) == self.problem.dim
         count = 200_000 if full else 300
@@ -109,6 +112,10 @@ class Truth:
         for x, value in zip(raw[values.topk(5).indices], values.topk(5).values, strict=True):
             best = max(best, self._refine(controlled, x.clone(), float(value), step))
         return best
+
+    def _controls_all(self, columns: Sequence[int]) -> bool:
+        """Whether nothing that matters is left to chance."""
+        return (self.problem.relevant or frozenset(range(self.problem.dim))) <= set(columns)
 
     def _refine(self, controlled: Sequence[int], x: Tensor, value: float, step: float) -> float:
         """Pattern search, since the data surfaces carry no gradients."""

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from botorch.models import SingleTaskGP
 from botorch.test_functions.synthetic import Hartmann
-from gpytorch.kernels import MaternKernel, RBFKernel
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
 from ax_costaware.queries import TruncatedNormal
@@ -45,6 +45,8 @@ class Problem:
         dim: The number of inputs.
         lengthscale: Length-scale of the model's kernel.
         control_sets: Columns of each control set, in the order of the cost lists.
+        optimum: The largest value, where it is known.
+        relevant: The columns that matter, where some do not.
     """
 
     name: str
@@ -52,6 +54,8 @@ class Problem:
     dim: int
     lengthscale: float
     control_sets: tuple[tuple[int, ...], ...]
+    optimum: float | None = None
+    relevant: frozenset[int] | None = None
 
     def marginals(self, variance: float) -> list[TruncatedNormal]:
         """The law of every input when it is left to chance."""
@@ -124,18 +128,21 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 }
 
 
-def fixed_gp(X: Tensor, y: Tensor, lengthscale: float) -> SingleTaskGP:
+def fixed_gp(
+    X: Tensor, y: Tensor, lengthscale: float | list[float], outputscale: float = 1.0
+) -> SingleTaskGP:
     """The papers' model: fixed hyperparameters, no transforms.
 
     Args:
         X: ``n x d`` inputs on the unit cube.
         y: ``n`` outcomes.
-        lengthscale: The same for every input.
+        lengthscale: The same for every input, or one for each.
+        outputscale: Prior variance of the function.
     """
-    model = SingleTaskGP(
-        X, y.unsqueeze(-1), covar_module=RBFKernel(ard_num_dims=X.shape[-1]), outcome_transform=None
-    )
-    model.covar_module.lengthscale = lengthscale
+    kernel = ScaleKernel(RBFKernel(ard_num_dims=X.shape[-1]))
+    model = SingleTaskGP(X, y.unsqueeze(-1), covar_module=kernel, outcome_transform=None)
+    kernel.base_kernel.lengthscale = torch.tensor(lengthscale).to(X)
+    kernel.outputscale = torch.tensor(outputscale).to(X)
     model.mean_module.constant.data.zero_()
     model.likelihood.noise_covar.noise = NOISE_STD**2
     return model.eval()

@@ -202,10 +202,12 @@ class UnknownCosts:
         reason = (
             f"{len(qualified)} of {len(affordable)} affordable control sets reach {threshold:.6g}, "
             f"which is the best lower bound, {goal:.6g}, less {tolerance:.3g} of its height above "
-            f"{worst:.6g}; of these {history.describe(index)} has the least lower bound of the "
-            f"cost, {least:.6g}"
+            f"{worst:.6g}. {history.describe(index)} has the least lower bound of the cost among "
+            f"them, {least:.6g}"
         )
-        reason += f", and the largest upper bound, {present[index]:.6g}, with it."
+        if len(cheapest) > 1:
+            reason += f", as {len(cheapest) - 1} more, and of these the largest upper bound"
+        reason += "."
         if reset:
             reason += " No control set had reached the running bounds, which start anew."
         return ControlSetDecision(

@@ -1,0 +1,365 @@
+"""The published experiment on control sets whose costs are random and unknown.
+
+Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying Variable Subsets with No-Regret
+Costs*, section "Experiments": budget 100, of which exploration may take 60, tolerance 0.1, halved
+after every d evaluations, beta = 2, costs with noise N(0, 0.02) where the mean is at least 0.1
+(read as the standard deviation; a cost is at least a fifth of its mean). ETC-50 plays 50 times each
+group of control sets of equal size; UCB-PSQ and TS-PSQ take the largest value whatever it costs.
+Beside them: the same method told the mean costs (what not knowing them costs), ETC-Ada with known
+costs, and information per unit cost with learned costs.
+
+    python benchmarks/unknown_costs.py --problems hartmann6 --costs moderate --variances 0.02
+    python benchmarks/unknown_costs.py --seeds 10
+
+Five uniformly random initial observations are not charged. Hyperparameters are fixed: on the data
+surfaces those of the first paper (length-scale 0.2), on Hartmann-6 and Ackley-6 a length-scale per
+input, fitted once to 600 quasi-random points; the paper prints neither. A run ends early after
+``MAX_TRIALS`` trials, which the table says. Finished runs are kept in
+``benchmarks/results/partial``; curves go to ``benchmarks/results/unknown_costs.json`` and figures
+to ``benchmarks/results/unknown_costs_<setting>.html``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from control_sets import Truth, at_levels
+from kept_runs import RESULTS, keep, path_of, read, run_all
+from problems import COSTS, NOISE_STD, Problem, airfoil, fixed_gp, plant
+from torch import Tensor
+from unknown_costs_problems import ackley6, hartmann6, lengthscales, worst_of
+from unknown_costs_tables import draw, table
+
+from ax_costaware.acquisition import optimize_control_sets
+from ax_costaware.policies import (
+    ControlSetDecision,
+    ControlSetHistory,
+    ControlSetRule,
+    CostEstimate,
+    EpsilonSchedule,
+    ExploreThenCommit,
+    PastDecision,
+    UnknownCosts,
+)
+from ax_costaware.queries import ProductNodes, sobol_nodes
+
+BUDGET = 100.0
+MAX_TRIALS = 400
+TOLERANCE = 0.1
+COST_NOISE_STD = 0.02
+LEVELS = (1, 2, 5, 10, 15, 20, 30, 40, 50, 60, 65, 70, 75, 80, 85, 90, 95, 100)
+NUM_NODES = 16
+NUM_RESTARTS, RAW_SAMPLES = 4, 256
+PROBLEMS = {"hartmann6": hartmann6, "ackley6": ackley6, "plant": plant, "airfoil": airfoil}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A rule, the acquisition function it goes with, and whether it is told the mean costs."""
+
+    rule: ControlSetRule
+    acquisition: str = "ucb"
+    knows_costs: bool = False
+    groups_by_size: bool = False
+
+
+ALGORITHMS = {
+    "UnknownCosts": Method(UnknownCosts()),
+    "UnknownCosts, range 1": Method(UnknownCosts(cost_range=1.0)),
+    "known-cost oracle": Method(UnknownCosts(), knows_costs=True),
+    "ETC-Ada, known costs": Method(ExploreThenCommit.adaptive(), knows_costs=True),
+    "ETC-50 by size": Method(ExploreThenCommit(50), groups_by_size=True),
+    "UCB-PSQ": Method(EpsilonSchedule.constant(0.0)),
+    "TS-PSQ": Method(EpsilonSchedule.constant(0.0), acquisition="ts"),
+}
+PUBLISHED = ("UnknownCosts", "ETC-50 by size", "UCB-PSQ", "TS-PSQ")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One panel of the published figure."""
+
+    problem: str
+    costs: str
+    variance: float
+
+    @property
+    def key(self) -> str:
+        return f"{self.problem}_{self.costs}_{self.variance:g}"
+
+
+@lru_cache(maxsize=1)
+def problem_of(name: str) -> Problem:
+    return PROBLEMS[name]()
+
+
+class Values:
+    """What a rule asks of the model in one decision."""
+
+    def __init__(
+        self, run: Run, model: Any, history: ControlSetHistory, acquisition: str, seed: int
+    ) -> None:
+        self.run, self.model, self.history = run, model, history
+        self.acquisition, self.seed = acquisition, seed
+        self.found: dict[int, Tensor] = {}
+
+    def __call__(self, indices: Sequence[int]) -> list[float]:
+        optima = self._search(indices, self.acquisition)
+        self.found.update(zip(indices, optima.points, strict=True))
+        values: list[float] = optima.values.tolist()
+        return values
+
+    def lower(self, indices: Sequence[int]) -> list[float]:
+        values: list[float] = self._search(indices, "lcb", effort=2).values.tolist()
+        return values
+
+    def worst(self) -> float:
+        with torch.no_grad():
+            points = torch.cat([self.run.sample, self.model.train_inputs[0]])
+            return float(self.model.posterior(points).mean.min())
+
+    def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
+        known = self.history.known
+        assert known is not None
+        return [CostEstimate(self.history.costs[i], 0.0 if known[i] else None) for i in indices]
+
+    def _search(self, indices: Sequence[int], acquisition: str, effort: int = 1) -> Any:
+        """The best values; lower bounds, highest near the data, are found with less effort."""
+        run = self.run
+        return optimize_control_sets(
+            self.model, run.bounds, [run.problem.control_sets[i] for i in indices], run.nodes,
+            run.weights, 2.0, acquisition=acquisition, product=run.product, seed=self.seed,
+            num_restarts=NUM_RESTARTS // effort, raw_samples=RAW_SAMPLES // effort,
+        )  # fmt: skip
+
+
+class Run:
+    """One run of one algorithm."""
+
+    def __init__(self, setting: Setting, algorithm: str, seed: int) -> None:
+        self.setting, self.method, self.seed = setting, ALGORITHMS[algorithm], seed
+        problem = problem_of(setting.problem)
+        self.problem = problem
+        self.truth = Truth(problem, setting.variance, num_nodes=512)
+        self.means = COSTS[setting.costs]
+        self.marginals = problem.marginals(setting.variance)
+        self.product = ProductNodes.from_marginals(self.marginals)
+        self.nodes, self.weights = sobol_nodes(self.marginals, NUM_NODES)
+        self.bounds = torch.stack([torch.zeros(problem.dim), torch.ones(problem.dim)]).double()
+        self.sample = torch.quasirandom.SobolEngine(problem.dim, True, seed=0).draw(
+            256, dtype=torch.double
+        )
+        self.lengthscales, self.outputscale = lengthscales(setting.problem, problem)
+        # Noise of outcomes, realised inputs and costs does not depend on the algorithm.
+        self.generator = torch.Generator().manual_seed(10_000 + seed)
+        self.reported: list[list[float]] = [[] for _ in self.means]
+        self.past: list[PastDecision] = []
+        self.spent = 0.0
+
+    def run(self) -> dict[str, Any]:
+        """Until the chosen control set is expected to cost more than what is left."""
+        torch.set_num_threads(1)
+        started = time.process_time()
+        best = cached_best(self.setting, self.problem, self.truth)
+        top = max(best)
+        X = torch.rand(5, self.problem.dim, dtype=torch.double, generator=self.generator)
+        y = torch.stack([self._observe(x) for x in X])
+        trace: list[tuple[float, int, float]] = []
+        recommended: list[tuple[float, float]] = []
+        next_recommendation = 0.0
+        for trial in range(MAX_TRIALS):
+            model = self._model(X, y)
+            if self.spent >= next_recommendation:
+                recommended.append((self.spent, top - self._recommended(model)))
+                next_recommendation = self.spent + BUDGET / 20
+            history = self._history()
+            if not any(history.affordable):
+                break
+            values = Values(
+                self, model, history, self.method.acquisition, 10_000 * self.seed + trial
+            )
+            decision = self.method.rule.decide(history, values)
+            index = decision.index
+            if index not in values.found:
+                values([index])
+            controlled = list(self.problem.control_sets[index])
+            point = values.found[index]
+            trace.append((self._pay(decision), index, top - self.truth.value(controlled, point)))
+            x = self._realise(controlled, point)
+            X, y = torch.cat([X, x.unsqueeze(0)]), torch.cat([y, self._observe(x).reshape(1)])
+        recommended.append((self.spent, top - self._recommended(self._model(X, y))))
+        return {
+            "played": trace,
+            "recommended": recommended,
+            "best": best,
+            "cpu_s": time.process_time() - started,
+        }
+
+    def _model(self, X: Tensor, y: Tensor) -> Any:
+        model = fixed_gp(X, y, self.lengthscales, self.outputscale)
+        return model
+
+    def _observe(self, x: Tensor) -> Tensor:
+        noise = torch.randn((), dtype=torch.double, generator=self.generator)
+        value: Tensor = self.problem.function(x) + NOISE_STD * noise
+        return value
+
+    def _realise(self, controlled: list[int], point: Tensor) -> Tensor:
+        uniform = torch.rand(self.problem.dim, dtype=torch.double, generator=self.generator)
+        x = torch.stack([m.icdf(u) for m, u in zip(self.marginals, uniform, strict=True)])
+        x[controlled] = point[controlled]
+        return x
+
+    def _pay(self, decision: ControlSetDecision) -> float:
+        mean, index = self.means[decision.index], decision.index
+        noise = float(torch.randn((), dtype=torch.double, generator=self.generator))
+        cost = max(mean + COST_NOISE_STD * noise, mean / 5) if mean >= 0.1 else mean
+        self.reported[index].append(cost)
+        self.past.append(PastDecision(index, cost, decision.state, decision.values))
+        self.spent += cost
+        return self.spent
+
+    def _history(self) -> ControlSetHistory:
+        sets = self.problem.control_sets
+        known = self.method.knows_costs
+        averages = [math.fsum(costs) / len(costs) if costs else None for costs in self.reported]
+        seen = [average for average in averages if average is not None]
+        guess = math.fsum(seen) / len(seen) if seen else 0.0
+        learned = [guess if average is None else average for average in averages]
+        expected = self.means if known else learned
+        left = BUDGET - self.spent
+        if self.method.groups_by_size:
+            costs = tuple(float(len(s)) for s in sets)
+        else:
+            costs = tuple(cost or 1.0 for cost in expected)
+        return ControlSetHistory(
+            parameters=tuple(frozenset(map(str, s)) for s in sets),
+            costs=costs,
+            plays=tuple(sum(past.index == i for past in self.past) for i in range(len(sets))),
+            affordable=tuple(cost <= left + 1e-9 for cost in expected),
+            round=len(self.past) + 1,
+            known=(known,) * len(sets),
+            reported=tuple(map(tuple, self.reported)),
+            past=tuple(self.past),
+            budget=BUDGET,
+            remaining=left,
+        )
+
+    def _recommended(self, model: Any) -> float:
+        sets = self.problem.control_sets
+        tops = [i for i, s in enumerate(sets) if not any(set(s) < set(other) for other in sets)]
+        optima = optimize_control_sets(
+            model, self.bounds, [sets[i] for i in tops], self.nodes, self.weights,
+            acquisition="mean", product=self.product,
+        )  # fmt: skip
+        best = int(optima.values.argmax())
+        return self.truth.value(sets[tops[best]], optima.points[best])
+
+
+def cached_best(setting: Setting, problem: Problem, truth: Truth) -> list[float]:
+    """The best expected value of every control set; searched for once and kept."""
+    key = f"best_of_sets_{setting.problem}_{setting.variance:g}"
+    if not path_of(key).exists():
+        keep(key, [truth.best_of(controlled) for controlled in problem.control_sets])
+    best: list[float] = read(key)
+    return best
+
+
+def run_and_keep(task: tuple[Setting, str, int]) -> None:
+    keep(key_of(task), Run(*task).run())
+
+
+def key_of(task: tuple[Setting, str, int]) -> str:
+    setting, algorithm, seed = task
+    return f"unknown_{setting.key}_{algorithm.replace(',', '')}_{seed}"
+
+
+def summarise(setting: Setting, algorithm: str, seeds: Sequence[int]) -> dict[str, Any]:
+    """Means and standard errors over seeds: regrets and numbers of evaluations against cost."""
+    runs = [read(key_of((setting, algorithm, seed))) for seed in seeds]
+    worst = worst_of(problem_of(setting.problem))
+    means = COSTS[setting.costs]
+    rows: dict[str, list[list[float]]] = {}
+    for result in runs:
+        best = np.array(result["best"])
+        height = best.max() - worst
+        good = best - worst >= (1 - TOLERANCE) * height
+        target = min(mean for mean, is_good in zip(means, good, strict=True) if is_good)
+        spent, played, regret = (np.array(column) for column in zip(*result["played"], strict=True))
+        excess = np.maximum(np.array(means)[played.astype(int)] - target, 0.0)
+        curves = {
+            "simple": np.minimum.accumulate(regret),
+            "quality": np.cumsum(regret - TOLERANCE * height) / np.arange(1, len(regret) + 1),
+            "cost": np.cumsum(excess),
+            "evaluations": np.arange(1.0, len(regret) + 1),
+        }
+        for kind, values in curves.items():
+            steps = list(zip(spent, values, strict=True))
+            rows.setdefault(kind, []).append(at_levels(steps, LEVELS))
+        rows.setdefault("recommended", []).append(at_levels(result["recommended"], LEVELS))
+    summary: dict[str, Any] = {"seeds": len(runs), "cost_levels": list(LEVELS)}
+    for kind, per_run in rows.items():
+        matrix = np.array(per_run)
+        spread = matrix.std(axis=0, ddof=1) if len(runs) > 1 else 0 * matrix[0]
+        summary[kind] = {
+            "mean": matrix.mean(axis=0).tolist(),
+            "standard_error": (spread / math.sqrt(len(runs))).tolist(),
+        }
+    summary["ended_early"] = sum(len(result["played"]) >= MAX_TRIALS for result in runs)
+    summary["cpu_s_per_decision"] = sum(result["cpu_s"] for result in runs) / sum(
+        len(result["played"]) for result in runs
+    )
+    return summary
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS))
+    parser.add_argument("--costs", nargs="+", default=["moderate", "cheap"])
+    parser.add_argument("--variances", nargs="+", type=float, default=[0.02, 0.04])
+    parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), metavar="NAME",
+                        default=list(ALGORITHMS))  # fmt: skip
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--only-read", action="store_true", help="summarise the finished runs")
+    args = parser.parse_args()
+    settings = [
+        Setting(problem, costs, variance)
+        for variance in args.variances
+        for costs in args.costs
+        for problem in args.problems
+    ]
+    tasks = [
+        (setting, name, seed)
+        for seed in range(args.seeds)
+        for setting in settings
+        for name in args.algorithms
+    ]
+    if not args.only_read:
+        run_all(run_and_keep, tasks, key_of, args.processes, "unknown costs")
+    path = RESULTS / "unknown_costs.json"
+    results = json.loads(path.read_text()) if path.exists() else {}
+    for setting in settings:
+        curves = results.setdefault(setting.key, {})
+        for name in args.algorithms:
+            seeds = [s for s in range(args.seeds) if path_of(key_of((setting, name, s))).exists()]
+            if seeds:
+                curves[name] = summarise(setting, name, seeds)
+        if curves:
+            print(table(setting.key, curves))
+            print(f"drew {draw(RESULTS, setting.key, curves)}")
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()
