@@ -155,6 +155,7 @@ class QuadraticForm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, k: Tensor, matrix: Tensor) -> Tensor:
+        """The ``p`` values."""
         product = k @ matrix
         ctx.save_for_backward(product)
         value: Tensor = torch.linalg.vecdot(product, k)
@@ -163,6 +164,7 @@ class QuadraticForm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient with respect to the rows; none with respect to the matrix."""
         (product,) = ctx.saved_tensors  # type: ignore[attr-defined]
         return 2 * grad_output.unsqueeze(-1) * product, None
 

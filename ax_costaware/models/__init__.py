@@ -4,6 +4,7 @@ from ax_costaware.models.average_kernel import AverageKernel
 from ax_costaware.models.cached_posterior import CachedPosterior, information_gain
 from ax_costaware.models.candidate_posterior import CandidatePosterior
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
+from ax_costaware.models.control_set_cost import ControlSetCostKind, ControlSetCostModel
 from ax_costaware.models.expectation import expectation_posterior
 from ax_costaware.models.forgetting_kernel import ForgettingKernel
 from ax_costaware.models.independent_kernel import IndependentKernel
@@ -20,6 +21,8 @@ __all__ = [
     "CachedPosterior",
     "CandidatePosterior",
     "ConditionalMeanProcess",
+    "ControlSetCostKind",
+    "ControlSetCostModel",
     "CostKind",
     "ForgettingKernel",
     "IndependentKernel",

@@ -11,7 +11,7 @@ predicted better by a linear model of the logarithm than by a GP. Costs are in t
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -29,10 +29,14 @@ from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
 
 CostKind: TypeAlias = Literal["gp", "linear"]
 """A Gaussian process, or a Bayesian linear regression, on the logarithm of the cost."""
+
+
+_TARGET_DECIMALS = 10
+"""Digits after the point that are kept of centred and scaled logarithms of the costs."""
 
 
 class LogNormalCostModel:
@@ -66,12 +70,14 @@ class LogNormalCostModel:
         if kind not in get_args(CostKind):
             raise InputError(f"kind={kind!r}: expected one of {list(get_args(CostKind))}.")
         self.kind = kind
-        inputs, log_cost = _checked_inputs(X), _checked_costs(cost, X).log()
+        inputs, log_cost = checked_inputs(X), checked_costs(cost, X).log()
         n = len(log_cost)
         self._center = log_cost.mean()
         self._scale = (((log_cost - self._center).square().sum() + 1.0) / n).sqrt()
-        targets = ((log_cost - self._center) / self._scale).unsqueeze(-1)
-        box = _widened(inputs, bounds)
+        scaled = ((log_cost - self._center) / self._scale).unsqueeze(-1)
+        # Rounding that depends on the unit of cost would be magnified by the fit.
+        targets = scaled.round(decimals=_TARGET_DECIMALS)
+        box = widened(inputs, bounds)
         make = _gaussian_process if kind == "gp" else _linear_regression
         model = make(inputs, targets, box)
         # A fit that fails is tried again from random hyperparameters.
@@ -97,15 +103,22 @@ class LogNormalCostModel:
         Raises:
             InputError: If ``X`` has another number of columns than the inputs of the fit.
         """
+        mean, variance = self._moments(X)
+        dtype = X.dtype if X.is_floating_point() else torch.double
+        return mean.to(dtype), (variance + self._scatter).to(dtype)
+
+    @property
+    def _scatter(self) -> Tensor:
+        """The variance of the logarithm of the cost from trial to trial."""
+        return self._scale.square() * self._noise
+
+    def _moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance, as double, of the regression's value at ``batch_shape x d`` inputs."""
         if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != self._num_inputs:
             shape = tuple(X.shape) if isinstance(X, Tensor) else X
             raise InputError(f"X of shape {shape!r}: expected batch_shape x {self._num_inputs}.")
         mean, variance = self._posterior(X.double())
-        dtype = X.dtype if X.is_floating_point() else torch.double
-        return (
-            (self._center + self._scale * mean).to(dtype),
-            (self._scale.square() * (variance + self._noise)).to(dtype),
-        )
+        return self._center + self._scale * mean, self._scale.square() * variance
 
     def log_expected_cost(self, X: Tensor) -> Tensor:
         """The natural logarithm of ``expected_cost``, where that may be too large for a float.
@@ -135,6 +148,46 @@ class LogNormalCostModel:
             InputError: See ``log_moments``.
         """
         return self.log_expected_cost(X).exp()
+
+    def expected_cost_error(self, X: Tensor) -> Tensor:
+        r"""The standard error of ``expected_cost``, in the unit of the observed costs.
+
+        With the fitted noise :math:`\tau^2`, the expected cost given the regression's value
+        :math:`h \sim N(m, v)` at a point is :math:`\exp(h + \tau^2 / 2)`, which is log-normal: its
+        standard deviation is its mean times :math:`\sqrt{e^v - 1}`. The scatter of costs from
+        trial to trial is not part of it.
+
+        Args:
+            X: ``batch_shape x d`` inputs.
+
+        Returns:
+            A tensor of shape ``batch_shape``, differentiable in ``X``.
+
+        Raises:
+            InputError: See ``log_moments``.
+        """
+        mean, variance = self._moments(X)
+        error = (mean + 0.5 * (variance + self._scatter)).exp() * variance.expm1().sqrt()
+        return error.to(X.dtype if X.is_floating_point() else torch.double)
+
+    def leave_one_out(self) -> tuple[Tensor, Tensor]:
+        """What the other trials say of the logarithm of each trial's cost.
+
+        The hyperparameters stay those of the fit to all trials. Source: Rasmussen and Williams
+        2006, *Gaussian Processes for Machine Learning*, equation 5.12.
+
+        Returns:
+            Mean and variance, each ``n``, of the natural logarithm of the costs; the variance
+            counts the scatter from trial to trial.
+        """
+        posterior = cast(FactoredPosterior, self._posterior).posterior
+        precision = posterior.inverse.diagonal()
+        target = posterior.prior_mean + posterior.y
+        mean = target - posterior.alpha / precision
+        return (
+            self._center + self._scale * mean,
+            self._scale.square() / precision,
+        )
 
 
 def _gaussian_process(X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
@@ -171,7 +224,8 @@ def _linear_regression(X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
     )
 
 
-def _checked_inputs(X: Any) -> Tensor:
+def checked_inputs(X: Any) -> Tensor:
+    """Finite inputs ``n x d`` with ``n`` and ``d`` at least 1, as double; else ``InputError``."""
     if not isinstance(X, Tensor) or X.ndim != 2 or 0 in X.shape:
         shape = tuple(X.shape) if isinstance(X, Tensor) else X
         raise InputError(f"X of shape {shape!r}: expected n x d with n and d at least 1.")
@@ -182,18 +236,28 @@ def _checked_inputs(X: Any) -> Tensor:
     return X.detach().double()
 
 
-def _checked_costs(cost: Any, X: Tensor) -> Tensor:
+def checked_costs(cost: Any, X: Tensor, above: float = 0.0) -> Tensor:
+    """Finite costs larger than ``above``, one for each row of ``X``, as double.
+
+    Raises:
+        InputError: For another shape, or naming the first cost that is not.
+    """
     if not isinstance(cost, Tensor) or cost.shape != X.shape[:1]:
         shape = tuple(cost.shape) if isinstance(cost, Tensor) else cost
         raise InputError(f"cost of shape {shape!r}: expected {tuple(X.shape[:1])}, one per row.")
-    bad = (cost.isfinite() & (cost > 0)).logical_not()
+    bad = (cost.isfinite() & (cost > above)).logical_not()
     if bool(bad.any()):
         row = int(bad.nonzero()[0])
-        raise InputError(f"cost[{row}]={cost[row].item()!r}: expected a finite cost > 0.")
+        raise InputError(f"cost[{row}]={cost[row].item()!r}: expected a finite cost > {above:g}.")
     return cost.detach().to(X.device).double()
 
 
-def _widened(X: Tensor, bounds: Any) -> Tensor:
+def widened(X: Tensor, bounds: Any) -> Tensor:
+    """Bounds ``2 x d``, or the range of ``X``, where a column of no width has the width one.
+
+    Raises:
+        InputError: For bounds of another shape, not finite, or with the lower above the upper.
+    """
     if bounds is None:
         lower, upper = X.amin(dim=0), X.amax(dim=0)
     else:

@@ -1,0 +1,142 @@
+"""What a trial of one control set costs, depending on the values only where the costs show it.
+
+Three descriptions of the reported costs compete: that they scatter about a constant, that their
+logarithm is linear in the controlled values, and that it is a Gaussian process of them
+(``LogNormalCostModel``). They are compared by what each says of every cost from the others, the
+leave-one-out log predictive density (Rasmussen and Williams 2006, *Gaussian Processes for Machine
+Learning*, section 5.4.2) of the cost's logarithm. Costs are in the user's own unit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.log_normal_cost import (
+    CostKind,
+    LogNormalCostModel,
+    checked_costs,
+    checked_inputs,
+    widened,
+)
+
+ControlSetCostKind: TypeAlias = Literal["constant", "linear", "gp"]
+"""A constant, or a ``LogNormalCostModel`` of one of its kinds."""
+
+# A richer model has to predict the costs left out better than a constant does by this many nats
+# in all, and by this many standard errors of the sum of the differences. The hyperparameters of a
+# richer model have seen the costs that are left out, which is worth something on noise alone.
+_LEAST_VARIANCE = 1e-20
+LEAST_GAIN = 2.0
+LEAST_GAIN_IN_ERRORS = 2.0
+
+
+class ControlSetCostModel:
+    """The expected cost of a trial of one control set.
+
+    A known fixed part is taken off first; what is left is modelled. With ``kind="auto"`` the cost
+    counts as a constant unless there are at least ``2 (d + 1) + 2`` costs and a richer model is
+    clearly better: by more than 2 nats of leave-one-out log predictive density, and by more than 2
+    standard errors of that gain. Of two that are, the better one is taken.
+
+    Args:
+        X: ``n x d`` controlled values of past trials in the model's space, ``n >= 1``.
+        cost: ``n`` costs of these trials, each larger than ``fixed``.
+        fixed: The known part of every cost, at least zero.
+        bounds: ``2 x d`` bounds of the controlled values; the range of ``X`` where not given.
+        kind: ``"constant"``, ``"linear"``, ``"gp"`` or ``"auto"``.
+
+    Raises:
+        InputError: If a cost is not finite or not larger than ``fixed``, which is named with its
+            row; for inputs that are not finite, wrong shapes, bounds or kinds.
+    """
+
+    kind: ControlSetCostKind
+    """Which description is used."""
+
+    def __init__(
+        self,
+        X: Tensor,
+        cost: Tensor,
+        fixed: float = 0.0,
+        bounds: Tensor | None = None,
+        kind: ControlSetCostKind | Literal["auto"] = "auto",
+    ) -> None:
+        kinds = [*get_args(ControlSetCostKind), "auto"]
+        if kind not in kinds:
+            raise InputError(f"kind={kind!r}: expected one of {kinds}.")
+        if not math.isfinite(fixed) or fixed < 0:
+            raise InputError(f"fixed={fixed!r}: expected a finite number of at least 0.")
+        inputs = checked_inputs(X)
+        costs = checked_costs(cost, inputs, above=fixed)
+        widened(inputs, bounds)
+        unknown = costs - fixed
+        self._fixed = fixed
+        self._mean = costs.mean()
+        self._num_inputs = inputs.shape[-1]
+        self._model: LogNormalCostModel | None = None
+        if kind == "auto":
+            self._model = _clearly_better(inputs, unknown, bounds)
+        elif kind != "constant":
+            self._model = LogNormalCostModel(inputs, unknown, kind, bounds)
+        self.kind = "constant" if self._model is None else self._model.kind
+
+    def estimate(self, X: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What a trial costs on average.
+
+        Args:
+            X: ``batch_shape x d`` controlled values.
+
+        Returns:
+            The expected cost, fixed part included, and its standard error: how well that mean is
+            known, not how costs scatter about it. Each has the shape ``batch_shape`` and is in the
+            unit of the costs. For a constant they are the mean of the costs and ``None``.
+
+        Raises:
+            InputError: If ``X`` has another number of columns than the inputs of the fit.
+        """
+        if self._model is not None:
+            return (
+                self._fixed + self._model.expected_cost(X),
+                self._model.expected_cost_error(X),
+            )
+        if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != self._num_inputs:
+            shape = tuple(X.shape) if isinstance(X, Tensor) else X
+            raise InputError(f"X of shape {shape!r}: expected batch_shape x {self._num_inputs}.")
+        dtype = X.dtype if X.is_floating_point() else torch.double
+        return self._mean.to(X.device, dtype).expand(X.shape[:-1]), None
+
+
+def _clearly_better(X: Tensor, cost: Tensor, bounds: Tensor | None) -> LogNormalCostModel | None:
+    """The richer model that predicts costs left out clearly better than a constant, if any."""
+    n, d = X.shape
+    if n < 2 * (d + 1) + 2:
+        return None
+    log_cost = cost.log()
+    constant = _log_density(log_cost, *_constant_leave_one_out(log_cost))
+    best, best_gain = None, -math.inf
+    kinds: tuple[CostKind, ...] = ("linear", "gp")
+    for kind in kinds:
+        model = LogNormalCostModel(X, cost, kind, bounds)
+        gains = _log_density(log_cost, *model.leave_one_out()) - constant
+        gain, error = float(gains.sum()), math.sqrt(n) * float(gains.std())
+        if gain > max(LEAST_GAIN, LEAST_GAIN_IN_ERRORS * error, best_gain):
+            best, best_gain = model, gain
+    return best
+
+
+def _constant_leave_one_out(log_cost: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each log cost from the others, the scatter being that of all of them."""
+    n = len(log_cost)
+    variance = log_cost.var().clamp_min(_LEAST_VARIANCE)
+    others = (log_cost.sum() - log_cost) / (n - 1)
+    return others, variance * n / (n - 1)
+
+
+def _log_density(value: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """The log density of normal laws."""
+    return -0.5 * ((value - mean).square() / variance + (2 * math.pi * variance).log())
