@@ -156,9 +156,10 @@ class JointLaw(ABC):
 
         Raises:
             InputError: For an input, controlled or of this law, that is none of the placement's
-                parameters.
+                parameters; for fewer than one node or a negative seed.
         """
         placement.columns_of((*controlled, *self.names))
+        integer_at_least(placement.num_nodes, 1, "placement.num_nodes")
         seen = tuple(name for name in self.names if placement.columns[name])
         given = tuple(name for name in seen if name in controlled)
         rest = tuple(name for name in seen if name not in controlled)
@@ -169,7 +170,7 @@ class JointLaw(ABC):
     def _fixed_nodes(
         self, rest: Sequence[str], controlled: Sequence[str], placement: Placement
     ) -> NodesGiven:
-        size = integer_at_least(placement.num_nodes, 1, "placement.num_nodes")
+        size = placement.num_nodes
         weights = torch.full((size,), 1.0 / size, dtype=torch.double)
         rows: list[dict[str, RawValue]]
         if placement.independent:
