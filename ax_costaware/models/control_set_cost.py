@@ -27,12 +27,18 @@ from ax_costaware.models.log_normal_cost import (
 ControlSetCostKind: TypeAlias = Literal["constant", "linear", "gp"]
 """A constant, or a ``LogNormalCostModel`` of one of its kinds."""
 
-# A richer model has to predict the costs left out better than a constant does by this many nats
-# in all, and by this many standard errors of the sum of the differences. The hyperparameters of a
-# richer model have seen the costs that are left out, which is worth something on noise alone.
+# A constant that fits equal costs exactly is certain, but not infinitely so.
 _LEAST_VARIANCE = 1e-20
-LEAST_GAIN = 2.0
-LEAST_GAIN_IN_ERRORS = 2.0
+
+
+def least_gain(kind: CostKind, num_inputs: int) -> float:
+    """By how many nats a model has to predict costs left out better than a constant does.
+
+    The hyperparameters of a richer model have seen the costs that are left out, so that on noise
+    alone it seems to gain something: in simulations less than 2 nats for a line and less than
+    ``3 + d`` for a Gaussian process with its ``d`` length-scales, in 19 cases of 20.
+    """
+    return 2.0 if kind == "linear" else 3.0 + num_inputs
 
 
 class ControlSetCostModel:
@@ -40,8 +46,9 @@ class ControlSetCostModel:
 
     A known fixed part is taken off first; what is left is modelled. With ``kind="auto"`` the cost
     counts as a constant unless there are at least ``2 (d + 1) + 2`` costs and a richer model is
-    clearly better: by more than 2 nats of leave-one-out log predictive density, and by more than 2
-    standard errors of that gain. Of two that are, the better one is taken.
+    clearly better: its leave-one-out log predictive density is higher by more than 2 nats for
+    ``"linear"`` and ``3 + d`` for ``"gp"``, and by more than one standard error of the difference.
+    Of two that are, the one with more to spare is taken.
 
     Args:
         X: ``n x d`` controlled values of past trials in the model's space, ``n >= 1``.
@@ -118,14 +125,15 @@ def _clearly_better(X: Tensor, cost: Tensor, bounds: Tensor | None) -> LogNormal
         return None
     log_cost = cost.log()
     constant = _log_density(log_cost, *_constant_leave_one_out(log_cost))
-    best, best_gain = None, -math.inf
+    best, best_spare = None, 0.0
     kinds: tuple[CostKind, ...] = ("linear", "gp")
     for kind in kinds:
         model = LogNormalCostModel(X, cost, kind, bounds)
         gains = _log_density(log_cost, *model.leave_one_out()) - constant
         gain, error = float(gains.sum()), math.sqrt(n) * float(gains.std())
-        if gain > max(LEAST_GAIN, LEAST_GAIN_IN_ERRORS * error, best_gain):
-            best, best_gain = model, gain
+        spare = gain - least_gain(kind, d)
+        if gain > error and spare > best_spare:
+            best, best_spare = model, spare
     return best
 
 
