@@ -6,8 +6,9 @@ when the costs of its queries use up the budget). All costs are in the user's ow
 
 What a trial is charged:
 
-- the cost that was reported for it, else the cost that was expected of it, else the mean of all
-  reported costs (a trial of the initial design has no expected cost where costs are learned);
+- the cost that was reported for it, else the cost that was expected of it, else the mean of the
+  reported costs (a trial of the initial design has no expected cost where costs are learned), with
+  control sets that of the reported costs of its own;
 - nothing, if it is an initial trial and the strategy does not charge those;
 - nothing, if it was abandoned or went stale without a reported cost: it was never run;
 - a trial that failed or was stopped early is charged, for it was run;
@@ -22,7 +23,7 @@ for it is charged like any other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,7 @@ def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntr
         UnsupportedError: If a trial has several arms.
     """
     reported = reported_costs(experiment, settings)
-    mean = math.fsum(reported.values()) / len(reported) if reported else 0.0
+    by_control_set = _by_control_set(experiment, settings, reported)
     measured = measured_trials(experiment) if settings.may_skip else frozenset()
     entries: list[LedgerEntry] = []
     rule_has_begun = False
@@ -114,7 +115,9 @@ def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntr
         elif index in measured:
             # Where the strategy asked for no measurement, none was expected to be paid.
             due = settings.declared_cost(trial)
-        estimate = mean if due is None else due
+        if due is None:
+            due = settings.cost_by_others(control_set, by_control_set)
+        estimate = 0.0 if due is None else due
         entries.append(
             LedgerEntry(
                 trial_index=index,
@@ -129,6 +132,18 @@ def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntr
             )
         )
     return tuple(entries)
+
+
+def _by_control_set(
+    experiment: Experiment, settings: MethodSettings, reported: Mapping[int, float]
+) -> dict[str | None, list[float]]:
+    """The reported costs by the name of their trials' control set, by increasing trial index."""
+    found: dict[str | None, list[float]] = {}
+    for index in sorted(reported):
+        control_set = settings.control_set_of(with_one_arm(experiment.trials[index]))
+        name = None if control_set is None else str(control_set.name)
+        found.setdefault(name, []).append(reported[index])
+    return found
 
 
 def reported_costs(experiment: Experiment, settings: MethodSettings) -> dict[int, float]:

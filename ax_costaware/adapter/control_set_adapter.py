@@ -39,13 +39,21 @@ from ax_costaware.generators.budget import (
     standing,
     stop_message,
     undelivered_control_sets,
+    undelivered_observations,
 )
 from ax_costaware.generators.control_set_generator import (
     ControlSetGenerator,
     ControlSetRequest,
+    NothingAffordable,
 )
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.cost_aware_generator import direction
+from ax_costaware.generators.learned_costs import (
+    ExpectedCosts,
+    check_reported_costs,
+    costs_to_learn_from,
+)
+from ax_costaware.ledger import outcome_record, with_one_arm
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.records import CONTROL_SET, RECORD
 
@@ -66,8 +74,9 @@ class ExpectedOptimum:
     standard_deviation: float
     """Posterior standard deviation of that expectation."""
 
-    expected_cost: float
-    """What the control set costs, in the user's own unit."""
+    expected_cost: float | None
+    """What a trial at these values costs, declared or expected, in the user's own unit; None while
+    nothing is known of it."""
 
 
 class ControlSetAdapter(CostAwareAdapter):
@@ -105,33 +114,50 @@ class ControlSetAdapter(CostAwareAdapter):
 
         Raises:
             OptimizationShouldStop: If what is left of the budget pays for no control set.
-            UserInputError: If the experiment does not fit the settings, or the fixed features
-                leave no control set that the budget pays for.
+            UserInputError: If the experiment does not fit the settings, a trial whose cost is
+                unknown was completed without it, or the fixed features leave no control set that
+                the budget pays for.
             UnsupportedError: If ``n`` is not one, or the experiment asks for what the method
                 does not do.
         """
         settings = self.settings
         check_experiment(self.experiment, settings)
+        check_reported_costs(self.experiment, settings)
         self._check_one_arm(n)
-        undelivered = undelivered_control_sets(pending_observations)
-        where = standing(self.experiment, settings, undelivered, initial=False)
+        space = self.model_space_view(search_space)
+        costs = self.expected_costs(space)
+        undelivered = undelivered_observations(pending_observations)
+        where = standing(
+            self.experiment,
+            settings,
+            undelivered_control_sets(pending_observations),
+            initial=False,
+            reserved=self._costs_of(undelivered, costs),
+            least=costs.least,
+        )
         if not any(where.affordable):
             raise OptimizationShouldStop(stop_message(where, settings, self._advice()))
         fixed = {} if fixed_features is None else fixed_features.parameters
         request = ControlSetRequest(
-            space=self.model_space_view(search_space),
+            space=space,
             where=where,
             allowed=allowed_control_sets(fixed, settings, where),
             minimize=self.minimize,
+            costs=costs,
         )
-        generator_run = super().gen(
-            n=n,
-            search_space=search_space,
-            optimization_config=optimization_config,
-            pending_observations=live_observations(self.experiment, pending_observations),
-            fixed_features=fixed_features,
-            model_gen_options=cast(TConfig, {**(model_gen_options or {}), RECORD: request}),
-        )
+        try:
+            generator_run = super().gen(
+                n=n,
+                search_space=search_space,
+                optimization_config=optimization_config,
+                pending_observations=live_observations(self.experiment, pending_observations),
+                fixed_features=fixed_features,
+                model_gen_options=cast(TConfig, {**(model_gen_options or {}), RECORD: request}),
+            )
+        except NothingAffordable as stop:
+            held = f" The caller had fixed {fixed}." if fixed else ""
+            advice = f"{stop}{held} {self._advice()}"
+            raise OptimizationShouldStop(stop_message(where, settings, advice)) from stop
         record = (generator_run.gen_metadata or {})[RECORD]
         chosen = settings.control_set(record["control_set"])
         arm = generator_run.arms[0].parameters
@@ -151,16 +177,18 @@ class ControlSetAdapter(CostAwareAdapter):
         chosen = [settings.control_sets[i] for i in order]
         points = [optima.points[i].detach() for i in order]
         means, variances = self._expectation(points, chosen, space)
+        costs = self.expected_costs(space)
+        expected = [costs.at(i, point) for i, point in zip(order, points, strict=True)]
         return [
             ExpectedOptimum(
                 control_set=str(control_set.name),
                 controlled=self._raw_values(point, control_set.parameters, space),
                 mean=mean,
                 standard_deviation=variance**0.5,
-                expected_cost=settings.cost(str(control_set.name)),
+                expected_cost=None if cost is None else cost.mean,
             )
-            for control_set, point, mean, variance in zip(
-                chosen, points, means, variances, strict=True
+            for control_set, point, mean, variance, cost in zip(
+                chosen, points, means, variances, expected, strict=True
             )
         ]
 
@@ -229,6 +257,36 @@ class ControlSetAdapter(CostAwareAdapter):
             settings,
             updated_marginals(settings.marginals, realized_inputs(self.experiment, settings)),
         )
+
+    def expected_costs(self, space: ModelSpace) -> ExpectedCosts:
+        """What the control sets are expected to cost, declared or learned from reported costs."""
+        costs = costs_to_learn_from(self.experiment, self.settings)
+        indices = sorted(index for by_trial in costs.values() for index in by_trial)
+        points = dict(zip(indices, self._realized_points(indices), strict=True))
+        return ExpectedCosts.learned(self.settings, costs, points, space.control_sets, space.bounds)
+
+    def _realized_points(self, trial_indices: Sequence[int]) -> list[Tensor]:
+        """Points of the model's space at which trials were, as they were realised."""
+        rows: list[dict[str, TParamValue]] = []
+        for index in trial_indices:
+            trial = with_one_arm(self.experiment.trials[index])
+            assert trial.arm is not None
+            rows.append({**trial.arm.parameters, **(outcome_record(trial).get("realized") or {})})
+        return list(self.model_points(rows)) if rows else []
+
+    def _costs_of(
+        self, observations: Sequence[ObservationFeatures], costs: ExpectedCosts
+    ) -> list[float]:
+        """What decisions that are no trials yet are expected to cost; zero if nothing is known."""
+        if not observations:
+            return []
+        points = self.model_points([dict(o.parameters) for o in observations])
+        names = self.settings.names
+        expected = [
+            costs.at(names.index(str(o.parameters[CONTROL_SET])), point)
+            for o, point in zip(observations, points, strict=True)
+        ]
+        return [0.0 if cost is None else cost.mean for cost in expected]
 
     def _advice(self) -> str:
         best = self.recommend()[0]

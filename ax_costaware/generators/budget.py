@@ -21,8 +21,9 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.transition_criterion import TrialCountPausingCriterion
 
 from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.ledger import ledger, remaining, spent
-from ax_costaware.policies.control_set_rules import ControlSetHistory
+from ax_costaware.generators.learned_costs import average_costs, costs_to_learn_from
+from ax_costaware.ledger import LedgerEntry, decision_record, ledger, remaining, spent
+from ax_costaware.policies.control_set_rules import ControlSetHistory, PastDecision
 from ax_costaware.records import CONTROL_SET
 
 NO_LIMIT = 2**31
@@ -52,23 +53,56 @@ class Standing:
     affordable: tuple[bool, ...]
     """Which control sets that pays for, in declared order."""
 
+    costs: tuple[float | None, ...]
+    """What each costs: declared, or expected on average; None while nothing is known of it."""
+
+    cheapest: float | None
+    """The least of what was compared with what is left; None while nothing is known."""
+
+    reported: tuple[tuple[float, ...], ...]
+    """Reported costs of each control set whose cost is unknown, empty for the others."""
+
+    past: tuple[PastDecision, ...]
+    """Earlier decisions of the rule, in the order of their trials."""
+
     def history(
-        self, settings: ControlSetSettings, allowed: Sequence[bool] | None = None
+        self,
+        settings: ControlSetSettings,
+        allowed: Sequence[bool] | None = None,
+        pending: bool = False,
     ) -> ControlSetHistory:
-        """What the rule is told; ``allowed`` rules out control sets on top of the budget."""
+        """What the rule is told.
+
+        Args:
+            settings: The settings of the strategy.
+            allowed: Rules out control sets on top of the budget.
+            pending: Whether the values to come are not those of the problem with all outcomes.
+        """
         allowed = allowed or [True] * len(self.affordable)
         return ControlSetHistory(
             parameters=tuple(frozenset(s.parameters) for s in settings.control_sets),
-            costs=settings.costs,
+            # Where nothing is known, all are alike.
+            costs=tuple(1.0 if cost is None else cost for cost in self.costs),
             plays=self.plays,
             affordable=tuple(a and b for a, b in zip(self.affordable, allowed, strict=True)),
             round=sum(self.plays) + 1,
             names=tuple(settings.names),
+            known=tuple(control_set.cost is not None for control_set in settings.control_sets),
+            reported=self.reported,
+            past=self.past,
+            budget=settings.budget,
+            remaining=self.remaining,
+            pending=pending,
         )
 
 
 def standing(
-    experiment: Experiment, settings: ControlSetSettings, undelivered: Sequence[str], initial: bool
+    experiment: Experiment,
+    settings: ControlSetSettings,
+    undelivered: Sequence[str],
+    initial: bool,
+    reserved: Sequence[float] | None = None,
+    least: Sequence[float | None] | None = None,
 ) -> Standing:
     """Where ``experiment`` stands.
 
@@ -77,20 +111,53 @@ def standing(
         settings: The settings of the strategy.
         undelivered: Names of the control sets of decisions that are no trials yet.
         initial: Whether these, and the next decision, belong to the initial design.
+        reserved: What the undelivered decisions are expected to cost, by default what their control
+            sets cost on average.
+        least: What each control set costs at least, where that depends on its values: the budget
+            pays for one if it pays for that. By default what it costs on average.
     """
     entries = ledger(experiment, settings)
+    reported = costs_to_learn_from(experiment, settings)
+    costs = average_costs(settings, reported)
+    names = settings.names
     free = initial and not settings.charge_initial
-    reserved = 0.0 if free else math.fsum(settings.cost(name) for name in undelivered)
+    if reserved is None:
+        reserved = [costs[names.index(name)] or 0.0 for name in undelivered]
+    total = 0.0 if free else math.fsum(reserved)
     left = remaining(entries, settings.budget)
-    left = None if left is None else left - reserved
+    left = None if left is None else left - total
     chosen = [entry.control_set for entry in entries if entry.by_rule]
     chosen += [] if initial else list(undelivered)
+    past = [_past_decision(experiment, names, entry) for entry in entries if entry.by_rule]
+    if not initial:
+        past += [
+            PastDecision(names.index(name), cost)
+            for name, cost in zip(undelivered, reserved, strict=True)
+        ]
+    compared = costs if least is None else tuple(least)
     return Standing(
         trial_index=len(experiment.trials) + len(undelivered),
-        plays=tuple(chosen.count(name) for name in settings.names),
-        spent=spent(entries) + reserved,
+        plays=tuple(chosen.count(name) for name in names),
+        spent=spent(entries) + total,
         remaining=left,
-        affordable=settings.affordable(None if free else left),
+        affordable=settings.affordable(None if free else left, compared),
+        costs=costs,
+        cheapest=min((cost for cost in compared if cost is not None), default=None),
+        reported=tuple(tuple(reported.get(name, {}).values()) for name in names),
+        past=tuple(past),
+    )
+
+
+def _past_decision(
+    experiment: Experiment, names: Sequence[str], entry: LedgerEntry
+) -> PastDecision:
+    decision = decision_record(experiment.trials[entry.trial_index]).get("decision") or {}
+    values = decision.get("values") or {}
+    return PastDecision(
+        index=names.index(str(entry.control_set)),
+        charged=entry.charged,
+        state=decision.get("state") or {},
+        values={names.index(name): float(value) for name, value in values.items() if name in names},
     )
 
 
@@ -134,12 +201,15 @@ def decision_seed(seed: int, trial_index: int) -> int:
 
 def stop_message(where: Standing, settings: ControlSetSettings, advice: str) -> str:
     """Why no further trial is generated, and what to do instead."""
-    cheapest = min(settings.cost(name) for name in settings.names)
     budget = math.inf if settings.budget is None else settings.budget
-    return (
+    message = (
         f"The budget is exhausted: {where.spent:g} of {budget:g} is spent (reservations for "
-        f"unfinished trials included), and the cheapest control set costs {cheapest:g}. {advice}"
+        "unfinished trials included)"
     )
+    if where.cheapest is not None and not any(where.affordable):
+        costs = "is expected to cost" if settings.learns_costs else "costs"
+        message += f", and the cheapest control set {costs} {where.cheapest:g}"
+    return f"{message}. {advice}"
 
 
 class BatchLimit(TrialCountPausingCriterion):
@@ -177,18 +247,29 @@ class AffordableTrials(BatchLimit):
         self.initial = initial
 
     def num_till_threshold(self, experiment: Experiment, trials_from_node: set[int]) -> int:
-        """Trials that can be paid whatever control sets they use; at least one."""
+        """Trials that can be paid whatever control sets they use; at least one.
+
+        Where costs are learned they are certain as far as costs are: as expected, or, for what is
+        to be reserved for a trial, as large as any reported. Before anything is known of costs
+        there is no limit.
+        """
         settings = self.settings
         where = standing(experiment, settings, undelivered=[], initial=self.initial)
         if where.remaining is None or (self.initial and not settings.charge_initial):
             return NO_LIMIT
         names = set(settings.initial_control_sets) if self.initial else set(settings.names)
-        payable = [
-            settings.cost(name)
-            for name, affordable in zip(settings.names, where.affordable, strict=True)
+        open_sets = [
+            (cost, max([cost or 0.0, *reported]))
+            for name, affordable, cost, reported in zip(
+                settings.names, where.affordable, where.costs, where.reported, strict=True
+            )
             if affordable and name in names
         ]
-        if not payable:
+        if not open_sets:
             return 1
-        # After j trials at most j * max(payable) is gone, and the cheapest must still fit.
-        return 1 + max(0, math.floor((where.remaining - min(payable)) / max(payable) + 1e-9))
+        payable = [cost for cost, _ in open_sets if cost is not None]
+        if not payable:
+            return NO_LIMIT
+        dearest = max(cost for _, cost in open_sets)
+        # After j trials at most j * dearest is gone, and the cheapest must still fit.
+        return 1 + max(0, math.floor((where.remaining - min(payable)) / dearest + 1e-9))

@@ -13,20 +13,22 @@ from typing import Any
 
 import torch
 from ax.core.search_space import SearchSpaceDigest
-from ax.exceptions.core import UnsupportedError
+from ax.exceptions.core import OptimizationShouldStop, UnsupportedError
 from ax.generators.torch_base import TorchGenResults, TorchOptConfig
 from ax.utils.common.constants import Keys
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from ax_costaware.acquisition import optimize_control_sets
 from ax_costaware.adapter.hide_control_set import EXACT_VALUES
 from ax_costaware.adapter.model_space import ModelSpace
 from ax_costaware.generators.budget import Standing, decision_seed
 from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.generators.cost_aware_generator import CostAwareGenerator, direction
+from ax_costaware.generators.control_set_values import ControlSetValues
+from ax_costaware.generators.cost_aware_generator import CostAwareGenerator
+from ax_costaware.generators.learned_costs import ExpectedCosts
 from ax_costaware.models import information_gain
 from ax_costaware.policies.beta import TheoreticalBeta
+from ax_costaware.policies.control_set_rules import ControlSetDecision
 from ax_costaware.records import CONTROL_SET, RECORD
 
 
@@ -45,6 +47,13 @@ class ControlSetRequest:
 
     minimize: bool
     """Direction of the objective."""
+
+    costs: ExpectedCosts
+    """What the control sets are expected to cost."""
+
+
+class NothingAffordable(OptimizationShouldStop):
+    """What is left of the budget pays for no control set at the values that are best for it."""
 
 
 class ControlSetGenerator(CostAwareGenerator):
@@ -87,45 +96,27 @@ class ControlSetGenerator(CostAwareGenerator):
 
     def _decide(self, request: ControlSetRequest, config: TorchOptConfig) -> TorchGenResults:
         settings, space, where = self.settings, request.space, request.where
-        found: dict[int, tuple[Tensor, float]] = {}
-        beta = self.beta()
-
-        def evaluate(indices: Sequence[int]) -> list[float]:
-            missing = [i for i in indices if i not in found]
-            if missing:
-                optima = optimize_control_sets(
-                    self.surrogate.model,
-                    space.bounds,
-                    [space.control_sets[i] for i in missing],
-                    space.nodes,
-                    space.weights,
-                    beta,
-                    acquisition=settings.acquisition,
-                    num_restarts=settings.num_restarts,
-                    raw_samples=settings.raw_samples,
-                    product=space.product,
-                    given=[space.given[i] for i in missing],
-                    posterior_transform=direction(request.minimize),
-                    X_pending=_pending(config),
-                    discrete=space.discrete_columns(config.fixed_features or {}),
-                    inequality_constraints=space.constraints,
-                    fixed_features=config.fixed_features,
-                    default=space.default,
-                    seed=decision_seed(settings.seed, where.trial_index),
-                )
-                for i, point, value in zip(missing, optima.points, optima.values, strict=True):
-                    found[i] = point.detach(), float(value)
-            return [found[i][1] for i in indices]
-
-        decision = settings.rule.decide(where.history(settings, request.allowed), evaluate)
-        (value,) = evaluate([decision.index])
-        point = found[decision.index][0]
+        pending, fixed = _pending(config), config.fixed_features or {}
+        values = ControlSetValues(
+            model=self.surrogate.model,
+            evaluated=self.surrogate.Xs[0],
+            settings=settings,
+            request=request,
+            beta=self.beta(),
+            pending=pending,
+            fixed=fixed,
+        )
+        # Bounds under what the caller fixes, as those with pending points, say nothing for later.
+        is_partial = pending is not None or bool(fixed)
+        decision, reason = self._choose(request, values, is_partial)
+        ((point, value),) = values.found([decision.index])
+        cost = values.cost_of(decision.index)
         chosen = settings.control_sets[decision.index]
         exact = {
             **{n: v for n, v in space.nominal.items() if n not in chosen.parameters},
             **space.exact_values(point, chosen.parameters),
         }
-        names = settings.names
+        names, costs_learned = settings.names, settings.learns_costs
         return TorchGenResults(
             points=point.unsqueeze(0),
             weights=torch.ones(1, dtype=point.dtype),
@@ -134,8 +125,8 @@ class ControlSetGenerator(CostAwareGenerator):
                 Keys.EXPECTED_ACQF_VAL: [value],
                 RECORD: {
                     "control_set": chosen.name,
-                    "expected_cost": settings.cost(names[decision.index]),
-                    "why": decision.reason,
+                    "expected_cost": None if cost is None else cost.mean,
+                    "why": reason,
                     "phase": "rule",
                     "decision": {
                         "in_play": [names[i] for i in decision.in_play],
@@ -143,10 +134,59 @@ class ControlSetGenerator(CostAwareGenerator):
                         "rule": repr(settings.rule),
                         "spent": where.spent,
                         "remaining": where.remaining,
+                        "state": dict(decision.state),
+                        **({"costs": _costs(values, decision, names)} if costs_learned else {}),
                     },
                 },
             },
         )
+
+    def _choose(
+        self, request: ControlSetRequest, values: ControlSetValues, is_partial: bool
+    ) -> tuple[ControlSetDecision, str]:
+        """The rule's decision, and its reason, among what is affordable at its best values.
+
+        Raises:
+            NothingAffordable: If no control set is.
+        """
+        settings, where = self.settings, request.where
+        orient = getattr(settings.rule, "oriented", None)
+        rule = settings.rule if orient is None else orient(request.minimize)
+        allowed = list(request.allowed)
+        passed_over: list[str] = []
+        while True:
+            history = where.history(settings, allowed, pending=is_partial)
+            if not any(history.affordable):
+                raise NothingAffordable(
+                    f"At their best values the control sets {passed_over} are expected to cost "
+                    f"more than what is left of the budget."
+                )
+            decision = rule.decide(history, values)
+            cost = values.cost_of(decision.index)
+            pays = settings.pays(where.remaining, None if cost is None else cost.mean)
+            if pays or not history.affordable[decision.index]:
+                break
+            # Its average was affordable, or some of its values are.
+            allowed[decision.index] = False
+            passed_over.append(settings.names[decision.index])
+        reason = decision.reason
+        if passed_over:
+            reason += (
+                f" The control sets {passed_over} were passed over: at their best values they are "
+                "expected to cost more than what is left of the budget."
+            )
+        return decision, reason
+
+
+def _costs(
+    values: ControlSetValues, decision: ControlSetDecision, names: Sequence[str]
+) -> dict[str, list[float | None]]:
+    """Expected costs and their standard errors of the control sets in play that were looked at."""
+    found: dict[str, list[float | None]] = {}
+    for i in decision.in_play:
+        if i in decision.values and (cost := values.cost_of(i)) is not None:
+            found[names[i]] = [cost.mean, cost.standard_error]
+    return found
 
 
 def _pending(config: TorchOptConfig) -> Tensor | None:

@@ -10,7 +10,7 @@ thresholds inside ``rule`` are in raw units of the objective.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -30,6 +30,7 @@ from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     ControlSetHistory,
     ControlSetRule,
+    CostEstimate,
     ExploreThenCommit,
 )
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
@@ -52,7 +53,7 @@ class ControlSetSettings(MethodSettings):
     method: ClassVar[str] = "control_set_strategy"
 
     control_sets: tuple[ControlSet, ...]
-    """The control sets, each with a cost."""
+    """The control sets, each with a cost or with None for a cost that is learned."""
 
     marginals: dict[str, Marginal]
     """Distribution of each input where a trial does not control it, in raw units, by name."""
@@ -76,7 +77,8 @@ class ControlSetSettings(MethodSettings):
     """Number of trials of the initial design."""
 
     initial_control_sets: tuple[str, ...] = ()
-    """Names of the control sets that the initial design cycles through; empty for the cheapest."""
+    """Names of the control sets that the initial design cycles through; empty for the cheapest, or
+    for all of them where a cost is unknown."""
 
     charge_initial: bool = True
     """Whether initial trials are paid from the budget."""
@@ -99,7 +101,6 @@ class ControlSetSettings(MethodSettings):
             set_field(self, "control_sets", check_control_sets(tuple(self.control_sets)))
         except InputError as error:
             raise UserInputError(str(error)) from error
-        _check_costs(self.control_sets)
         set_field(self, "marginals", _checked_marginals(self.marginals))
         _check_joint(self.joint, self.marginals)
         set_field(self, "budget", _checked_budget(self.budget, self.control_sets))
@@ -121,7 +122,7 @@ class ControlSetSettings(MethodSettings):
 
     @property
     def cost_metric(self) -> None:
-        """None: what a control set costs is declared."""
+        """None: what a control set costs is declared, or recorded by ``complete_trial``."""
         return None
 
     def control_set_of(self, trial: Trial) -> ControlSet:
@@ -138,12 +139,53 @@ class ControlSetSettings(MethodSettings):
             )
         return self.control_set(str(name))
 
-    def declared_cost(self, trial: Trial) -> float:
-        """Cost of the trial's control set."""
-        return self.cost(str(self.control_set_of(trial).name))
+    def declared_cost(self, trial: Trial) -> float | None:
+        """Cost of the trial's control set; None if it is unknown."""
+        return self.control_set_of(trial).cost
+
+    def cost_by_others(
+        self, control_set: ControlSet | None, reported: Mapping[str | None, Sequence[float]]
+    ) -> float | None:
+        """The expected cost of the control set, see ``expected_costs``."""
+        if control_set is None:
+            return super().cost_by_others(control_set, reported)
+        return self.expected_costs(reported)[self.names.index(str(control_set.name))]
+
+    def expected_costs(
+        self, reported: Mapping[str | None, Sequence[float]]
+    ) -> tuple[float | None, ...]:
+        """What a trial of each control set costs on average, in declared order.
+
+        The declared cost; else the mean of its reported costs; else the mean of the other control
+        sets that one of these is known of, but no less than its known part; else its known part;
+        None where that is zero.
+
+        Args:
+            reported: Reported costs, by the name of the control set.
+        """
+        known: list[float | None] = []
+        for control_set in self.control_sets:
+            costs = reported.get(control_set.name, ())
+            mean = math.fsum(costs) / len(costs) if costs else None
+            known.append(mean if control_set.cost is None else control_set.cost)
+        priced = [cost for cost in known if cost is not None]
+        others = math.fsum(priced) / len(priced) if priced else 0.0
+        return tuple(
+            (max(others, control_set.fixed_cost) or None) if cost is None else cost
+            for control_set, cost in zip(self.control_sets, known, strict=True)
+        )
+
+    @property
+    def learns_costs(self) -> bool:
+        """Whether the cost of any control set is unknown."""
+        return any(control_set.cost is None for control_set in self.control_sets)
 
     def cost(self, name: str) -> float:
-        """Cost of the control set of that name."""
+        """Declared cost of the control set of that name.
+
+        Raises:
+            UserInputError: If it has none.
+        """
         cost = self.control_set(name).cost
         if cost is None:
             raise UserInputError(f"control set {name!r} has no cost.")
@@ -178,37 +220,66 @@ class ControlSetSettings(MethodSettings):
 
     @property
     def costs(self) -> tuple[float, ...]:
-        """Costs of the control sets, in declared order."""
+        """Declared costs of the control sets, in declared order.
+
+        Raises:
+            UserInputError: If one has none.
+        """
         return tuple(self.cost(name) for name in self.names)
 
-    def affordable(self, remaining: float | None) -> tuple[bool, ...]:
-        """Which control sets ``remaining`` pays for, in declared order; all without a budget."""
+    def affordable(
+        self, remaining: float | None, costs: Sequence[float | None] | None = None
+    ) -> tuple[bool, ...]:
+        """Which control sets ``remaining`` pays for, in declared order; all without a budget.
+
+        Args:
+            remaining: What is left of the budget.
+            costs: What each costs, the declared costs by default; None where nothing is known,
+                which anything that is left pays for.
+        """
+        costs = self.costs if costs is None else costs
+        return tuple(self.pays(remaining, cost) for cost in costs)
+
+    def pays(self, remaining: float | None, cost: float | None) -> bool:
+        """Whether ``remaining`` pays for ``cost``; any rest pays for one that is not known."""
         if remaining is None or self.budget is None:
-            return tuple(True for _ in self.control_sets)
-        limit = remaining + ROUNDING * self.budget
-        return tuple(cost <= limit for cost in self.costs)
+            return True
+        slack = ROUNDING * self.budget
+        return remaining > slack if cost is None else cost <= remaining + slack
 
     def _check_rule(self) -> None:
         if not isinstance(self.rule, ControlSetRule) or isinstance(self.rule, type):
             raise UserInputError(
                 f"rule={self.rule!r}: expected a rule such as ExploreThenCommit.adaptive()."
             )
+        unknown = [s.name for s in self.control_sets if s.cost is None]
+        if unknown and isinstance(self.rule, ExploreThenCommit):
+            raise UserInputError(
+                f"rule={self.rule!r} explores by cost, but control set {unknown[0]!r} has "
+                "cost=None: pass a rule that learns costs, such as UnknownCosts(), or give the "
+                "cost of every control set."
+            )
         first = ControlSetHistory(
             parameters=tuple(frozenset(s.parameters) for s in self.control_sets),
-            costs=self.costs,
+            costs=tuple(s.cost or 1.0 for s in self.control_sets),
             plays=tuple(0 for _ in self.control_sets),
             affordable=tuple(True for _ in self.control_sets),
             round=1,
+            known=tuple(s.cost is not None for s in self.control_sets),
+            budget=self.budget,
+            remaining=self.budget,
         )
         try:
             # A first decision on made-up values: a rule that does not fit these control sets, such
             # as one with too few numbers of plays, says so now and not after the initial trials.
-            self.rule.decide(first, lambda indices: [0.0 for _ in indices])
+            self.rule.decide(first, _NoValues(first.costs))
         except InputError as error:
             raise UserInputError(f"rule={self.rule!r} does not fit: {error}") from error
 
     def _checked_initial_control_sets(self) -> tuple[str, ...]:
         given = _as_names(self.initial_control_sets)
+        if not given and self.learns_costs:
+            return tuple(self.names)
         if not given:
             cheapest = min(self.costs)
             return tuple(
@@ -226,11 +297,11 @@ class ControlSetSettings(MethodSettings):
 
     @property
     def initial_cost(self) -> float:
-        """What the initial trials are charged together."""
+        """What the initial trials are charged together, as far as it is known."""
         if not self.charge_initial:
             return 0.0
-        cycle = self.initial_control_sets
-        return math.fsum(self.cost(cycle[i % len(cycle)]) for i in range(self.initial_trials))
+        cycle = [self.control_set(name) for name in self.initial_control_sets]
+        return math.fsum(_least(cycle[i % len(cycle)]) for i in range(self.initial_trials))
 
     def _check_initial_cost(self) -> None:
         if self.budget is None:
@@ -244,19 +315,34 @@ class ControlSetSettings(MethodSettings):
             )
 
 
+class _NoValues:
+    """Values for a first decision before there is an experiment: all are zero."""
+
+    def __init__(self, costs: Sequence[float]) -> None:
+        self._costs = costs
+
+    def __call__(self, indices: Sequence[int]) -> Sequence[float]:
+        return [0.0 for _ in indices]
+
+    def lower(self, indices: Sequence[int]) -> Sequence[float]:
+        return [0.0 for _ in indices]
+
+    def worst(self) -> float:
+        return 0.0
+
+    def costs(self, indices: Sequence[int]) -> Sequence[CostEstimate]:
+        return [CostEstimate(self._costs[i], 0.0) for i in indices]
+
+
+def _least(control_set: ControlSet) -> float:
+    """What a trial costs, or costs at least."""
+    return control_set.fixed_cost if control_set.cost is None else control_set.cost
+
+
 def _as_names(names: object) -> tuple[object, ...]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise UserInputError(f"initial_control_sets={names!r}: expected a list of names.")
     return tuple(names)
-
-
-def _check_costs(control_sets: tuple[ControlSet, ...]) -> None:
-    for control_set in control_sets:
-        if control_set.cost is None:
-            raise UserInputError(
-                f"control set {control_set.name!r} has cost=None: control_set_strategy needs the "
-                "cost of every control set, a finite number > 0."
-            )
 
 
 def _checked_marginals(marginals: object) -> dict[str, Marginal]:
@@ -289,7 +375,7 @@ def _check_joint(joint: object, marginals: Mapping[str, Marginal]) -> None:
 
 def _checked_budget(budget: object, control_sets: tuple[ControlSet, ...]) -> float | None:
     value = checked_budget(budget)
-    cheapest = min(float(c.cost) for c in control_sets if c.cost is not None)
+    cheapest = min(_least(control_set) for control_set in control_sets)
     if value is not None and value * (1 + ROUNDING) < cheapest:
         raise UserInputError(
             f"budget={budget!r} is below the cost of the cheapest control set, {cheapest:g}: "

@@ -41,12 +41,18 @@ class InitialDesign:
     search_space: SearchSpace
     """The search space of the experiment."""
 
-    def control_set(self, index: int, open_sets: Mapping[str, bool]) -> ControlSet | None:
+    def control_set(
+        self,
+        index: int,
+        open_sets: Mapping[str, bool],
+        costs: Mapping[str, float | None] | None = None,
+    ) -> ControlSet | None:
         """Control set of the ``index``-th initial trial.
 
         Args:
             index: Number of initial trials before this one.
             open_sets: Whether each control set may be used, by name.
+            costs: What each costs, by name, the declared costs by default; None if unknown.
 
         Returns:
             The first one that may be used, from that place of the cycle on; or else, of all
@@ -57,8 +63,12 @@ class InitialDesign:
             name = cycle[(index + step) % len(cycle)]
             if open_sets[name]:
                 return self.settings.control_set(name)
-        rest = [name for name in self.settings.names if open_sets[name]]
-        return self.settings.control_set(min(rest, key=self.settings.cost)) if rest else None
+        names = self.settings.names
+        if costs is None:
+            costs = dict(zip(names, self.settings.costs, strict=True))
+        rest = [name for name in names if open_sets[name]]
+        cheapest = min(rest, key=lambda name: costs[name] or 0.0, default=None)
+        return None if cheapest is None else self.settings.control_set(cheapest)
 
     def arm(
         self, index: int, control_set: ControlSet, fixed: Mapping[str, TParamValue]

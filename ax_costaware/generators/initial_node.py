@@ -30,6 +30,7 @@ from ax_costaware.generators.budget import (
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.handing_over import HandingOverNode, enough_trials
 from ax_costaware.generators.initial_design import InitialDesign
+from ax_costaware.generators.learned_costs import check_reported_costs
 from ax_costaware.ledger import decision_record
 from ax_costaware.records import RECORD
 
@@ -97,6 +98,7 @@ class InitialControlSetNode(HandingOverNode, ExternalGenerationNode):
     ) -> GeneratorRun:
         started = time.monotonic()
         settings = self.settings
+        check_reported_costs(experiment, settings)
         where = standing(experiment, settings, undelivered, initial=True)
         allowed = allowed_control_sets(fixed, settings, where) if any(where.affordable) else ()
         design = InitialDesign(settings, experiment.search_space)
@@ -111,6 +113,7 @@ class InitialControlSetNode(HandingOverNode, ExternalGenerationNode):
                     settings.names, where.affordable, allowed or where.affordable, strict=True
                 )
             },
+            dict(zip(settings.names, where.costs, strict=True)),
         )
         if control_set is None:
             raise OptimizationShouldStop(
@@ -123,7 +126,9 @@ class InitialControlSetNode(HandingOverNode, ExternalGenerationNode):
             )
         inputs = {name: value for name, value in fixed.items() if name in control_set.parameters}
         arm = design.arm(index, control_set, inputs)
-        cost = settings.cost(str(control_set.name))
+        cost = where.costs[settings.names.index(str(control_set.name))]
+        known = "cost" if control_set.cost is not None else "expected cost"
+        price = "cost not known yet" if cost is None else f"{known} {cost:g}"
         return GeneratorRun(
             arms=[Arm(parameters=arm)],
             fit_time=0.0,
@@ -136,7 +141,7 @@ class InitialControlSetNode(HandingOverNode, ExternalGenerationNode):
                     "expected_cost": cost,
                     "why": (
                         f"Initial trial {index + 1} of {settings.initial_trials}: control set "
-                        f"{control_set.name!r} (cost {cost:g}) comes next in the initial design, "
+                        f"{control_set.name!r} ({price}) comes next in the initial design, "
                         "whose values are quasi-random."
                     ),
                     "phase": "initial",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeGuard, TypeVar
 
 from ax.core.trial import Trial
@@ -67,6 +68,23 @@ class MethodSettings(ABC):
         Raises:
             UserInputError: If the settings give the trial no finite cost > 0.
         """
+
+    def cost_by_others(
+        self, control_set: ControlSet | None, reported: Mapping[str | None, Sequence[float]]
+    ) -> float | None:
+        """What a trial costs of which nothing was expected, by what others were reported to cost.
+
+        The mean of all reported costs, unless the method knows better.
+
+        Args:
+            control_set: The trial's control set; None if it controls every parameter.
+            reported: Reported costs of trials, by the name of their control set.
+
+        Returns:
+            The cost; None if nothing was reported that tells.
+        """
+        costs = [cost for others in reported.values() for cost in others]
+        return math.fsum(costs) / len(costs) if costs else None
 
 
 def settings_of(strategy: GenerationStrategy) -> MethodSettings:

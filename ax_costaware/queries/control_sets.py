@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import positive_number, sequence_of
+from ax_costaware.queries.argument_checks import (
+    nonnegative_number,
+    positive_number,
+    sequence_of,
+)
 
 _EXPECTED_PARAMETERS = "a list of one or more distinct parameter names"
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class ControlSet:
     """A kind of trial: it controls some inputs and leaves the others to chance."""
 
@@ -29,8 +33,15 @@ class ControlSet:
     name: str
     """Name, which defaults to the parameters joined by ``+``."""
 
+    fixed_cost: float = 0.0
+    """The part of an unknown cost that is known: what every trial costs at least."""
+
     def __init__(
-        self, parameters: Iterable[str], cost: float | None = None, name: str | None = None
+        self,
+        parameters: Iterable[str],
+        cost: float | None = None,
+        name: str | None = None,
+        fixed_cost: float = 0.0,
     ) -> None:
         """A control set.
 
@@ -38,18 +49,35 @@ class ControlSet:
             parameters: Names of the parameters that are controlled.
             cost: Cost of one trial, a finite number > 0; None where it is not known.
             name: A name to refer to it by; the parameters joined by ``+`` where not given.
+            fixed_cost: The part of a cost that is not known which is: a finite number >= 0 that
+                every trial costs more than. Reported costs include it.
 
         Raises:
             InputError: For parameters that are empty, not distinct or a bare string; for a cost
-                that is zero, negative or not finite; for a name that is no non-empty string.
+                that is zero, negative or not finite; for a name that is no non-empty string; for a
+                fixed cost that is negative or not finite, or beside a cost.
         """
         names = _checked_parameters(parameters)
         if name is not None and not (isinstance(name, str) and name):
             raise InputError(f"name={name!r}: expected a non-empty string, or None.")
         checked_cost = None if cost is None else positive_number(cost, "cost")
+        fixed = nonnegative_number(fixed_cost, "fixed_cost")
+        if fixed and checked_cost is not None:
+            raise InputError(
+                f"cost={cost!r}, fixed_cost={fixed_cost!r}: expected fixed_cost only with "
+                "cost=None, where it is the known part of a cost that has to be learned."
+            )
         object.__setattr__(self, "parameters", names)
         object.__setattr__(self, "cost", checked_cost)
         object.__setattr__(self, "name", "+".join(names) if name is None else str(name))
+        object.__setattr__(self, "fixed_cost", fixed)
+
+    def __repr__(self) -> str:
+        fixed = f", fixed_cost={self.fixed_cost!r}" if self.fixed_cost else ""
+        return (
+            f"ControlSet(parameters={self.parameters!r}, cost={self.cost!r}, "
+            f"name={self.name!r}{fixed})"
+        )
 
 
 def check_control_sets(control_sets: Iterable[ControlSet]) -> tuple[ControlSet, ...]:

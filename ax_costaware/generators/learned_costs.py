@@ -1,0 +1,159 @@
+"""What trials with control sets are expected to cost, learned from what trials have cost.
+
+Averages need the experiment and the settings only; where the reported costs of a control set show
+that they depend on the values that it sets, a model of them does better (``ControlSetCostModel``),
+which takes the model's input space. Everything is read back from the stored trials, so that a
+reloaded experiment expects the same. Costs are in the user's own unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from ax.core.experiment import Experiment
+from ax.core.trial_status import TrialStatus
+from ax.exceptions.core import UserInputError
+from torch import Tensor
+
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.ledger import reported_costs, with_one_arm
+from ax_costaware.models.control_set_cost import ControlSetCostModel
+from ax_costaware.policies.control_set_rules import CostEstimate
+
+
+def costs_to_learn_from(
+    experiment: Experiment, settings: ControlSetSettings
+) -> dict[str, dict[int, float]]:
+    """Reported costs of trials whose control set has an unknown cost.
+
+    Costs that no trial of its control set can have are left out; see ``check_reported_costs``.
+
+    Returns:
+        By the name of each such control set, costs by trial index, in the order of the indices.
+    """
+    found: dict[str, dict[int, float]] = {
+        str(control_set.name): {}
+        for control_set in settings.control_sets
+        if control_set.cost is None
+    }
+    if found:
+        reported = reported_costs(experiment, settings)
+        for index in sorted(reported):
+            control_set = settings.control_set_of(with_one_arm(experiment.trials[index]))
+            if control_set.cost is None and reported[index] > control_set.fixed_cost:
+                found[str(control_set.name)][index] = reported[index]
+    return found
+
+
+def check_reported_costs(experiment: Experiment, settings: ControlSetSettings) -> None:
+    """Check that every completed trial of an unknown cost has reported one that it can have.
+
+    Raises:
+        UserInputError: If a completed trial has no cost, or one that is not larger than the known
+            part of its control set's.
+    """
+    if not settings.learns_costs:
+        return
+    reported = reported_costs(experiment, settings)
+    missing: list[int] = []
+    for index, trial in sorted(experiment.trials.items()):
+        control_set = settings.control_set_of(with_one_arm(trial))
+        if control_set.cost is not None:
+            continue
+        if index not in reported:
+            missing += [index] if trial.status is TrialStatus.COMPLETED else []
+        elif not reported[index] > control_set.fixed_cost:
+            raise UserInputError(
+                f"trial {index} has the reported cost {reported[index]:g}: expected more than "
+                f"fixed_cost={control_set.fixed_cost:g} of its control set {control_set.name!r}."
+            )
+    if missing:
+        raise UserInputError(
+            f"trials {missing} were completed without a cost, and the costs of their control sets "
+            "are learned from what trials cost. Report it, for example with "
+            f"ax_costaware.report_cost(client, {missing[0]}, cost=...), and for others with "
+            "ax_costaware.complete_trial(..., cost=...)."
+        )
+
+
+@dataclass(frozen=True)
+class ExpectedCosts:
+    """What control sets are expected to cost at points of the model's space."""
+
+    settings: ControlSetSettings
+    """The settings of the strategy."""
+
+    averages: tuple[float | None, ...]
+    """Expected cost of each control set on average, in declared order; None if nothing is known."""
+
+    models: Mapping[int, ControlSetCostModel]
+    """Of those whose costs depend on their values, the model, by index."""
+
+    columns: tuple[tuple[int, ...], ...]
+    """Columns of the model's space that each control set controls."""
+
+    least: tuple[float | None, ...]
+    """The least that each is expected to cost at the values that were tried."""
+
+    @staticmethod
+    def learned(
+        settings: ControlSetSettings,
+        costs: Mapping[str, Mapping[int, float]],
+        points: Mapping[int, Tensor],
+        columns: Sequence[tuple[int, ...]],
+        bounds: Tensor,
+    ) -> ExpectedCosts:
+        """Learn from reported costs.
+
+        Args:
+            settings: The settings of the strategy.
+            costs: Reported costs, as ``costs_to_learn_from`` gives them.
+            points: For the trials among them, the inputs as they were realised, ``d``.
+            columns: Columns of the model's space that each control set controls.
+            bounds: ``2 x d`` bounds of the columns.
+        """
+        averages = average_costs(settings, costs)
+        least = list(averages)
+        models: dict[int, ControlSetCostModel] = {}
+        for i, (control_set, held) in enumerate(zip(settings.control_sets, columns, strict=True)):
+            reported = costs.get(str(control_set.name))
+            if not reported or not held:
+                continue
+            X = torch.stack([points[index][list(held)] for index in reported]).double()
+            model = ControlSetCostModel(
+                X,
+                X.new_tensor(list(reported.values())),
+                fixed=control_set.fixed_cost,
+                bounds=bounds[:, list(held)].double(),
+            )
+            if model.kind != "constant":
+                models[i] = model
+                least[i] = float(model.estimate(X)[0].min())
+        return ExpectedCosts(settings, averages, models, tuple(columns), tuple(least))
+
+    def at(self, index: int, point: Tensor) -> CostEstimate | None:
+        """What a trial of one control set costs at a point, ``d``; None if nothing is known."""
+        average, cost = self.averages[index], self.settings.control_sets[index].cost
+        if cost is not None:
+            return CostEstimate(cost, 0.0)
+        if index in self.models:
+            x = point.detach()[list(self.columns[index])].unsqueeze(0).double()
+            mean, error = self.models[index].estimate(x)
+            return CostEstimate(float(mean), None if error is None else float(error))
+        return None if average is None else CostEstimate(average, None)
+
+
+def average_costs(
+    settings: ControlSetSettings, costs: Mapping[str, Mapping[int, float]]
+) -> tuple[float | None, ...]:
+    """What a trial of each control set is expected to cost on average; see ``expected_costs``.
+
+    Args:
+        settings: The settings of the strategy.
+        costs: Reported costs, as ``costs_to_learn_from`` gives them.
+    """
+    return settings.expected_costs(
+        {name: list(by_trial.values()) for name, by_trial in costs.items()}
+    )
