@@ -56,7 +56,7 @@ class GaussianCopula(JointLaw):
     r"""Inputs with given marginals, made dependent by a normal law of their scores; numbers only.
 
     The score of an input is :math:`z_l = \Phi^{-1}(F_l(x_l))`, and ``z`` is normal with mean zero
-    and the given correlation :math:`R` (Nelsen 2006, *An Introduction to Copulas*, section 2).
+    and the given correlation :math:`R` (Nelsen 2006, *An Introduction to Copulas*).
     Given controlled inputs ``C``, the scores of the rest follow
 
     .. math:: z_R \mid z_C \sim N(R_{RC} R_{CC}^{-1} z_C, \; R_{RR} - R_{RC} R_{CC}^{-1} R_{CR}),
