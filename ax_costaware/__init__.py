@@ -11,7 +11,9 @@ from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     EpsilonSchedule,
     ExploreThenCommit,
+    InformationPerCost,
     LargestValuePerCost,
+    UnknownCosts,
 )
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.policies.query_rules import (
@@ -44,6 +46,7 @@ from ax_costaware.session import (
     input_fit,
     query,
     recommend,
+    report_cost,
     should_stop,
     spending,
 )
@@ -78,6 +81,7 @@ __all__ = [
     "GittinsStop",
     "GittinsStoppingStrategy",
     "ImprovementPerCostStop",
+    "InformationPerCost",
     "JointEmpirical",
     "LCBUCBRule",
     "LargestValuePerCost",
@@ -92,6 +96,7 @@ __all__ = [
     "TruncatedNormal",
     "Uniform",
     "UniformBoxConditional",
+    "UnknownCosts",
     "add_pairs",
     "complete_trial",
     "control_set_parameter",
@@ -104,6 +109,7 @@ __all__ = [
     "query",
     "recommend",
     "register_conditional_mean",
+    "report_cost",
     "resolution_tree_strategy",
     "should_stop",
     "spending",

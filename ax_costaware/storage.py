@@ -55,7 +55,9 @@ from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     EpsilonSchedule,
     ExploreThenCommit,
+    InformationPerCost,
     LargestValuePerCost,
+    UnknownCosts,
 )
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.policies.query_rules import (
@@ -105,6 +107,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     GittinsStop,
     ImprovementPerCostStop,
     IndirectQuerySettings,
+    InformationPerCost,
     JointEmpirical,
     LCBUCBRule,
     LargestValuePerCost,
@@ -121,6 +124,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     TruncatedNormal,
     Uniform,
     UniformBoxConditional,
+    UnknownCosts,
 )
 """Frozen dataclasses of the package that may be part of a stored strategy."""
 

@@ -56,7 +56,8 @@ class Recommended(Protocol):
 
     @property
     def expected_cost(self) -> float | None:
-        """What a trial there is expected to cost; None where what is deployed is no trial."""
+        """What a trial there is expected to cost; None where what is deployed is no trial, or
+        nothing is known of it."""
         ...
 
 

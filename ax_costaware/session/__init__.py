@@ -1,9 +1,10 @@
 """What a user asks of a running experiment and tells it: the session functions.
 
 ``query`` says what a trial controls and why, ``complete_trial`` records how it came out,
-``recommend`` says what to deploy, ``spending`` what was paid, ``should_stop`` whether the next
-trial would be worth its cost, ``input_fit`` whether the inputs that are left to chance follow the
-laws that are assumed, and ``add_pairs`` adds to what a strategy has learned queries from.
+``report_cost`` what one that has ended has cost, ``recommend`` says what to deploy, ``spending``
+what was paid, ``should_stop`` whether the next trial would be worth its cost, ``input_fit`` whether
+the inputs that are left to chance follow the laws that are assumed, and ``add_pairs`` adds to what
+a strategy has learned queries from.
 """
 
 from ax_costaware.session.completion import complete_trial
@@ -12,6 +13,7 @@ from ax_costaware.session.pairs import add_pairs
 from ax_costaware.session.query import Query, query
 from ax_costaware.session.realized import OutOfBoundsWarning
 from ax_costaware.session.recommendation import Recommendation, recommend
+from ax_costaware.session.report_cost import report_cost
 from ax_costaware.session.resolution import SessionClient
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 from ax_costaware.session.spending import Spending, spending
@@ -29,6 +31,7 @@ __all__ = [
     "input_fit",
     "query",
     "recommend",
+    "report_cost",
     "should_stop",
     "spending",
 ]

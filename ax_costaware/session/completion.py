@@ -20,7 +20,7 @@ from ax_costaware.ledger import values_in_data
 from ax_costaware.records import RECORD
 from ax_costaware.session.outcomes import RawData, read_outcomes
 from ax_costaware.session.realized import read_realized, warn_out_of_bounds
-from ax_costaware.session.reported_cost import read_cost
+from ax_costaware.session.reported_cost import check_cost_of_control_set, read_cost
 from ax_costaware.session.resolution import Outcomes, Session, SessionClient, open_session
 
 logger = get_logger(__name__)
@@ -51,13 +51,16 @@ def complete_trial(
         cost: What the trial cost, in the user's own unit; 0 if it was free. None: it is charged
             what was expected of it, a skipped measurement nothing. A strategy that learns its
             costs needs the cost of every trial, and none is 0; it is shown in Ax's data, too,
-            where the experiment has the metric.
+            where the experiment has the metric. A trial of a control set with an unknown cost
+            needs one, larger than the set's ``fixed_cost``, whether or not it was measured; one
+            that was never run is to be marked as abandoned.
 
     Raises:
         UserInputError: If the trial does not exist or is not running, a realised value is missing,
             unknown or does not fit its parameter, a metric is unknown, a number is not finite, a
-            cost or standard error is negative, a cost is 0 where costs are learned, or it is
-            given twice and differently.
+            cost or standard error is negative, a cost is 0 where costs are learned, it is given
+            twice and differently, or it is missing or too small for a control set whose cost is
+            unknown.
         UnsupportedError: If the trial has several arms.
 
     Warns:
@@ -74,6 +77,7 @@ def complete_trial(
     outcomes = read_outcomes(raw_data, experiment, cost_metric)
     values = read_realized(realized, search_space, controlled)
     paid = read_cost(cost, outcomes, cost_metric)
+    check_cost_of_control_set(paid, trial.index, control_set)
     if paid is not None and cost_metric is not None:
         outcomes.setdefault(cost_metric, (paid, None))
     record: dict[str, Any] = {

@@ -36,7 +36,7 @@ class Query:
 
     expected_cost: float | None
     """Expected cost of the trial, in the user's own unit: zero where nothing is to be measured,
-    None for a trial that came before there was a model of the cost."""
+    None for a trial that came before anything was known of the cost."""
 
     measure: bool
     """Whether to pay for a measurement. Where not, use the values and complete the trial without an
@@ -47,10 +47,12 @@ class Query:
 
     decision: dict[str, Any]
     """What the choice was made from. With control sets: ``in_play`` (those that were candidates),
-    ``values`` (expected acquisition value of those that were looked at), ``rule``, ``spent`` and
-    ``remaining``. With the Gittins index: ``index``, ``incumbent``, ``incumbent_trial``, ``mean``
-    and ``standard_deviation`` of the objective at the point, ``lambda`` and ``lambda_source``,
-    ``stop_rule``, ``spent``, ``remaining``, and more. With costly feedback: ``rule``,
+    ``values`` (expected acquisition value of those that were looked at), ``rule``, ``spent``,
+    ``remaining`` and ``state`` (what the rule reads again later), and where costs are learned
+    ``costs`` (expected cost and its standard error of those in play). With the Gittins index:
+    ``index``, ``incumbent``, ``incumbent_trial``, ``mean`` and ``standard_deviation`` of the
+    objective at the point, ``lambda`` and ``lambda_source``, ``stop_rule``, ``spent``,
+    ``remaining``, and more. With costly feedback: ``rule``,
     ``confidence`` (probability that the point is better than its strongest rival), ``mean`` and
     ``standard_deviation`` of the objective at it, ``beta``, ``now`` and more. With queries:
     ``information`` (what the answer is expected to tell, in nats) and ``acquisition`` (of what),

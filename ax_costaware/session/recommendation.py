@@ -44,8 +44,8 @@ class Recommendation:
     single outcomes vary."""
 
     expected_cost: float | None
-    """Expected cost of a trial at these values, in the user's own unit; None for a method whose
-    trials are queries, and what is deployed is none."""
+    """Expected cost of a trial at these values, in the user's own unit; None while nothing is known
+    of it, and for a method whose trials are queries, and what is deployed is none."""
 
     alternatives: tuple[Recommendation, ...] = ()
     """What else could be deployed, best first: the best that every other control set can do, or,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.session.numbers import nonnegative_number, positive_number
 from ax_costaware.session.resolution import Outcomes
 
@@ -39,3 +40,31 @@ def read_cost(cost: Any, outcomes: Outcomes, metric: str | None) -> float | None
             f"cost={cost!r} and {what}={measured!r} disagree: expected one cost of the trial."
         )
     return given
+
+
+def check_cost_of_control_set(
+    cost: float | None, trial_index: int, control_set: ControlSet | None
+) -> None:
+    """Refuse a cost that a control set of unknown cost cannot learn from.
+
+    Args:
+        cost: What the user says that the trial cost; None if nothing.
+        trial_index: Index of the trial.
+        control_set: The trial's control set, if it has one.
+
+    Raises:
+        UserInputError: If the cost of the control set is unknown, and ``cost`` is None or not
+            larger than its known part.
+    """
+    if control_set is None or control_set.cost is not None:
+        return
+    if cost is None:
+        raise UserInputError(
+            f"cost=None: trial {trial_index} used control set {control_set.name!r}, whose cost is "
+            "not known and is learned from what trials cost: expected the trial's cost."
+        )
+    if not cost > control_set.fixed_cost:
+        raise UserInputError(
+            f"cost={cost!r}: expected more than {control_set.fixed_cost:g}, what trial "
+            f"{trial_index} cost at least by the fixed_cost of control set {control_set.name!r}."
+        )

@@ -90,10 +90,14 @@ class Session:
             if raw_data:
                 trial.update_trial_data(raw_data=raw_data)
             trial.mark_completed()
-            if self.client is not None:
-                self.client._save_or_update_trial_in_db_if_possible(
-                    experiment=self.experiment, trial=trial
-                )
+            self.save_trial(trial)
+
+    def save_trial(self, trial: Trial) -> None:
+        """Save ``trial`` where the client has a database."""
+        if self.client is not None:
+            self.client._save_or_update_trial_in_db_if_possible(
+                experiment=self.experiment, trial=trial
+            )
 
     def save_properties(self) -> None:
         """Save the properties of the experiment where the client has a database."""

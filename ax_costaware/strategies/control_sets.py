@@ -30,6 +30,7 @@ from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
 from ax_costaware.records import CONTROL_SET
+from ax_costaware.strategies.default_rules import log_default_rule, recommended_rule
 
 logger = get_logger(__name__)
 
@@ -78,21 +79,26 @@ def control_set_strategy(
     """A strategy that chooses for every trial which inputs to control, and their values.
 
     Args:
-        control_sets: The subsets of the inputs that a trial can control, each with its cost.
+        control_sets: The subsets of the inputs that a trial can control, each with its cost, or
+            with None for a cost that is learned: ``complete_trial`` then needs what each trial
+            cost, which may depend on the values that it sets.
         marginals: Distribution of each input where a trial does not control it, by name, in the
             parameter's raw units. Inputs that every control set controls need none. A ``Learned``
             one is updated with the values that the input takes in trials that do not control it.
         budget: What all trials may cost together, in the unit of the costs. A trial is never chosen
             beyond it; when it pays for no control set any more, asking for a trial raises
-            ``OptimizationShouldStop``, which says what to deploy. None: no limit.
-        rule: How a control set is chosen; ``ExploreThenCommit.adaptive()`` by default.
+            ``OptimizationShouldStop``, which says what to deploy. None: no limit. Where costs are
+            learned, what is expected is held against the budget, so that it is passed by no more
+            than the last trial's surprise, or the last batch's.
+        rule: How a control set is chosen. By default ``recommended_rule`` finds one by what is
+            known of the costs, and the log says which.
         beta: Weight of the standard deviation in the upper confidence bound ``mu + beta * sigma``:
             a number, or ``TheoreticalBeta``.
         acquisition: What is maximised in expectation: ``"ucb"``, ``"ei"`` or ``"ts"``.
         initial_trials: Quasi-random trials before the model decides. With 0 the experiment needs a
             trial with data, attached, before the first is asked for.
         initial_control_sets: Names of the control sets that the initial trials cycle through; by
-            default those of the cheapest cost.
+            default those of the cheapest cost, or all of them where a cost is unknown.
         charge_initial: Whether the initial trials are paid from the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
             Ax's default GP with fitted hyperparameters.
@@ -112,11 +118,15 @@ def control_set_strategy(
         UserInputError: If an argument has a value that the method cannot use. Whether the
             arguments fit the experiment is checked when the first trial is asked for.
     """
+    sets = _as_tuple("control_sets", control_sets)
+    reason: str | None = None
+    if rule is None:
+        rule, reason = recommended_rule(sets, budget)
     settings = ControlSetSettings(
-        control_sets=_as_tuple("control_sets", control_sets),
+        control_sets=sets,
         marginals=marginals,  # type: ignore[arg-type]
         budget=budget,
-        rule=ExploreThenCommit.adaptive() if rule is None else rule,
+        rule=rule,
         beta=beta,
         acquisition=acquisition,
         seed=seed,
@@ -128,6 +138,8 @@ def control_set_strategy(
         raw_samples=raw_samples,
         joint=joint,
     )
+    if reason is not None:
+        log_default_rule(rule, reason)
     _warn_if_nothing_is_left_to_commit(settings)
     model_node = GenerationNode(
         name=MODEL_NODE,
