@@ -47,6 +47,7 @@ from ax_costaware.policies import (
     CostEstimate,
     EpsilonSchedule,
     ExploreThenCommit,
+    InformationPerCost,
     PastDecision,
     UnknownCosts,
 )
@@ -78,6 +79,7 @@ ALGORITHMS = {
     "known-cost oracle": Method(UnknownCosts(), knows_costs=True),
     "ETC-Ada, known costs": Method(ExploreThenCommit.adaptive(), knows_costs=True),
     "ETC-50 by size": Method(ExploreThenCommit(50), groups_by_size=True),
+    "information per cost": Method(InformationPerCost(), acquisition="information"),
     "UCB-PSQ": Method(EpsilonSchedule.constant(0.0)),
     "TS-PSQ": Method(EpsilonSchedule.constant(0.0), acquisition="ts"),
 }

@@ -8,6 +8,8 @@ uniform inputs, as those of the data surfaces are.
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
@@ -28,7 +30,7 @@ CONTROL_SETS = (
 
 
 def _with_idle_inputs(name: str, base: BaseTestProblem) -> Problem:
-    low, high = base.bounds.double()
+    low, high = cast(Tensor, base.bounds).double().unbind()
 
     def raw(X: Tensor) -> Tensor:
         values: Tensor = base(low + X[..., :RELEVANT] * (high - low), noise=False)
@@ -38,7 +40,8 @@ def _with_idle_inputs(name: str, base: BaseTestProblem) -> Problem:
     mean, std = sample.mean(), sample.std()
     return Problem(
         name, lambda X: (raw(X) - mean) / std, DIM, 0.2, CONTROL_SETS,
-        optimum=float((base.optimal_value - mean) / std), relevant=frozenset(range(RELEVANT)),
+        optimum=float((cast(float, base.optimal_value) - mean) / std),
+        relevant=frozenset(range(RELEVANT)),
     )  # fmt: skip
 
 

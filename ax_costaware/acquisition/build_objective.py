@@ -17,6 +17,7 @@ from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
+from ax_costaware.acquisition.best_queries import sample_best_queries
 from ax_costaware.acquisition.conditional_objective import (
     ConditionalObjective,
     FactoredNodes,
@@ -29,6 +30,11 @@ from ax_costaware.acquisition.expected_ucb import (
     ExpectedLowerConfidenceBound,
     ExpectedUpperConfidenceBound,
 )
+from ax_costaware.acquisition.information import (
+    BestQueries,
+    FixedNodes,
+    InformationObjective,
+)
 from ax_costaware.acquisition.objectives import (
     AcquisitionName,
     ControlSetObjective,
@@ -39,6 +45,8 @@ from ax_costaware.acquisition.objectives import (
 from ax_costaware.acquisition.partial_query import PartialQuery
 from ax_costaware.acquisition.partial_query_acquisition import PartialQueryAcquisition
 from ax_costaware.acquisition.partial_query_ei import PartialQueryLogExpectedImprovement
+from ax_costaware.acquisition.starts import SearchDomain
+from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.block_sums import BlockSums
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.point_posterior import ModelPosterior
@@ -61,6 +69,7 @@ class ObjectiveBuilder:
     model: Model
     bounds: Tensor
     controls: Sequence[list[int]]
+    domain: SearchDomain
     nodes: Tensor
     weights: Tensor
     beta: float
@@ -111,7 +120,13 @@ class ObjectiveBuilder:
 
     @cached_property
     def near(self) -> Tensor:
-        """``n x d`` points near which maxima may lie: the training inputs and pending points."""
+        """Points near which maxima may lie: training inputs, pending points, sampled optima."""
+        if self.acquisition == "information":
+            return torch.cat([self._observed, self._best_queries.points])
+        return self._observed
+
+    @cached_property
+    def _observed(self) -> Tensor:
         if self._posterior is None:
             return self.bounds[:0]
         transform = self._posterior.input_transform
@@ -135,6 +150,9 @@ class ObjectiveBuilder:
 
     def build(self, part: Sequence[int]) -> ControlSetObjective:
         """The objective of one of the ``parts``."""
+        if self.acquisition == "information":
+            laws = [self._laws[index] for index in part]
+            return InformationObjective(self._factored, self._best_queries, laws)
         posterior = self._posterior
         if self._sizes[part[0]] is not None:
             best_f = self._incumbent if self.acquisition == "ei" else 0.0
@@ -154,6 +172,46 @@ class ObjectiveBuilder:
             beta=self.beta,
             best_f=self._incumbent if self.acquisition == "ei" else 0.0,
             paths=paths,
+        )
+
+    @cached_property
+    def _factored(self) -> CachedPosterior:
+        """The posterior that information is read from, whatever its kernel."""
+        pending = self.X_pending
+        posterior = CachedPosterior.from_model(
+            self.model,
+            self.posterior_transform,
+            X_pending=pending if pending is not None and len(pending) else None,
+        )
+        if posterior is None or not _has_fourier_features(posterior):
+            raise UnsupportedInputError(
+                f"model: got {type(self.model).__name__}; the acquisition 'information' takes an"
+                " exact, single-output Gaussian process with an RBF or Matern kernel."
+            )
+        return posterior
+
+    @cached_property
+    def _laws(self) -> list[NodesGiven]:
+        """Where a trial of each control set lands."""
+        given = self.given or [None] * len(self.controls)
+        return [
+            FixedNodes(self.nodes.to(self.bounds), self.weights.to(self.bounds), columns)
+            if law is None
+            else law
+            for law, columns in zip(given, self.controls, strict=True)
+        ]
+
+    @cached_property
+    def _best_queries(self) -> BestQueries:
+        """Samples of the best query, the same for all control sets."""
+        return sample_best_queries(
+            self._factored,
+            self._laws,
+            self.controls,
+            self.domain,
+            self.lengths,
+            self._observed,
+            self.seed,
         )
 
     def _controls_of(self, part: Sequence[int]) -> list[list[int]]:

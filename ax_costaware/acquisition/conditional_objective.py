@@ -217,7 +217,7 @@ class ConditionalObjective:
             def value(points: Tensor, index: int = index, part: Tensor | None = part) -> Tensor:
                 return self._value(index, points, part)
 
-            chunked: Tensor = _InChunks.apply(X[rows], value, step)  # type: ignore[no-untyped-call]
+            chunked: Tensor = InChunks.apply(X[rows], value, step)  # type: ignore[no-untyped-call]
             values = values.index_put((rows,), chunked)
         return values
 
@@ -248,7 +248,7 @@ def _part_of(num_nodes: int) -> Tensor | None:
     return shuffled[:COARSE_NODES].sort().values
 
 
-class _InChunks(torch.autograd.Function):
+class InChunks(torch.autograd.Function):
     """A function of rows, and its gradient in the same pass, a chunk of rows at a time.
 
     Autograd alone would keep what every chunk has computed until the last one is done.
@@ -256,6 +256,7 @@ class _InChunks(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, function: Callable[[Tensor], Tensor], step: int) -> Tensor:
+        """The ``p`` values of ``p x d`` rows, ``step`` rows at a time."""
         values, gradients = [], []
         for rows in X.split(step):
             if not ctx.needs_input_grad[0]:
@@ -273,6 +274,7 @@ class _InChunks(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient with respect to the rows."""
         (gradient,) = ctx.saved_tensors  # type: ignore[attr-defined]
         return grad_output.unsqueeze(-1) * gradient, None, None
 

@@ -9,7 +9,8 @@ Offered are, by the names that ``optimize_control_sets`` takes:
 * ``"ei"``: the log of the expected improvement of :math:`g(x_C) = E_R f(x_C, X_R)`, which is
   Gaussian, so that its closed form replaces the double Monte Carlo of EI-PSQ (their appendix C.2);
 * ``"ts"``: the expectation of one pathwise posterior sample (TS-PSQ, Hayashi et al. 2022);
-* ``"mean"``: :math:`E\,\mu`, what a recommendation maximises.
+* ``"mean"``: :math:`E\,\mu`, what a recommendation maximises;
+* ``"information"``: what a trial tells about the best query (see ``information``).
 
 ``FastObjective`` serves GPs whose kernel is a product over its inputs, on the cached factor.
 ``PosteriorObjective`` asks BoTorch acquisition functions and serves any model.
@@ -34,7 +35,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.separable_kernel import SeparableKernel
 
-AcquisitionName = Literal["ucb", "lcb", "ei", "ts", "mean"]
+AcquisitionName = Literal["ucb", "lcb", "ei", "ts", "mean", "information"]
 
 # Random Fourier features of a prior sample, as many as the paper uses (appendix C.2).
 NUM_FOURIER_FEATURES = 1024

@@ -57,7 +57,8 @@ def optimize_control_sets(
             random columns are read.
         weights: ``m`` non-negative weights that sum to one.
         beta: Weight of the posterior standard deviation (``"ucb"`` and ``"lcb"``).
-        acquisition: ``"ucb"``, ``"lcb"``, ``"ei"``, ``"ts"`` or ``"mean"``.
+        acquisition: ``"ucb"``, ``"lcb"``, ``"ei"``, ``"ts"``, ``"mean"`` or ``"information"``
+            (see ``ax_costaware.acquisition.information``).
         num_restarts: Local searches per control set.
         raw_samples: Raw points per control set.
         product: One-dimensional rules of independent inputs, which make all but the expected
@@ -80,7 +81,7 @@ def optimize_control_sets(
 
     Returns:
         Per control set the best point and its value, in the units of the transformed posterior
-        (for ``"ei"`` the expected improvement, not its log).
+        (for ``"ei"`` the expected improvement, not its log; for ``"information"`` in nats).
 
     Raises:
         InputError: For arguments of a wrong shape or range.
@@ -97,6 +98,7 @@ def optimize_control_sets(
     builder = ObjectiveBuilder(
         model=model,
         controls=controls,
+        domain=domain,
         nodes=nodes,
         weights=weights,
         beta=beta,

@@ -15,6 +15,7 @@ from ax_costaware.acquisition.conditional_objective import (
     ModelNodes,
     node_posterior,
 )
+from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.queries import ProductNodes
 
@@ -174,8 +175,9 @@ def _builder(model, rule, bounds, controls, acquisition, given=None, pending=Non
         "seed": 5,
         **changes,
     }
+    domain = SearchDomain(bounds, rule[1] @ rule[0], (), (), {})
     return ObjectiveBuilder(
-        model=model, bounds=bounds, controls=controls, nodes=rule[0], weights=rule[1],
+        model=model, bounds=bounds, domain=domain, controls=controls, nodes=rule[0], weights=rule[1],
         acquisition=acquisition, X_pending=pending, given=given, **arguments,
     )  # fmt: skip
 

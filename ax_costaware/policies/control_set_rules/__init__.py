@@ -2,6 +2,7 @@
 
 from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSchedule
 from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
+from ax_costaware.policies.control_set_rules.information_per_cost import InformationPerCost
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
@@ -23,6 +24,7 @@ __all__ = [
     "Evaluate",
     "EvaluateBounds",
     "ExploreThenCommit",
+    "InformationPerCost",
     "LargestValuePerCost",
     "PastDecision",
     "UnknownCosts",

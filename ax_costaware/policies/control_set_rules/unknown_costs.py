@@ -231,7 +231,7 @@ class UnknownCosts:
         """Lower confidence bounds of the expected cost of one trial, at least zero."""
         spread = self.cost_range
         if spread is None:
-            spread = seen_cost_range(history.reported)
+            spread = seen_cost_range(history.reported or ())
         factor = math.sqrt(2 * math.log(_horizon(history)))
         bounds: dict[int, float] = {}
         for index, estimate in zip(indices, evaluate.costs(indices), strict=True):

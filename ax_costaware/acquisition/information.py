@@ -1,0 +1,200 @@
+r"""What a trial of a control set tells about the best reachable query.
+
+A control set's own value can be low and the trial still worth its cost, for what it teaches about
+the function. Let :math:`q^* = (i^*, x^*)` be the query with the best expectation and
+:math:`g^* = E f(x^*, X^{-i^*})` its value, both sampled from the posterior. An observation
+:math:`y = f(x) + e`, :math:`e \sim N(0, s^2)`, where a trial really lands, tells of the optimum as
+a linear observation
+
+.. math:: I(x) = -\frac12\, \mathrm{mean}_{q^*} \log\!\left(1 -
+   \frac{\mathrm{Cov}[f(x), g^*]^2}{\mathrm{Var}[g^*]\,(\mathrm{Var} f(x) + s^2)}\right)
+
+(Hvarfner, Hutter and Nardi 2022, "Joint Entropy Search for Maximally-Informed Bayesian
+Optimization"). Where the best query leaves nothing to chance, :math:`g^*` is :math:`\max f`, and
+what is left of :math:`f(x)` is bounded by it: the information of that bound is added, which is that
+of max-value entropy search (Wang and Jegelka 2017) in its noise-aware form. Both are averaged over
+what the control set leaves to chance, :math:`E\, I(x_C, X_R)`, in nats. That information per unit
+cost could replace numbers of plays is named as future work by Tay et al. 2023, "Bayesian
+Optimization with Cost-varying Variable Subsets".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ax_costaware.acquisition.conditional_objective import InChunks
+from ax_costaware.acquisition.objectives import rows_by_set
+from ax_costaware.acquisition.partial_query import (
+    CHUNK_ELEMENTS,
+    MIN_RELATIVE_VARIANCE,
+    QuadraticForm,
+)
+from ax_costaware.acquisition.truncated_information import noisy_truncated_information
+from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.queries.joint.law import NodesGiven
+
+# Nodes over which the information is averaged, and those that are enough for screening.
+NUM_NODES = 16
+NUM_COARSE_NODES = 8
+
+# The optimum itself, observed without noise, would tell infinitely much; and what is known of it
+# already to this share of its prior variance is rounding.
+_LARGEST_SHARE = 1 - 1e-9
+_LEAST_VARIANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class FixedNodes:
+    """``NodesGiven`` that do not depend on the point but for the columns it controls.
+
+    Attributes:
+        nodes: ``m x d``.
+        weights: ``m``.
+        controlled: The columns that the point sets.
+    """
+
+    nodes: Tensor
+    weights: Tensor
+    controlled: Sequence[int]
+
+    def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Nodes ``p x m x d`` and weights ``p x m``; one node where all columns are controlled."""
+        columns = list(self.controlled)
+        if len(columns) == points.shape[-1]:
+            return points.unsqueeze(-2), torch.ones_like(points[:, :1])
+        held = torch.zeros_like(self.nodes[0], dtype=torch.bool)
+        held[columns] = True
+        nodes = torch.where(held, points.unsqueeze(-2), self.nodes)
+        return nodes, self.weights.expand(len(points), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class BestQueries:
+    """Samples of the best query, prepared against a posterior, on its latent scale.
+
+    Attributes:
+        nodes: ``r x d`` nodes of all samples, transformed.
+        membership: ``r x s``: the weight of each node in each sample.
+        solved: ``n x s``: the inverse times the covariances of the training inputs and the values.
+        means: ``s`` posterior means of the values.
+        variances: ``s`` posterior variances of the values.
+        bounds: ``s`` sampled values where they bound the whole function from above, else None.
+        points: ``s x d`` sampled points, not transformed.
+    """
+
+    nodes: Tensor
+    membership: Tensor
+    solved: Tensor
+    means: Tensor
+    variances: Tensor
+    bounds: Tensor | None
+    points: Tensor
+
+    @classmethod
+    def prepare(
+        cls,
+        posterior: CachedPosterior,
+        points: Tensor,
+        queries: Sequence[tuple[Tensor, Tensor]],
+        bounds: Tensor | None = None,
+    ) -> BestQueries:
+        """Evaluate once what does not depend on where a trial lands.
+
+        Args:
+            posterior: The posterior.
+            points: ``s x d`` sampled points.
+            queries: Per sample, its ``m x d`` nodes and ``m`` weights.
+            bounds: ``s`` sampled values, on the latent scale, where they bound the function.
+        """
+        with torch.no_grad():
+            nodes = posterior.transform(torch.cat([nodes for nodes, _ in queries]))
+            weights = [weights.to(nodes) for _, weights in queries]
+            membership = torch.block_diag(*[w.unsqueeze(-1) for w in weights])
+            prior = torch.stack(
+                [
+                    w @ posterior.prior_covariance(t, t) @ w
+                    for t, w in zip(nodes.split([len(w) for w in weights]), weights, strict=True)
+                ]
+            )
+            k = posterior.prior_covariance(posterior.X, nodes) @ membership
+            solved = posterior.inverse @ k
+            variances = prior - (k * solved).sum(dim=0)
+            return cls(
+                nodes=nodes,
+                membership=membership,
+                solved=solved,
+                means=posterior.prior_mean + k.mT @ posterior.alpha,
+                variances=torch.maximum(variances, _LEAST_VARIANCE * prior),
+                bounds=bounds,
+                points=points,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class InformationObjective:
+    """The expected information of a trial of each control set; see ``ControlSetObjective``.
+
+    Attributes:
+        posterior: The posterior.
+        best: Samples of the best query.
+        given: Per control set, the nodes and weights of a trial.
+    """
+
+    posterior: CachedPosterior
+    best: BestQueries
+    given: Sequence[NodesGiven]
+
+    def __call__(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+        """Evaluate; see ``ControlSetObjective``."""
+        values = torch.zeros_like(X[:, 0])
+        width = len(self.posterior.X) + len(self.best.nodes)
+        most = NUM_COARSE_NODES if coarse else NUM_NODES
+        for index, rows in rows_by_set(sets):
+            given = self.given[index]
+            with torch.no_grad():
+                size = given(X[rows[:1]])[0].shape[1]
+            part = None
+            if size > most:
+                # Drawn, because rows of a table may be in an order that means something.
+                generator = torch.Generator().manual_seed(0)
+                part, size = torch.randperm(size, generator=generator)[:most], most
+
+            def value(
+                points: Tensor, given: NodesGiven = given, part: Tensor | None = part
+            ) -> Tensor:
+                nodes, weights = given(points)
+                if part is not None:
+                    nodes, weights = nodes[:, part], weights[:, part]
+                information = self.information(nodes.reshape(-1, nodes.shape[-1]))
+                total: Tensor = torch.linalg.vecdot(weights, information.reshape(weights.shape))
+                return total / weights.sum(dim=-1).clamp_min(torch.finfo(weights.dtype).tiny)
+
+            step = max(1, CHUNK_ELEMENTS // (size * width))
+            chunked: Tensor = InChunks.apply(X[rows], value, step)  # type: ignore[no-untyped-call]
+            values = values.index_put((rows,), chunked)
+        return values
+
+    def information(self, points: Tensor) -> Tensor:
+        """The information of an observation at each of ``p x d`` points, in nats: ``p``."""
+        posterior, best = self.posterior, self.best
+        t = posterior.transform(points)
+        k = posterior.prior_covariance(t, posterior.X)
+        prior = posterior.prior_variance(t)
+        explained: Tensor = QuadraticForm.apply(k, posterior.inverse)  # type: ignore[no-untyped-call]
+        variance = torch.maximum(prior - explained, MIN_RELATIVE_VARIANCE * prior.detach())
+        variance = variance.unsqueeze(-1)
+        noise = posterior.noise.mean()
+        cross = posterior.prior_covariance(t, best.nodes) @ best.membership - k @ best.solved
+        reduction = torch.minimum(cross.square() / best.variances, _LARGEST_SHARE * variance)
+        information = -0.5 * torch.log1p(-reduction / (variance + noise))
+        if best.bounds is not None:
+            left = variance - reduction
+            mean = (posterior.prior_mean + k @ posterior.alpha).unsqueeze(-1)
+            mean = mean + cross / best.variances * (best.bounds - best.means)
+            gamma = (best.bounds - mean) / left.sqrt()
+            information = information + noisy_truncated_information(gamma, left / (left + noise))
+        return information.mean(dim=-1)
