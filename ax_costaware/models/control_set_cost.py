@@ -35,8 +35,9 @@ def least_gain(kind: CostKind, num_inputs: int) -> float:
     """By how many nats a model has to predict costs left out better than a constant does.
 
     The hyperparameters of a richer model have seen the costs that are left out, so that on noise
-    alone it seems to gain something: in simulations less than 2 nats for a line and less than
-    ``3 + d`` for a Gaussian process with its ``d`` length-scales, in 19 cases of 20.
+    alone it seems to gain something: in simulations of log-normal scatter (``d`` up to 6, ``n`` up
+    to 40) less than 2 nats for a line and less than ``3 + d`` for a Gaussian process with its ``d``
+    length-scales, in nine cases of ten.
     """
     return 2.0 if kind == "linear" else 3.0 + num_inputs
 
