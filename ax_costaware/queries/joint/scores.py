@@ -31,6 +31,12 @@ input would have infinite scores, and drag all the others to their bounds."""
 _EDGE = 9.0
 """Stands for an infinite score; the probability beyond is 1e-19."""
 
+_LEAST_PROBABILITY = 1e-290
+"""Quantiles below are those of this one, before they are moved into their bounds."""
+
+_LEAST_LOG_GAP = 1e-14
+"""Bounds are at least this far apart, relative to the probability beyond them."""
+
 _LEAST_GAP = 1e-12
 """Coordinates that are closer, relative to their range, are the same."""
 
@@ -164,12 +170,12 @@ def cut_normal(lower: Tensor, upper: Tensor, v: Tensor) -> tuple[Tensor, Tensor]
     flip = lower + upper > 0
     low, high = torch.where(flip, -upper, lower), torch.where(flip, -lower, upper)
     share = torch.where(flip, 1.0 - v, v)
-    log_high = log_ndtr(high)
-    gap = (log_ndtr(low) - log_high).clamp_max(-1e-14)
+    # Not ndtr, which has lost its digits by a score of -8.
+    log_low, log_high = log_ndtr(low), log_ndtr(high)
+    gap = (log_low - log_high).clamp_max(-_LEAST_LOG_GAP)
     log_probability = log_high + torch.log(-torch.expm1(gap))
-    # log(Phi(low) + share (Phi(high) - Phi(low))), whose inverse needs no more than Phi's range.
-    probability = ndtr(low) + share * (ndtr(high) - ndtr(low))
-    z = ndtri(probability.clamp_min(1e-290))
+    probability = (1.0 - share) * log_low.exp() + share * log_high.exp()
+    z = ndtri(probability.clamp_min(_LEAST_PROBABILITY))
     z = torch.minimum(torch.maximum(z, low), high)
     return torch.where(flip, -z, z), log_probability
 

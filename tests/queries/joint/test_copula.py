@@ -12,7 +12,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import (
@@ -25,7 +24,6 @@ from ax_costaware.queries import (
     TruncatedNormal,
     Uniform,
 )
-from ax_costaware.queries.joint.scores import SmoothScores, score_map
 from tests.queries.joint.places import placement, transform
 
 CORRELATION = ((1.0, 0.7, 0.5), (0.7, 1.0, 0.3), (0.5, 0.3, 1.0))
@@ -229,17 +227,6 @@ def test_samples_without_ties_are_joined_by_lines() -> None:
     assert 0.4 < float(slope.min()) < float(slope.max()) < 1.4
     rain = nodes[..., 4].detach()
     assert x[:, 1].min() <= float(rain.min()) < float(rain.max()) <= x[:, 1].max()
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 9, 11, 100])
-def test_scores_of_a_sample_increase_over_its_range(size: int) -> None:
-    values = [i**2 for i in range(size)]
-    scores = score_map(Empirical(values), lambda raw: -torch.tensor(raw).double().unsqueeze(-1))
-    x = -torch.linspace(-1.0, size**2, 300, dtype=torch.double).unsqueeze(-1)
-    found = scores.score(x) if isinstance(scores, SmoothScores) else scores.bounds(x)[0]
-    assert bool((found.diff() >= 0).all())
-    assert float(found[-1] + found[0]) == pytest.approx(0.0, abs=1e-9) or size == 1
-    assert float(found[-1]) == pytest.approx(norm.ppf(1 - 0.5 / size)) or size == 1
 
 
 @pytest.mark.parametrize("heat", [-1e9, -18.0, 18.0, 1e9])
