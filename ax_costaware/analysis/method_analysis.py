@@ -41,12 +41,14 @@ class MethodAnalysis(Analysis, Generic[Settings]):
         if generation_strategy is None:
             return "The generation strategy must be provided: its settings hold the costs."
         try:
-            settings_of_method(generation_strategy, self.settings_class)
+            settings = settings_of_method(generation_strategy, self.settings_class)
         except UserInputError as error:
             return str(error)
-        if experiment is not None and not outcomes(experiment):
+        if experiment is None:
+            return None
+        if not outcomes(experiment):
             return "No trial has data for the objective yet."
-        return None
+        return self._missing(experiment, settings)
 
     @final
     def compute(
@@ -70,6 +72,10 @@ class MethodAnalysis(Analysis, Generic[Settings]):
             raise UserInputError(f"{type(self).__name__} cannot be computed: {reason}")
         settings = settings_of_method(generation_strategy, self.settings_class)
         return self._card(experiment, generation_strategy, settings)
+
+    def _missing(self, experiment: Experiment, settings: Settings) -> str | None:
+        """What else the analysis needs of the experiment and does not find; None if nothing."""
+        return None
 
     @abstractmethod
     def _card(

@@ -1,0 +1,239 @@
+"""What the inputs left to chance turned out to be, against what is assumed of them: an Ax analysis.
+
+Decisions of the control-set strategy are expectations over these laws (Tay et al. 2023). The tests
+are those of ``ax_costaware.session.input_fit``. Values are in the parameters' own units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import pandas as pd
+import torch
+from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
+from ax.core.experiment import Experiment
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from ax_costaware.adapter.experiment_checks import atoms_of
+from ax_costaware.adapter.realized_inputs import RealizedInputs, learned_from, realized_inputs
+from ax_costaware.analysis.input_law_figure import InputPanel, input_law_figure
+from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.queries.input_fit import HALVES, InputFit
+from ax_costaware.queries.joint import JointLaw
+from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
+from ax_costaware.session.input_fit import InputFitReport, fits_of
+
+_BAND = (0.05, 0.95)
+"""Quantiles between which the law puts nine values of ten."""
+
+_GRID = 201
+"""Points at which a distribution function is drawn."""
+
+_CONDITIONAL_GRID = 31
+"""The same where it is an average over trials, each of which takes a while."""
+
+_MOST_TRIALS = 30
+"""Trials that such an average is over; of more, an even selection."""
+
+_MOST_BARS = 12
+"""A law on more values than these is drawn as a distribution function."""
+
+
+@final
+class InputLawAnalysis(MethodAnalysis[ControlSetSettings]):
+    """What inputs left to chance turned out to be, beside the laws that are assumed of them.
+
+    The card's data frame has one row per test, the laws of inputs first:
+
+    - ``input``, ``with``: the input, and for a test of independence the other one (else missing);
+    - ``n``: trials that the test is about; ``test``, ``statistic`` (the rank correlation in a test
+      of independence), ``p_value``;
+    - ``realised_mean``, ``realised_std``, ``assumed_mean``, ``assumed_std``: of numeric inputs;
+    - ``agrees``: False where the test says no, allowing for how many tests there are.
+    """
+
+    settings_class = ControlSetSettings
+
+    def __init__(self, last: int | None = None, significance: float = 0.01) -> None:
+        """An analysis of the inputs.
+
+        Args:
+            last: Test only that many of the most recent trials; None for all.
+            significance: The chance of any false alarm among the tests of one card.
+        """
+        self.last = last
+        self.significance = significance
+
+    def _missing(self, experiment: Experiment, settings: ControlSetSettings) -> str | None:
+        report = fits_of(experiment, settings, self.last, self.significance)
+        return None if report.fits else report.verdict
+
+    def _card(
+        self,
+        experiment: Experiment,
+        generation_strategy: GenerationStrategy,
+        settings: ControlSetSettings,
+    ) -> PlotlyAnalysisCard:
+        report = fits_of(experiment, settings, self.last, self.significance)
+        trials = realized_inputs(experiment, settings)
+        panels = [_panel(fit, report, trials, settings) for fit in report.fits]
+        return create_plotly_analysis_card(
+            name=type(self).__name__,
+            title="Inputs left to chance"
+            + ("" if report.agrees else ": WARNING, they disagree with their laws"),
+            subtitle=_subtitle(report),
+            df=_frame(report),
+            fig=input_law_figure(panels),
+        )
+
+
+def _frame(report: InputFitReport) -> pd.DataFrame:
+    laws = report.to_frame().rename(columns={"name": "input"})
+    laws.insert(1, "with", None)
+    pairs = pd.DataFrame(
+        [
+            {
+                "input": found.names[0],
+                "with": found.names[1],
+                "n": found.n,
+                "statistic": found.correlation,
+                "p_value": found.p_value,
+                "test": "Spearman",
+                "agrees": found.names not in report.dependent,
+            }
+            for found in report.dependences
+        ],
+        columns=list(laws.columns),
+    )
+    if pairs.empty:
+        return laws
+    numbers = ("realised_mean", "realised_std", "assumed_mean", "assumed_std")
+    parts = [part.astype(dict.fromkeys(numbers, float)) for part in (laws, pairs)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _panel(
+    fit: InputFit,
+    report: InputFitReport,
+    trials: Sequence[RealizedInputs],
+    settings: ControlSetSettings,
+) -> InputPanel:
+    name = fit.name
+    mine = [trial for trial in trials if name in trial.chance]
+    values = [trial.chance[name] for trial in mine]
+    before = values[: len(values) - fit.n]
+    law = learned_from(settings.laws[name], before or values)
+    joint = settings.joint if settings.joint and name in settings.joint.names else None
+    tested = mine[len(before) :]
+    conditions = [] if joint is None else [_condition(joint, trial) for trial in tested]
+    atoms = atoms_of(law) if isinstance(_prior(law), Discrete) else None
+    is_shares = atoms is not None and (not law.is_numeric or len(atoms) <= _MOST_BARS)
+    x: Sequence[RawValue]
+    if any(conditions):
+        assert joint is not None
+        x, assumed = _averaged(name, law, joint, conditions, values)
+        if is_shares:
+            assumed = np.diff(assumed, prepend=0.0).tolist()
+    elif is_shares:
+        assert atoms is not None
+        x, assumed = list(atoms), _shares(law, atoms)
+    else:
+        places = _places(law, values, _GRID)
+        x, assumed = places, law.cdf(torch.tensor(places, dtype=torch.double)).tolist()
+    return InputPanel(
+        name=name,
+        trial_indices=[trial.trial_index for trial in mine],
+        values=values,
+        num_tested=fit.n,
+        x=x,
+        assumed=assumed,
+        is_shares=is_shares,
+        band=None if any(conditions) or not law.is_numeric else _band(law),
+        p_value=fit.p_value,
+        agrees=name not in report.disagreeing,
+        verdict=_verdict(fit, name not in report.disagreeing),
+        law=_described(law, any(conditions), bool(before)),
+    )
+
+
+def _condition(joint: JointLaw, trial: RealizedInputs) -> dict[str, RawValue]:
+    return {name: value for name, value in trial.controlled.items() if name in joint.names}
+
+
+def _prior(law: Marginal) -> Marginal:
+    return law.prior if isinstance(law, Learned) else law
+
+
+def _shares(law: Marginal, atoms: Sequence[RawValue]) -> list[float]:
+    nodes, weights = law.nodes_and_weights(len(atoms))
+    shares = dict(zip(law.decode(nodes), weights.tolist(), strict=True))
+    return [shares.get(value, 0.0) for value in atoms]
+
+
+def _averaged(
+    name: str,
+    law: Marginal,
+    joint: JointLaw,
+    conditions: Sequence[dict[str, RawValue]],
+    values: Sequence[RawValue],
+) -> tuple[list[RawValue], list[float]]:
+    """The distribution function of the law given what was controlled, averaged over trials."""
+    atoms = atoms_of(law) if isinstance(law, Discrete) else None
+    x = list(_places(law, values, _CONDITIONAL_GRID)) if atoms is None else sorted(atoms)
+    count = min(len(conditions), _MOST_TRIALS)
+    chosen = np.linspace(0, len(conditions) - 1, count).round().astype(int)
+    cdf = [[joint.cdf_given(name, v, conditions[i])[1] for v in x] for i in chosen]
+    return list(x), np.mean(cdf, axis=0).tolist()
+
+
+def _places(law: Marginal, values: Sequence[RawValue], count: int) -> list[float]:
+    """Evenly spread places that show the whole law and all values."""
+    numbers = [float(value) for value in values]
+    low, high = min(law.lower, *numbers), max(law.upper, *numbers)
+    return [float(place) for place in np.linspace(low, high, count)]
+
+
+def _band(law: Marginal) -> tuple[float, float]:
+    low, high = law.icdf(torch.tensor(_BAND, dtype=torch.double)).tolist()
+    return low, high
+
+
+def _verdict(fit: InputFit, agrees: bool) -> str:
+    if fit.test == HALVES:
+        return "did not change" if agrees else "CHANGED"
+    return "as assumed" if agrees else "NOT as assumed"
+
+
+def _described(law: Marginal, is_conditional: bool, is_before: bool) -> str:
+    if is_conditional:
+        return "assumed, given what was controlled"
+    if not isinstance(law, Learned):
+        return "assumed"
+    return "learned before the tested trials" if is_before else "learned by now"
+
+
+def _subtitle(report: InputFitReport) -> str:
+    scope = "" if report.last is None else f" The tests are of the last {report.last} trials."
+    worst = min(report.dependences, key=lambda found: found.p_value, default=None)
+    pair = (
+        ""
+        if worst is None
+        else f" Of the inputs that are assumed to be independent, {worst.names[0]} and "
+        f"{worst.names[1]} went together most: rank correlation {worst.correlation:.2f} over "
+        f"{worst.n} trials, p = {worst.p_value:.2g}."
+    )
+    advice = (
+        ""
+        if report.agrees
+        else " Decisions rest on these laws: give the strategy new ones, a Learned marginal, or a "
+        "joint law for inputs that go together."
+    )
+    return (
+        f"{report.verdict}{advice}{pair} Left: how the values were spread over the trials that did "
+        "not control the input, beside the law. Right: the same values in order of the trials; the "
+        f"band holds nine of ten by the law.{scope} A false alarm in any test has the chance "
+        f"{report.significance:g}."
+    )

@@ -1,0 +1,127 @@
+"""The card of inputs left to chance: what is compared with what, and when it warns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
+from ax.api.client import Client
+from ax.core.analysis_card import NotApplicableStateAnalysisCard
+
+from ax_costaware import JointEmpirical, Learned, Uniform, input_fit
+from ax_costaware.analysis import InputLawAnalysis
+from ax_costaware.queries.input_fit import HALVES
+from tests.session.inputs_toy import LAWS, make_client, trials_as_assumed
+
+
+def card_of(client: Client, **options: Any) -> PlotlyAnalysisCard:
+    """The card as Ax's client computes it."""
+    (card,) = client.compute_analyses([InputLawAnalysis(**options)], display=False)
+    assert isinstance(card, PlotlyAnalysisCard)
+    return card
+
+
+def trace_of(card: PlotlyAnalysisCard, name: str, position: int = 0) -> Any:
+    """A trace of the card's figure."""
+    return [trace for trace in card.get_figure().data if trace.name == name][position]
+
+
+def titles_of(card: PlotlyAnalysisCard) -> list[str]:
+    """Titles of the rows."""
+    return [annotation.text for annotation in card.get_figure().layout.annotations]
+
+
+def test_inputs_as_assumed() -> None:
+    """One row of the table per test of ``input_fit``, and no warning."""
+    client = make_client(trials_as_assumed(24))
+    card, report = card_of(client), input_fit(client)
+    frame = card.df
+    assert list(frame["input"]) == ["wind", "lamp", "lamp", "wind", "lamp"]
+    assert list(frame["with"].fillna("")) == ["", "", "wind", "x", "x"]
+    tests = [*report.fits, *report.dependences]
+    assert list(frame["p_value"]) == [test.p_value for test in tests]
+    assert bool(frame["agrees"].all())
+    assert card.title == "Inputs left to chance"
+    assert card.subtitle.startswith("The inputs agree with their laws. Of the inputs that")
+    wind, lamp = titles_of(card)
+    assert wind == f"wind: as assumed (p = {report.fits[0].p_value:.2g})"
+    assert lamp.startswith("lamp: as assumed")
+
+
+def test_the_card_warns() -> None:
+    """The title, the first words below it and the row of the input say so."""
+    trials = [(s, x, 0.5 + 0.5 * w, "red" if w < 0.3 else "blue") for s, x, w, _ in
+              trials_as_assumed(40)]  # fmt: skip
+    card = card_of(make_client(trials))
+    assert card.title == "Inputs left to chance: WARNING, they disagree with their laws"
+    assert card.subtitle.startswith(
+        "The inputs disagree with their laws: wind not as assumed; not independent: lamp with wind."
+    )
+    assert titles_of(card)[0].startswith("wind: NOT as assumed")
+    assert list(card.df["agrees"]) == [False, True, False, True, True]
+    assert card_of(make_client(trials), significance=1e-12).title == "Inputs left to chance"
+
+
+def test_left_the_law_and_the_values() -> None:
+    trials = trials_as_assumed(20)
+    card = card_of(make_client(trials))
+    law, realised = trace_of(card, "assumed"), trace_of(card, "realised")
+    assert list(law.y) == pytest.approx(list(law.x)), "the uniform distribution function"
+    winds = sorted(wind for name, _, wind, _ in trials if name == "x")
+    assert list(realised.x) == [0.0, *winds, 1.0]
+    assert list(realised.y) == pytest.approx([i / 15 for i in range(16)] + [1.0])
+    law, realised = trace_of(card, "assumed", 1), trace_of(card, "realised", 2)
+    assert (list(law.x), list(law.y)) == (["red", "blue"], [0.25, 0.75])
+    reds = sum(lamp == "red" for *_, lamp in trials)
+    assert list(realised.y) == [reds / 20, 1 - reds / 20]
+
+
+def test_right_the_course_with_a_band() -> None:
+    trials = trials_as_assumed(20)
+    card = card_of(make_client(trials), last=8)
+    course = trace_of(card, "realised", 1)
+    alone = [i for i, trial in enumerate(trials) if trial[0] == "x"]
+    assert list(course.x) == alone
+    assert list(course.y) == [trials[i][2] for i in alone]
+    tested = [i for i in alone if i >= 12]
+    pale = len(alone) - len(tested)
+    assert list(course.marker.opacity) == [0.35] * pale + [1.0] * len(tested)
+    (band,) = card.get_figure().layout.shapes
+    assert (band.y0, band.y1) == pytest.approx((0.05, 0.95))
+    assert "The tests are of the last 8 trials." in card.subtitle
+
+
+def test_learned_laws_are_shown_as_they_were_tested() -> None:
+    laws: dict[str, Any] = {"wind": Learned(Uniform(0.0, 1.0), 5.0), "lamp": Learned(LAWS["lamp"])}
+    trials = [("x", x, 0.4 + 0.2 * w, lamp) for _, x, w, lamp in trials_as_assumed(20)]
+    client = make_client(trials, marginals=laws)
+    card = card_of(client)
+    assert list(card.df["test"][:2]) == [HALVES, HALVES]
+    assert titles_of(card)[0].startswith("wind: did not change (p = ")
+    now = trace_of(card, "learned by now")
+    assert np.interp(0.7, now.x, now.y) == pytest.approx((5 * 0.7 + 20) / 25)
+    before = trace_of(card_of(client, last=5), "learned before the tested trials")
+    assert np.interp(0.7, before.x, before.y) == pytest.approx((5 * 0.7 + 15) / 20)
+
+
+def test_joint_laws_are_averaged_over_what_was_controlled() -> None:
+    rng = np.random.default_rng(7)
+    past = rng.random(60)
+    frame = {"x": past.tolist(), "wind": (0.5 * past + 0.5 * rng.random(60)).tolist()}
+    joint = JointEmpirical(frame)
+    trials = [("x", 0.8, 0.4 + 0.5 * w, lamp) for _, _, w, lamp in trials_as_assumed(20)]
+    card = card_of(make_client(trials, marginals={"lamp": LAWS["lamp"]}, joint=joint))
+    law = trace_of(card, "assumed, given what was controlled")
+    expected = [joint.cdf_given("wind", v, {"x": 0.8})[1] for v in law.x]
+    assert list(law.y) == pytest.approx(expected)
+    assert not card.get_figure().layout.shapes, "nine of ten differ from trial to trial"
+
+
+def test_not_applicable_before_an_input_was_left_to_chance() -> None:
+    (card,) = make_client([("all", 0.5, 0.5, "red")]).compute_analyses(
+        [InputLawAnalysis()], display=False
+    )
+    assert isinstance(card, NotApplicableStateAnalysisCard)
+    assert "left an input to chance" in card.blob

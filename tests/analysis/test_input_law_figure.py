@@ -1,0 +1,54 @@
+"""The figure from hand-made panels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ax_costaware.analysis.input_law_figure import InputPanel, input_law_figure
+
+PANEL = InputPanel(
+    name="storeys",
+    trial_indices=[0, 2, 3, 5],
+    values=[1, 2, 2, 7],
+    num_tested=4,
+    x=[1, 2, 3],
+    assumed=[0.5, 0.25, 0.25],
+    is_shares=True,
+    band=(1.0, 3.0),
+    p_value=0.0,
+    agrees=False,
+    verdict="NOT as assumed",
+    law="assumed",
+)
+
+
+def test_values_that_the_law_lacks_have_a_bar() -> None:
+    figure = input_law_figure([PANEL])
+    assumed, realised, course = figure.data
+    assert list(assumed.x) == list(realised.x) == ["1", "2", "3", "7"]
+    assert list(assumed.y) == [0.5, 0.25, 0.25, 0.0]
+    assert list(realised.y) == [0.25, 0.5, 0.0, 0.25]
+    assert (realised.marker.color, course.marker.color) == ("#D55E00", "#D55E00")
+    low, high = figure.layout.yaxis2.range
+    assert low < 1
+    assert high > 7
+
+
+def test_every_entry_of_the_legend_comes_once() -> None:
+    other = replace(PANEL, name="lamp", values=["a", "b", "b", "a"], x=["a", "b"],
+                    assumed=[0.5, 0.5], band=None, agrees=True, p_value=0.5)  # fmt: skip
+    figure = input_law_figure([PANEL, other])
+    shown = [trace.name for trace in figure.data if trace.showlegend]
+    assert sorted(shown) == ["assumed", "realised", "realised, not as assumed"]
+    assert list(figure.data[-1].y) == ["a", "b", "b", "a"]
+    assert figure.layout.yaxis4.type == "category"
+    assert len(figure.layout.shapes) == 1
+
+
+@pytest.mark.parametrize("rows", [1, 2, 12])
+def test_any_number_of_inputs_fits(rows: int) -> None:
+    figure = input_law_figure([replace(PANEL, name=f"input {i}") for i in range(rows)])
+    assert len(figure.layout.annotations) == rows
+    assert figure.layout.height == 130 + 210 * rows
