@@ -177,8 +177,8 @@ def _builder(model, rule, bounds, controls, acquisition, given=None, pending=Non
     }
     domain = SearchDomain(bounds, rule[1] @ rule[0], (), (), {})
     return ObjectiveBuilder(
-        model=model, bounds=bounds, domain=domain, controls=controls, nodes=rule[0], weights=rule[1],
-        acquisition=acquisition, X_pending=pending, given=given, **arguments,
+        model=model, bounds=bounds, domain=domain, controls=controls, acquisition=acquisition,
+        nodes=rule[0], weights=rule[1], X_pending=pending, given=given, **arguments,
     )  # fmt: skip
 
 
@@ -283,6 +283,31 @@ def test_a_probability_that_follows_the_controlled_input():
     assert float(dependent.points[0, 0]) == pytest.approx(0.5, abs=0.01)
     assert float(dependent.values[0]) == pytest.approx(0.25, abs=5e-3)
     assert float(independent.points[0, 0]) == pytest.approx(0.0, abs=0.01)
+
+
+def test_constraints_and_discrete_columns(model, rule, bounds):
+    controls = [[0, 1]]
+    given = [_moving(rule[0], [0, 1])]
+    options = {"num_restarts": 2, "raw_samples": 48, "given": given}
+    free = optimize_control_sets(model, bounds, controls, *rule, **options)
+    limit = float(free.points[0, :2].sum()) + 0.3
+    bound = optimize_control_sets(
+        model, bounds, controls, *rule,
+        inequality_constraints=[(torch.tensor([0, 1]), torch.ones(2).double(), limit)], **options,
+    )  # fmt: skip
+    assert float(bound.points[0, :2].sum()) >= limit - 1e-6
+    axis = torch.linspace(0, 1, 41, dtype=torch.double)
+    grid = torch.cartesian_prod(axis, axis, axis[:1])
+    with torch.no_grad():
+        values = _objective(model, given, "ucb")(grid, torch.zeros(len(grid), dtype=torch.long))
+    assert free.values[0] >= values.max() - 1e-6
+    assert bound.values[0] >= values[grid.sum(dim=-1) >= limit].max() - 1e-3
+    levels = torch.tensor([[0.0], [0.25], [1.0]]).double()
+    chosen = optimize_control_sets(
+        model, bounds, controls, *rule, discrete=[((0,), levels), ((1,), levels)], **options
+    )
+    on_levels = (grid[:, :2, None] == levels.flatten()).any(dim=-1).all(dim=-1)
+    assert float(chosen.values[0]) == pytest.approx(float(values[on_levels].max()), rel=1e-8)
 
 
 def test_expected_improvement_is_that_of_joint_samples(any_model, rule):
