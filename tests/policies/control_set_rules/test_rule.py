@@ -14,6 +14,7 @@ from ax_costaware.policies import (
     ControlSetRule,
     EpsilonSchedule,
     ExploreThenCommit,
+    InformationPerCost,
     LargestValuePerCost,
 )
 from tests.policies.control_set_rules.tables import Table, history
@@ -24,6 +25,7 @@ RULES: tuple[ControlSetRule, ...] = (
     EpsilonSchedule.constant(0.5),
     EpsilonSchedule(0),
     LargestValuePerCost(),
+    InformationPerCost(),
 )
 each_rule = pytest.mark.parametrize("rule", RULES, ids=repr)
 
