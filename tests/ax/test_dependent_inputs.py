@@ -1,0 +1,260 @@
+"""The strategy with learned and dependent inputs, end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
+from ax.storage.sqa_store.db import (
+    create_all_tables,
+    get_engine,
+    init_engine_and_session_factory,
+)
+
+from ax_costaware import (
+    ControlSet,
+    Discrete,
+    Empirical,
+    FixedHyperparameters,
+    GaussianCopula,
+    JointEmpirical,
+    Learned,
+    TruncatedNormal,
+    Uniform,
+    complete_trial,
+    control_set_parameter,
+    control_set_strategy,
+    recommend,
+)
+from ax_costaware.generators.method_settings import settings_of
+from ax_costaware.queries.joint import JointLaw
+from ax_costaware.session import Recommendation
+from tests.ax.toy import MARGINALS, arm_of, complete, make_client, record
+
+ROOT = Path(__file__).parents[2]
+NUM_TRIALS = 7
+
+RNG = np.random.default_rng(0)
+X1 = RNG.random(60)
+FRAME = {"x1": X1.tolist(), "x2": (0.9 * X1 + 0.1 * RNG.random(60)).tolist()}
+COPULA = GaussianCopula({n: Uniform(0, 1) for n in ("x1", "x2")}, [[1.0, 0.95], [0.95, 1.0]])
+JOINTS = [JointEmpirical(FRAME), COPULA]
+LEARNED = {"x3": Learned(Uniform(0.0, 1.0), 3.0)}
+
+
+def ids(joint: JointLaw) -> str:
+    """Name of a law's class."""
+    return type(joint).__name__
+
+
+@pytest.mark.parametrize("joint", JOINTS, ids=ids)
+def test_next_decision_after_reload_is_the_same(tmp_path: Path, joint: JointLaw) -> None:
+    """A joint law, and a law that is learned from the trials: JSON and SQLite after each."""
+    database = tmp_path / "toy.db"
+    config = StorageConfig(url=f"sqlite:///{database}")
+    init_engine_and_session_factory(url=config.url, force_init=True)
+    create_all_tables(get_engine())
+    client = make_client(
+        storage_config=config, initial_trials=2, budget=20, marginals=LEARNED, joint=joint
+    )
+    paths: list[str] = []
+    expected: list[dict[str, Any]] = []
+    for step in range(NUM_TRIALS + 1):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        expected.append({"arm": dict(arm), "record": record(client, index)})
+        if step == NUM_TRIALS:
+            break
+        complete(client, index, dict(arm))
+        saved, copied = tmp_path / f"after{step}.json", tmp_path / f"after{step}.db"
+        client.save_to_json_file(str(saved))
+        shutil.copy(database, copied)
+        paths += [str(saved), str(copied)]
+    found = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.ax.resume", *paths],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    decisions = json.loads(found.stdout.splitlines()[-1])
+    for step in range(NUM_TRIALS):
+        then = json.loads(json.dumps(expected[step + 1]))
+        assert decisions[2 * step] == then, f"JSON, after trial {step}"
+        assert decisions[2 * step + 1] == then, f"SQLite, after trial {step}"
+    restored = Client.load_from_json_file(paths[0])
+    assert settings_of(restored._generation_strategy) == settings_of(client._generation_strategy)
+
+
+def best_alone(client: Client) -> Recommendation:
+    """What to do with the control set of x1 alone."""
+    found = recommend(client)
+    (alone,) = [r for r in (found, *found.alternatives) if r.control_set == "x1"]
+    return alone
+
+
+def test_learned_inputs_change_what_is_best() -> None:
+    """Where x1 should be equal to x3, it follows the mean of what x3 turns out to be."""
+    client = make_client(marginals={**MARGINALS, **LEARNED}, initial_trials=0)
+
+    def add(control_set: str, x: dict[str, float], realized: dict[str, float]) -> None:
+        index = client.attach_trial({**x, "control_set": control_set})
+        real = {**x, **realized}
+        complete_trial(client, index, -((real["x1"] - real["x3"]) ** 2), realized=realized)
+
+    for i in range(36):
+        add("x1+x2+x3", {"x1": i % 6 / 5, "x2": (i * 0.618) % 1.0, "x3": i // 6 / 5}, {})
+    assert best_alone(client).parameters["x1"] == pytest.approx(0.5, abs=0.04)
+    for i in range(12):
+        add("x1", {"x1": i / 11, "x2": 0.5, "x3": 0.5}, {"x2": (i * 0.618) % 1.0, "x3": 0.1})
+    mean = (3 * 0.5 + 12 * 0.1) / 15
+    assert best_alone(client).parameters["x1"] == pytest.approx(mean, abs=0.04)
+    fixed = {"control_set": "x1"}
+    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters=fixed).items()
+    assert arm["x3"] == 0.5, "nominal values stay those of the prior"
+    assert record(client, index)["phase"] == "rule"
+
+
+@pytest.mark.parametrize("joint", JOINTS, ids=ids)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_dependence_is_exploited(joint: JointLaw, sign: float) -> None:
+    """Where x2 goes with x1, the best x1 alone lies between the optima of the two.
+
+    The objective is -(x1 - 0.3)^2 - (x2 - 0.7)^2 - ...: with x2 = x1 its best is at 0.5, with x2
+    independent of x1 at 0.3.
+    """
+    options: dict[str, Any] = {"initial_trials": 0, "minimize": sign < 0}
+    best = {}
+    for name, laws in (
+        ("dependent", {"marginals": {"x3": Uniform(0, 1)}, "joint": joint}),
+        ("independent", {}),
+    ):
+        client = make_client(**options, **laws)
+        for i in range(36):
+            x = {"x1": i % 6 / 5, "x2": i // 6 / 5, "x3": (i * 0.618) % 1.0}
+            index = client.attach_trial({**x, "control_set": "x1+x2+x3"})
+            complete(client, index, arm_of(client, index), sign)
+        best[name] = best_alone(client)
+    assert best["independent"].parameters["x1"] == pytest.approx(0.3, abs=0.05)
+    assert best["dependent"].parameters["x1"] == pytest.approx(0.5, abs=0.06)
+    gain = sign * (best["dependent"].expected_value - best["independent"].expected_value)
+    assert gain > 0.02, "a law that is known and exploited is worth something"
+
+
+@pytest.mark.parametrize("acquisition", ["ucb", "ei", "ts"])
+def test_every_acquisition_decides_in_every_kind_of_space(acquisition: str) -> None:
+    """Log, integer, choice and boolean parameters in a joint law; batches and reports, too."""
+    control_sets = (
+        ControlSet(["x"], 1.0),
+        ControlSet(["x", "rate"], 1.5),
+        ControlSet(["x", "soil", "n"], 2.0),
+        ControlSet(["x", "soil", "n", "rate", "wet"], 5.0),
+    )
+    rng = np.random.default_rng(1)
+    n = rng.integers(1, 5, 40)
+    soils = [["clay", "sand", "peat"][i] for i in rng.integers(0, 3, 40)]
+    frame = {
+        "soil": soils,
+        "n": n.tolist(),
+        "rate": (0.01 * 100 ** (n / 4 - 0.2 * rng.random(40))).tolist(),
+        "wet": [soil == "peat" for soil in soils],
+    }
+    client = Client()
+    client.configure_experiment(
+        name="kinds",
+        parameters=[
+            RangeParameterConfig("x", (0.0, 1.0), "float"),
+            ChoiceParameterConfig("soil", ["clay", "sand", "peat"], "str", is_ordered=False),
+            RangeParameterConfig("n", (1, 4), "int"),
+            RangeParameterConfig("rate", (0.001, 1.0), "float", scaling="log"),
+            ChoiceParameterConfig("wet", [False, True], "bool", is_ordered=True),
+            ChoiceParameterConfig("lamp", [1, 5], "int", is_ordered=True),
+            control_set_parameter(control_sets),
+        ],
+    )
+    client.configure_optimization("y")
+    client.set_generation_strategy(
+        control_set_strategy(
+            control_sets,
+            marginals={"lamp": Learned(Discrete((1, 5)))},
+            joint=JointEmpirical(frame),
+            acquisition=acquisition,
+            initial_trials=2,
+            num_restarts=2,
+            raw_samples=16,
+            surrogate_spec=FixedHyperparameters(0.5, noise_variance=1e-3),
+        )
+    )
+    used = set()
+    for _ in range(3):
+        for index, arm in client.get_next_trials(max_trials=2).items():
+            chosen = next(s for s in control_sets if s.name == arm["control_set"])
+            used.add(chosen.name)
+            row = int(rng.integers(40))
+            past = {name: values[row] for name, values in frame.items()}
+            realized = {**past, "lamp": 5}
+            realized = {k: v for k, v in realized.items() if k not in chosen.parameters}
+            inputs: dict[str, Any] = {**arm, **realized}
+            outcome = -((inputs["x"] - 0.4) ** 2) + 0.1 * inputs["n"] * (inputs["soil"] == "sand")
+            complete_trial(client, index, float(outcome), realized=realized)
+    best = recommend(client)
+    assert {r.control_set for r in (best, *best.alternatives)} == {s.name for s in control_sets}
+    assert best.expected_value >= max(r.expected_value for r in best.alternatives)
+    client.get_best_parameterization()
+
+
+def test_a_copula_of_integers_and_logs_decides() -> None:
+    """Marginals with atoms and on log scales, of which one is controlled at a time."""
+    control_sets = (
+        ControlSet(["x"], 1.0),
+        ControlSet(["x", "n"], 1.5),
+        ControlSet(["x", "rate"], 2.0),
+    )
+    joint = GaussianCopula(
+        {
+            "n": Discrete((1, 2, 3, 4), (0.1, 0.4, 0.4, 0.1)),
+            "rate": TruncatedNormal(0.3, 0.2, 0.01, 1.0),
+            "load": Empirical((1.0, 2.0, 2.5, 7.0)),
+        },
+        [[1.0, 0.8, 0.2], [0.8, 1.0, 0.3], [0.2, 0.3, 1.0]],
+    )
+    client = Client()
+    client.configure_experiment(
+        name="copula",
+        parameters=[
+            RangeParameterConfig("x", (0.0, 1.0), "float"),
+            RangeParameterConfig("n", (1, 4), "int"),
+            RangeParameterConfig("rate", (0.01, 1.0), "float", scaling="log"),
+            RangeParameterConfig("load", (1.0, 9.0), "float"),
+            control_set_parameter(control_sets),
+        ],
+    )
+    client.configure_optimization("y")
+    client.set_generation_strategy(
+        control_set_strategy(
+            control_sets,
+            marginals={},
+            joint=joint,
+            initial_trials=2,
+            initial_control_sets=["x+n", "x+rate"],
+            num_restarts=2,
+            raw_samples=16,
+            surrogate_spec=FixedHyperparameters(0.5, noise_variance=1e-3),
+        )
+    )
+    for step in range(5):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        chosen = next(s for s in control_sets if s.name == arm["control_set"])
+        nature = {"n": 2 + step % 2, "rate": 0.1 + 0.1 * step, "load": 2.0}
+        realized = {k: v for k, v in nature.items() if k not in chosen.parameters}
+        complete_trial(client, index, float(arm["x"]), realized=realized)
+    assert recommend(client).parameters["x"] > 0.8
