@@ -6,9 +6,17 @@ import logging
 
 import pytest
 
-from ax_costaware import ControlSet, ExploreThenCommit, Uniform, control_set_strategy
+from ax_costaware import (
+    ControlSet,
+    ExploreThenCommit,
+    Uniform,
+    UnknownCosts,
+    control_set_strategy,
+)
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.method_settings import settings_of_method
 from ax_costaware.policies import EpsilonSchedule
-from ax_costaware.strategies import control_sets
+from ax_costaware.strategies import control_sets, default_rules
 
 CONTROL_SETS = [ControlSet(["a"], 1.0), ControlSet(["a", "b"], 5.0)]
 MARGINALS = {"b": Uniform(0.0, 1.0)}
@@ -40,3 +48,34 @@ def test_says_when_exploring_takes_the_whole_budget(
     assert len(said) == warns
     if warns:
         assert "explores for 25 (initial trials included) of budget=29" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("costs", "budget", "rule"),
+    [
+        ((1.0, 5.0), None, ExploreThenCommit.adaptive()),
+        ((1.0, 5.0), 100.0, ExploreThenCommit.adaptive()),
+        ((1.0, None), 100.0, UnknownCosts()),
+        ((None, None), None, UnknownCosts(rounds=5)),
+    ],
+)
+def test_default_rule_is_that_for_what_is_known(
+    costs: tuple[float | None, ...],
+    budget: float | None,
+    rule: object,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is in the settings, and the log says which it is and why."""
+    said: list[str] = []
+    logger = logging.Logger("test")
+    logger.addFilter(lambda record: bool(said.append(record.getMessage())))
+    monkeypatch.setattr(default_rules, "logger", logger)
+    sets = [ControlSet(["a"], costs[0]), ControlSet(["a", "b"], costs[1])]
+    strategy = control_set_strategy(sets, MARGINALS, budget=budget)
+    assert settings_of_method(strategy, ControlSetSettings).rule == rule
+    (message,) = said
+    assert message.startswith(f"rule={rule!r} by default: the cost of ")
+    unknown = [s.name for s in sets if s.cost is None]
+    assert not unknown or str(unknown) in message
+    control_set_strategy(sets, MARGINALS, budget=budget, rule=EpsilonSchedule(0.0))
+    assert len(said) == 1

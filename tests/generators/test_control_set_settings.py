@@ -12,6 +12,7 @@ from ax_costaware import (
     ControlSet,
     ExploreThenCommit,
     FixedHyperparameters,
+    UnknownCosts,
     control_set_parameter,
     control_set_strategy,
 )
@@ -26,7 +27,22 @@ from tests.ax.toy import CONTROL_SETS, MARGINALS
         ({"control_sets": []}, r"control_sets=\(\): expected"),
         ({"control_sets": CONTROL_SETS[0]}, "expected a list of ControlSet"),
         ({"control_sets": [CONTROL_SETS[0]] * 2}, "control_sets"),
-        ({"control_sets": [ControlSet(["x1"])]}, "'x1' has cost=None"),
+        (
+            {"control_sets": [ControlSet(["x1"])], "rule": ExploreThenCommit(2)},
+            r"rule=ExploreThenCommit\(plays=2\) explores by cost, .* 'x1' has cost=None",
+        ),
+        (
+            {"control_sets": [ControlSet(["x1"])], "rule": UnknownCosts()},
+            "does not fit: rounds=None: without a budget",
+        ),
+        (
+            {"control_sets": [ControlSet(["x1"], fixed_cost=3.0)], "budget": 2.0},
+            "budget=2.0 is below the cost of the cheapest control set, 3",
+        ),
+        (
+            {"control_sets": [ControlSet(["x1"], fixed_cost=1.0)], "budget": 4.0},
+            "initial_trials=5 .* cost 5, more than budget=4",
+        ),
         ({"marginals": {"x1": 0.5}}, r"marginals\['x1'\]=0.5: expected a marginal"),
         ({"marginals": [MARGINALS["x1"]]}, "expected a dictionary"),
         ({"budget": 0.05}, "budget=0.05 is below the cost of the cheapest control set, 0.1"),
@@ -82,6 +98,47 @@ def test_default_initial_control_sets_are_the_cheapest() -> None:
     """All of the cheapest group, in declared order."""
     sets = (ControlSet(["a"], 0.3), ControlSet(["b"], 0.1 + 0.2), ControlSet(["c"], 1.0))
     assert ControlSetSettings(sets, {}).initial_control_sets == ("a", "b")
+
+
+def test_default_initial_control_sets_are_all_where_a_cost_is_unknown() -> None:
+    """Each cost can only be learned from a trial."""
+    sets = (ControlSet(["a"]), ControlSet(["b"], 1.0))
+    settings = ControlSetSettings(sets, {}, rule=UnknownCosts(rounds=1))
+    assert settings.initial_control_sets == ("a", "b")
+    assert settings.learns_costs
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        ({}, (None, 4.0, None)),
+        ({"b": [9.0]}, (None, 4.0, None)),
+        ({"a": [1.0, 3.0]}, (2.0, 4.0, None)),
+        ({"a": [1.0, 3.0], "c": [12.0]}, (2.0, 4.0, 12.0)),
+    ],
+)
+def test_expected_costs(
+    reported: dict[str | None, list[float]], expected: tuple[float | None, ...]
+) -> None:
+    """Declared, else the mean of its own, else that of the others, at least the known part."""
+    sets = (ControlSet(["a"]), ControlSet(["b"], 4.0), ControlSet(["c"], fixed_cost=3.5))
+    found = ControlSetSettings(sets, {}, rule=UnknownCosts(rounds=1)).expected_costs(reported)
+    a, b, c = expected
+    others = [cost for cost in (a, b, c) if cost is not None]
+    mean = sum(others) / len(others)
+    assert found == (mean if a is None else a, b, max(mean, 3.5) if c is None else c)
+
+
+def test_nothing_is_expected_before_anything_is_known() -> None:
+    """But a known part, which also has to be paid."""
+    sets = (ControlSet(["a"]), ControlSet(["b"], fixed_cost=3.0))
+    settings = ControlSetSettings(sets, {}, rule=UnknownCosts(rounds=1), budget=20.0)
+    assert settings.expected_costs({}) == (None, 3.0)
+    assert settings.affordable(2.0, (None, 3.0)) == (True, False)
+    assert settings.affordable(0.0, (None, 3.0)) == (False, False)
+    assert settings.affordable(None, (None, 3.0)) == (True, True)
+    with pytest.raises(UserInputError, match="control set 'a' has no cost"):
+        settings.cost("a")
 
 
 def test_affordable_allows_for_rounding() -> None:

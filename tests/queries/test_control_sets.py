@@ -33,6 +33,27 @@ def test_equality_and_repr() -> None:
         a.cost = 1.0  # type: ignore[misc]
 
 
+def test_fixed_cost_is_the_known_part_of_an_unknown_cost() -> None:
+    control_set = ControlSet(["x"], fixed_cost=np.float64(2.0))
+    assert control_set == ControlSet(["x"], None, "x", 2)
+    assert control_set != ControlSet(["x"])
+    assert repr(control_set) == (
+        "ControlSet(parameters=('x',), cost=None, name='x', fixed_cost=2.0)"
+    )
+    assert ControlSet(**json.loads(json.dumps(dataclasses.asdict(control_set)))) == control_set
+    assert ControlSet(["x"], 3.0, fixed_cost=0).fixed_cost == 0.0
+    with pytest.raises(
+        InputError, match=r"fixed_cost=2\.0: expected fixed_cost only with cost=None"
+    ):
+        ControlSet(["x"], 3.0, fixed_cost=2.0)
+
+
+@pytest.mark.parametrize("fixed_cost", [-1.0, float("nan"), float("inf"), True, "1", None], ids=str)
+def test_refuses_fixed_costs(fixed_cost: Any) -> None:
+    with pytest.raises(InputError, match=r"fixed_cost=.*: expected a finite number >= 0"):
+        ControlSet(["x"], fixed_cost=fixed_cost)
+
+
 @given(
     parameters=st.lists(st.text(min_size=1), min_size=1, max_size=4, unique=True),
     cost=st.none() | st.floats(1e-6, 1e6),

@@ -40,6 +40,7 @@ from ax_costaware.policies.control_set_rules.rule import (
     ControlSetHistory,
     Evaluate,
     EvaluateBounds,
+    PastDecision,
     SeenValues,
     finite_values,
 )
@@ -142,7 +143,7 @@ class UnknownCosts:
         """The control set whose turn it is, or None if exploration has ended."""
         if any(past.state.get("phase") == EXPLOIT for past in history.past):
             return None
-        explored = [past for past in history.past if past.state.get("phase") == EXPLORE]
+        explored = _explored(history)
         counts = [sum(past.index == i for past in explored) for i in range(len(history.costs))]
         turn = min(affordable, key=lambda i: (counts[i], i))
         if self.rounds is not None and counts[turn] >= self.rounds:
@@ -160,7 +161,7 @@ class UnknownCosts:
         self, history: ControlSetHistory, seen: SeenValues, index: int, lower: float
     ) -> ControlSetDecision:
         (value,) = seen.look([index])
-        spent = math.fsum(p.charged for p in history.past if p.state.get("phase") == EXPLORE)
+        spent = math.fsum(past.charged for past in _explored(history))
         limit = ""
         if history.budget is not None:
             share = self.exploration * history.budget
@@ -252,6 +253,11 @@ def seen_cost_range(reported: Sequence[Sequence[float]]) -> float:
         cost - math.fsum(costs) / len(costs) for costs in reported for cost in costs if costs
     ]
     return max(residuals, default=0.0) - min(residuals, default=0.0)
+
+
+def _explored(history: ControlSetHistory) -> list[PastDecision]:
+    """Decisions of the first phase; one that is no trial yet has no state, and continues it."""
+    return [past for past in history.past if past.state.get("phase", EXPLORE) == EXPLORE]
 
 
 def _horizon(history: ControlSetHistory) -> float:

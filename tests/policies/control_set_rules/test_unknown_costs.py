@@ -353,6 +353,20 @@ def test_the_unit_of_cost_changes_nothing(seed: int, unit: float) -> None:
     assert play(ranged, seed, unit=unit) == play(UnknownCosts(cost_range=0.7), seed)
 
 
+def test_decisions_of_a_batch_continue_the_exploration() -> None:
+    """They are no trials yet and have no state, but take their turn and their part of the share."""
+    told = Told((1.0, 2.0, 3.0), (0.0, 0.0, 0.0))
+    undelivered: tuple[PastDecision, ...] = ()
+    found = []
+    for _ in range(4):
+        where = history(past=undelivered, reported=((1.0,), (1.0,), (1.0,)))
+        decision = decide(where, told, exploration=0.3)
+        found.append((decision.index, decision.state["phase"]))
+        undelivered += (PastDecision(decision.index, 1.0),)
+    assert found[:3] == [(0, "explore"), (1, "explore"), (2, "explore")]
+    assert found[3][1] == "exploit"
+
+
 def test_seen_range_is_that_within_control_sets() -> None:
     assert seen_cost_range(((1.0, 1.0), (5.0,), ())) == 0.0
     assert seen_cost_range(((1.0, 2.0), (10.0, 14.0))) == pytest.approx(4.0)
