@@ -91,16 +91,17 @@ def test_values_and_bounds_of_each_control_set(asked: tuple[Any, float]) -> None
     mean, deviation = grid_values(client, sign)
     (index,) = client.get_next_trials(max_trials=1)
     told = record(client, index)["decision"]["state"]
-    # A lower bound has its maximum in a narrow valley of the deviation, between points of the grid.
+    # A lower bound is largest in a narrow valley of the deviation, between points of the grid.
     lower = mean - BETA * deviation
     for key, values, missed in (("values", mean, 0.02), ("lower", lower, 0.07)):
         best = [average(average(values)).max(), average(values).max(), values.max()]
         for found, on_grid in zip(told[key], best, strict=True):
             assert -0.005 < found - float(on_grid) < missed
     trained = client._experiment.lookup_data().df["mean"]
-    # The corners of the grid are not among the quasi-random points.
-    assert float(mean.min()) <= told["worst"] <= float((sign * trained).min()) + 0.02
-    assert told["worst"] == pytest.approx(float(mean.min()), abs=0.15)
+    # Quasi-random points miss the corners, unless a trial was there.
+    least = float(mean.min())
+    assert least - 1e-9 <= told["worst"] <= float((sign * trained).min()) + 0.02
+    assert told["worst"] == pytest.approx(least, abs=0.15)
     assert not told["pending"]
     client.mark_trial_failed(index)
 
