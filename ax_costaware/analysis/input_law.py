@@ -7,7 +7,8 @@ are those of ``ax_costaware.session.input_fit``. Values are in the parameters' o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from dataclasses import dataclass
+from typing import TypeVar, final
 
 import numpy as np
 import pandas as pd
@@ -21,10 +22,11 @@ from ax_costaware.adapter.realized_inputs import RealizedInputs, learned_from, r
 from ax_costaware.analysis.input_law_figure import InputPanel, input_law_figure
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.queries.input_fit import HALVES, InputFit
-from ax_costaware.queries.joint import JointLaw
+from ax_costaware.queries.input_fit import InputFit
 from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
-from ax_costaware.session.input_fit import InputFitReport, fits_of
+from ax_costaware.session.input_fit import InputFitReport, fits_of, laws_in_turn, values_of
+
+Item = TypeVar("Item")
 
 _BAND = (0.05, 0.95)
 """Quantiles between which the law puts nine values of ten."""
@@ -123,48 +125,75 @@ def _panel(
 ) -> InputPanel:
     name = fit.name
     mine = [trial for trial in trials if name in trial.chance]
-    values = [trial.chance[name] for trial in mine]
-    before = values[: len(values) - fit.n]
-    law = learned_from(settings.laws[name], before or values)
-    joint = settings.joint if settings.joint and name in settings.joint.names else None
-    tested = mine[len(before) :]
-    conditions = [] if joint is None else [_condition(joint, trial) for trial in tested]
-    atoms = atoms_of(law) if isinstance(_prior(law), Discrete) else None
-    is_shares = atoms is not None and (not law.is_numeric or len(atoms) <= _MOST_BARS)
-    x: Sequence[RawValue]
-    if any(conditions):
-        assert joint is not None
-        x, assumed = _averaged(name, law, joint, conditions, values)
-        if is_shares:
-            assumed = np.diff(assumed, prepend=0.0).tolist()
-    elif is_shares:
-        assert atoms is not None
-        x, assumed = list(atoms), _shares(law, atoms)
-    else:
-        places = _places(law, values, _GRID)
-        x, assumed = places, law.cdf(torch.tensor(places, dtype=torch.double)).tolist()
+    values, tested = values_of(name, mine), mine[len(mine) - fit.n :]
+    assumed = _assumed(name, values, tested, settings)
     return InputPanel(
         name=name,
         trial_indices=[trial.trial_index for trial in mine],
         values=values,
         num_tested=fit.n,
-        x=x,
-        assumed=assumed,
-        is_shares=is_shares,
-        band=None if any(conditions) or not law.is_numeric else _band(law),
+        x=assumed.x,
+        assumed=assumed.heights,
+        is_shares=assumed.is_shares,
+        band=assumed.band,
         p_value=fit.p_value,
         agrees=name not in report.disagreeing,
-        verdict=_verdict(fit, name not in report.disagreeing),
-        law=_described(law, any(conditions), bool(before)),
+        law=assumed.label,
     )
 
 
-def _condition(joint: JointLaw, trial: RealizedInputs) -> dict[str, RawValue]:
-    return {name: value for name, value in trial.controlled.items() if name in joint.names}
+@dataclass(frozen=True)
+class _Assumed:
+    """What is drawn of a law."""
+
+    x: Sequence[RawValue]
+    heights: Sequence[float]
+    is_shares: bool
+    band: tuple[float, float] | None
+    label: str
+
+
+def _assumed(
+    name: str,
+    values: Sequence[RawValue],
+    tested: Sequence[RealizedInputs],
+    settings: ControlSetSettings,
+) -> _Assumed:
+    """The law of an input, averaged over the tested trials where it differs between these."""
+    law, joint = settings.laws[name], settings.joint
+    now = learned_from(law, values)
+    atoms = atoms_of(now) if isinstance(_prior(now), Discrete) else None
+    is_shares = atoms is not None and (not now.is_numeric or len(atoms) <= _MOST_BARS)
+    x = list(atoms) if is_shares and atoms is not None else _places(now, values, _GRID)
+    band = _band(now) if now.is_numeric else None
+    conditions = [
+        {n: v for n, v in trial.controlled.items() if joint is not None and n in joint.names}
+        for trial in _selected(tested)
+    ]
+    if joint is not None and name in joint.names and any(conditions):
+        # Distribution functions are in alphabetical order.
+        x = sorted(x) if is_shares else _places(now, values, _CONDITIONAL_GRID)
+        cdf = [[joint.cdf_given(name, v, given)[1] for v in x] for given in conditions]
+        heights = np.mean(cdf, axis=0)
+        heights = np.diff(heights, prepend=0.0) if is_shares else heights
+        return _Assumed(x, heights.tolist(), is_shares, None, "assumed, given what was controlled")
+    laws: Sequence[Marginal] = [law]
+    if isinstance(law, Learned):
+        before = values[: len(values) - len(tested)]
+        laws = _selected(laws_in_turn(law, before, values[len(before) :]))
+    curves = [_shares(law, x) if is_shares else _cdf(law, x) for law in laws]
+    label = "assumed" if len(laws) == 1 else "learned before each trial, on average"
+    return _Assumed(x, np.mean(curves, axis=0).tolist(), is_shares, band, label)
 
 
 def _prior(law: Marginal) -> Marginal:
     return law.prior if isinstance(law, Learned) else law
+
+
+def _selected(items: Sequence[Item]) -> list[Item]:
+    """All items, or an even selection of the most that are averaged over."""
+    count = min(len(items), _MOST_TRIALS)
+    return [items[i] for i in np.linspace(0, len(items) - 1, count).round().astype(int)]
 
 
 def _shares(law: Marginal, atoms: Sequence[RawValue]) -> list[float]:
@@ -173,23 +202,12 @@ def _shares(law: Marginal, atoms: Sequence[RawValue]) -> list[float]:
     return [shares.get(value, 0.0) for value in atoms]
 
 
-def _averaged(
-    name: str,
-    law: Marginal,
-    joint: JointLaw,
-    conditions: Sequence[dict[str, RawValue]],
-    values: Sequence[RawValue],
-) -> tuple[list[RawValue], list[float]]:
-    """The distribution function of the law given what was controlled, averaged over trials."""
-    atoms = atoms_of(law) if isinstance(law, Discrete) else None
-    x = list(_places(law, values, _CONDITIONAL_GRID)) if atoms is None else sorted(atoms)
-    count = min(len(conditions), _MOST_TRIALS)
-    chosen = np.linspace(0, len(conditions) - 1, count).round().astype(int)
-    cdf = [[joint.cdf_given(name, v, conditions[i])[1] for v in x] for i in chosen]
-    return list(x), np.mean(cdf, axis=0).tolist()
+def _cdf(law: Marginal, x: Sequence[RawValue]) -> list[float]:
+    places = torch.tensor([float(value) for value in x], dtype=torch.double)
+    return [float(height) for height in law.cdf(places)]
 
 
-def _places(law: Marginal, values: Sequence[RawValue], count: int) -> list[float]:
+def _places(law: Marginal, values: Sequence[RawValue], count: int) -> list[RawValue]:
     """Evenly spread places that show the whole law and all values."""
     numbers = [float(value) for value in values]
     low, high = min(law.lower, *numbers), max(law.upper, *numbers)
@@ -199,20 +217,6 @@ def _places(law: Marginal, values: Sequence[RawValue], count: int) -> list[float
 def _band(law: Marginal) -> tuple[float, float]:
     low, high = law.icdf(torch.tensor(_BAND, dtype=torch.double)).tolist()
     return low, high
-
-
-def _verdict(fit: InputFit, agrees: bool) -> str:
-    if fit.test == HALVES:
-        return "did not change" if agrees else "CHANGED"
-    return "as assumed" if agrees else "NOT as assumed"
-
-
-def _described(law: Marginal, is_conditional: bool, is_before: bool) -> str:
-    if is_conditional:
-        return "assumed, given what was controlled"
-    if not isinstance(law, Learned):
-        return "assumed"
-    return "learned before the tested trials" if is_before else "learned by now"
 
 
 def _subtitle(report: InputFitReport) -> str:
@@ -234,6 +238,6 @@ def _subtitle(report: InputFitReport) -> str:
     return (
         f"{report.verdict}{advice}{pair} Left: how the values were spread over the trials that did "
         "not control the input, beside the law. Right: the same values in order of the trials; the "
-        f"band holds nine of ten by the law.{scope} A false alarm in any test has the chance "
-        f"{report.significance:g}."
+        f"band holds nine of ten by the present law.{scope} A false alarm in any test has the "
+        f"chance {report.significance:g}."
     )

@@ -62,9 +62,6 @@ class InputPanel:
     agrees: bool
     """Whether the test says so."""
 
-    verdict: str
-    """The same in words."""
-
     law: str
     """What the law is called."""
 
@@ -105,7 +102,8 @@ def input_law_figure(panels: Sequence[InputPanel]) -> go.Figure:
 
 
 def _title(panel: InputPanel) -> str:
-    return f"{panel.name}: {panel.verdict} (p = {panel.p_value:.2g})"
+    verdict = "as assumed" if panel.agrees else "NOT as assumed"
+    return f"{panel.name}: {verdict} (p = {panel.p_value:.2g})"
 
 
 def _color(panel: InputPanel) -> str:

@@ -125,11 +125,10 @@ def input_fit(
     """Test the inputs that were left to chance against the laws that are assumed of them.
 
     Only completed trials whose realised inputs were recorded count, and of each those inputs that
-    it did not control. An input with a joint law is tested given what its trial controlled. A
-    ``Learned`` law follows the values, so that it cannot disagree with them for long: there the
-    earlier half is compared with the later one, or, with ``last``, the recent values with what had
-    been learned before them. Inputs that are assumed to be independent of each other, or of what
-    is controlled, are tested for it.
+    it did not control. An input with a joint law is tested given what its trial controlled; one
+    with a ``Learned`` law is tested in each trial against what had been learned before it, so that
+    a wrong prior counts for as long as it has weight, and drift always. Inputs that are assumed to
+    be independent of each other, or of what is controlled, are tested for it.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -177,26 +176,33 @@ def fits_of(
     )
 
 
+def laws_in_turn(
+    law: Learned, before: Sequence[RawValue], values: Sequence[RawValue]
+) -> list[Learned]:
+    """A law as it was before each of ``values``, the first time after ``before``."""
+    known = learned_from(law, [*before, *values])  # has heard of values that the prior lacks
+    assert isinstance(known, Learned)
+    past = [*law.samples, *before]
+    return [replace(known, samples=(*past, *values[:i])) for i in range(len(values))]
+
+
 def _fit(
     name: str,
     earlier: Sequence[RealizedInputs],
     recent: Sequence[RealizedInputs],
     settings: ControlSetSettings,
 ) -> InputFit:
-    values = _values(name, recent)
-    law, joint = settings.laws[name], settings.joint
+    values = values_of(name, recent)
+    law, joint, seed = settings.laws[name], settings.joint, settings.seed
     if joint is not None and name in joint.names:
+        bounds = _given(name, recent, joint)
         size = joint.num_rows if isinstance(joint, JointEmpirical) else None
-        return conditional_fit_of(
-            name, values, _given(name, recent, joint), law, settings.seed, size
-        )
-    before = _values(name, earlier)
-    if isinstance(law, Learned) and before:
-        learned = _learned_before(law, before, values)
-        size = round(learned.strength + len(learned.samples))
-        bounds = [_bounds(learned, value) for value in values]
-        return conditional_fit_of(name, values, bounds, learned, settings.seed, size)
-    return fit_of(name, values, law, settings.seed)
+        return conditional_fit_of(name, values, bounds, law, seed, size)
+    if isinstance(law, Learned):
+        laws = laws_in_turn(law, values_of(name, earlier), values)
+        bounds = [_bounds(then, value) for then, value in zip(laws, values, strict=True)]
+        return conditional_fit_of(name, values, bounds, laws[0], seed)
+    return fit_of(name, values, law, seed)
 
 
 def _given(
@@ -214,19 +220,11 @@ def _given(
     ]
 
 
-def _learned_before(
-    law: Learned, before: Sequence[RawValue], values: Sequence[RawValue]
-) -> Learned:
-    """The law after the values ``before``, which has heard of the other ``values``, too."""
-    known = learned_from(law, [*before, *values])
-    assert isinstance(known, Learned)
-    return replace(known, samples=(*law.samples, *before))
-
-
 def _bounds(law: Learned, value: RawValue) -> tuple[float, float]:
+    """The chances of less than ``value``, and of no more."""
     prior = law.prior
     is_place = isinstance(prior, Discrete) and not prior.is_numeric
-    node = prior.values.index(value) if is_place else float(str(value))  # type: ignore
+    node = prior.values.index(value) if is_place else float(value)  # type: ignore[attr-defined]
     ends = torch.tensor([np.nextafter(node, -np.inf), node], dtype=torch.double)
     below, reached = law.cdf(ends).tolist()
     return below, reached
@@ -263,7 +261,8 @@ def _dependence(pair: tuple[str, str], trials: Sequence[RealizedInputs]) -> Depe
     return dependence_of(pair, a, b)
 
 
-def _values(name: str, trials: Sequence[RealizedInputs]) -> list[RawValue]:
+def values_of(name: str, trials: Sequence[RealizedInputs]) -> list[RawValue]:
+    """What an input was in the trials that left it to chance."""
     return [trial.chance[name] for trial in trials if name in trial.chance]
 
 

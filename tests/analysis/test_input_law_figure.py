@@ -19,7 +19,6 @@ PANEL = InputPanel(
     band=(1.0, 3.0),
     p_value=0.0,
     agrees=False,
-    verdict="NOT as assumed",
     law="assumed",
 )
 

@@ -12,7 +12,7 @@ from ax.api.client import Client
 from ax.exceptions.core import UserInputError
 from scipy.stats import kstest, spearmanr
 
-from ax_costaware import JointEmpirical, Learned, Uniform, gittins_strategy, input_fit
+from ax_costaware import Discrete, JointEmpirical, Learned, Uniform, gittins_strategy, input_fit
 from ax_costaware.queries.input_fit import conditional_fit_of
 from tests.session.conftest import behind
 from tests.session.inputs_toy import LAWS, add_trial, make_client, trials_as_assumed
@@ -77,22 +77,46 @@ def test_recent_trials_show_drift() -> None:
     assert input_fit(client, last=1000).fits == input_fit(client).fits
 
 
-def test_learned_laws_are_tested_for_change() -> None:
-    """A wrong prior is forgiven; a change against what was learned before it is not."""
+def test_learned_laws_are_tested_against_what_was_learned_before() -> None:
+    """A change is seen; a wrong prior with little weight is forgiven, and one with much is not."""
     steady = [("x", x, 0.3 + 0.2 * w, lamp) for _, x, w, lamp in trials_as_assumed(40, seed=5)]
-    learned: dict[str, Any] = {"wind": Learned(Uniform(0.0, 1.0)), "lamp": Learned(LAWS["lamp"])}
-    client = make_client(steady, marginals=learned)
+
+    def laws(strength: float) -> dict[str, Any]:
+        wind = Learned(Uniform(0.0, 1.0), strength)
+        return {"wind": wind, "lamp": Learned(LAWS["lamp"], strength)}
+
+    client = make_client(steady, marginals=laws(4.0))
     assert input_fit(client).agrees
-    assert input_fit(client, last=10).agrees
-    for _, x, w, _ in trials_as_assumed(14, seed=6):
-        add_trial(client, "x", x, 0.7 + 0.2 * w, "red")
-    assert input_fit(client, last=14).disagreeing == ("wind", "lamp")
-    values = [0.7 + 0.2 * w for _, _, w, _ in trials_as_assumed(14, seed=6)]
-    before = Learned(Uniform(0.0, 1.0)).updated([w for _, _, w, _ in steady])
+    assert input_fit(make_client(steady, marginals=laws(400.0))).disagreeing == ("wind",)
+    late = [0.7 + 0.2 * w for _, _, w, _ in trials_as_assumed(14, seed=6)]
+    for wind in late:
+        add_trial(client, "x", 0.5, wind, "red")
+    report = input_fit(client, last=14)
+    assert report.disagreeing == ("wind", "lamp")
+    past = [w for _, _, w, _ in steady]
+    before = [Learned(Uniform(0.0, 1.0), 4.0).updated([*past, *late[:i]]) for i in range(14)]
     # No value came twice: below it and up to it the law has the same probability.
-    at = [(float(p), float(p)) for p in before.cdf(torch.tensor(values, dtype=torch.double))]
-    expected = conditional_fit_of("wind", values, at, before, law_size=50)
-    assert input_fit(client, last=14).fits[0] == expected
+    at = []
+    for law, wind in zip(before, late, strict=True):
+        chance = float(law.cdf(torch.tensor(wind, dtype=torch.double)))
+        at.append((chance, chance))
+    expected = conditional_fit_of("wind", late, at, before[0])
+    assert report.fits[0].p_value == pytest.approx(expected.p_value)
+    assert report.fits[0].assumed_mean == pytest.approx((4 * 0.5 + sum(past)) / 44)
+
+
+def test_lamps_that_the_prior_does_not_have() -> None:
+    """They count as realised, and as against the law until they are learned."""
+    laws = {"wind": LAWS["wind"], "lamp": Learned(Discrete(("red",)), 2.0)}
+    trials = trials_as_assumed(20)
+    report = input_fit(make_client(trials, marginals=laws))
+    lamps, reds, bounds = [lamp for *_, lamp in trials], 2.0, []
+    for i, lamp in enumerate(lamps):
+        share = reds / (2 + i)
+        bounds.append((0.0, share) if lamp == "red" else (share, 1.0))
+        reds += lamp == "red"
+    expected = conditional_fit_of("lamp", lamps, bounds, laws["lamp"])
+    assert report.fits[1].p_value == pytest.approx(expected.p_value)
 
 
 def test_joint_laws_are_tested_given_what_was_controlled() -> None:
