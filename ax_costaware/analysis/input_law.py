@@ -24,7 +24,13 @@ from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.queries.input_fit import InputFit
 from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
-from ax_costaware.session.input_fit import InputFitReport, fits_of, laws_in_turn, values_of
+from ax_costaware.session.input_fit import (
+    InputFitReport,
+    conditions_of,
+    fits_of,
+    laws_in_turn,
+    values_of,
+)
 
 Item = TypeVar("Item")
 
@@ -166,11 +172,10 @@ def _assumed(
     is_shares = atoms is not None and (not now.is_numeric or len(atoms) <= _MOST_BARS)
     x = list(atoms) if is_shares and atoms is not None else _places(now, values, _GRID)
     band = _band(now) if now.is_numeric else None
-    conditions = [
-        {n: v for n, v in trial.controlled.items() if joint is not None and n in joint.names}
-        for trial in _selected(tested)
-    ]
-    if joint is not None and name in joint.names and any(conditions):
+    conditions: list[dict[str, RawValue]] = []
+    if joint is not None and name in joint.names:
+        conditions = _selected(conditions_of(name, tested, joint))
+    if joint is not None and any(conditions):
         # Distribution functions are in alphabetical order.
         x = sorted(x) if is_shares else _places(now, values, _CONDITIONAL_GRID)
         cdf = [[joint.cdf_given(name, v, given)[1] for v in x] for given in conditions]

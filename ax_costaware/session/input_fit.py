@@ -30,7 +30,7 @@ from ax_costaware.queries.input_fit import (
     rejected,
 )
 from ax_costaware.queries.joint import JointEmpirical, JointLaw
-from ax_costaware.queries.marginals import Discrete, Learned, RawValue
+from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
 from ax_costaware.session.display import display_number
 from ax_costaware.session.resolution import SessionClient, open_session
 
@@ -47,7 +47,12 @@ class InputFitReport:
 
     dependences: tuple[Dependence, ...]
     """One test for each pair of inputs that are assumed to be independent, of which at least one
-    was left to chance in 10 trials or more."""
+    was left to chance in 10 trials or more; allowing for what was controlled where it is part of
+    a joint law."""
+
+    laws: dict[str, Marginal]
+    """The law of each of these inputs by now, by name: a ``Learned`` one with all that it has
+    learned, one of a joint law on its own."""
 
     significance: float
     """The chance of any false alarm among all of these tests (Holm 1979)."""
@@ -167,10 +172,13 @@ def fits_of(
         for name in experiment.search_space.parameters
         if name in settings.laws and any(name in trial.chance for trial in recent)
     ]
-    pairs = [_dependence(pair, recent) for pair in _assumed_independent(recent, names, settings)]
+    tested = _assumed_independent(recent, names, settings)
+    pairs = [_dependence(pair, recent, settings.joint) for pair in tested]
+    laws = {name: learned_from(settings.laws[name], values_of(name, trials)) for name in names}
     return InputFitReport(
         fits=tuple(_fit(name, earlier, recent, settings) for name in names),
         dependences=tuple(pair for pair in pairs if pair is not None),
+        laws=laws,
         significance=level,
         last=last,
     )
@@ -197,26 +205,49 @@ def _fit(
     if joint is not None and name in joint.names:
         bounds = _given(name, recent, joint)
         size = joint.num_rows if isinstance(joint, JointEmpirical) else None
-        return conditional_fit_of(name, values, bounds, law, seed, size)
+        fit = conditional_fit_of(name, values, bounds, law, seed, size)
+        if not any(conditions_of(name, recent, joint)):
+            return fit
+        test = f"{fit.test}, given what was controlled"
+        return replace(fit, test=test, assumed_mean=None, assumed_std=None)
     if isinstance(law, Learned):
         laws = laws_in_turn(law, values_of(name, earlier), values)
         bounds = [_bounds(then, value) for then, value in zip(laws, values, strict=True)]
-        return conditional_fit_of(name, values, bounds, laws[0], seed)
+        fit = conditional_fit_of(name, values, bounds, law, seed)
+        test = f"{fit.test}, against what was learned before each trial"
+        mean, std = _averaged_moments(laws)
+        return replace(fit, test=test, assumed_mean=mean, assumed_std=std)
     return fit_of(name, values, law, seed)
+
+
+def _averaged_moments(laws: Sequence[Learned]) -> tuple[float | None, float | None]:
+    """Mean and standard deviation of a law that is the average of laws."""
+    if not laws[0].is_numeric:
+        return None, None
+    means = np.array([law.expectation for law in laws])
+    variance = np.mean([law.variance for law in laws]) + means.var()
+    return float(means.mean()), float(variance**0.5)
+
+
+def conditions_of(
+    name: str, trials: Sequence[RealizedInputs], joint: JointLaw
+) -> list[dict[str, RawValue]]:
+    """What was controlled of a joint law in each trial that left one of its inputs to chance."""
+    return [
+        {n: v for n, v in trial.controlled.items() if n in joint.names}
+        for trial in trials
+        if name in trial.chance
+    ]
 
 
 def _given(
     name: str, trials: Sequence[RealizedInputs], joint: JointLaw
 ) -> list[tuple[float, float]]:
     """For each value, the chances of less than it, and of no more, given what was controlled."""
+    values, conditions = values_of(name, trials), conditions_of(name, trials, joint)
     return [
-        joint.cdf_given(
-            name,
-            trial.chance[name],
-            {n: v for n, v in trial.controlled.items() if n in joint.names},
-        )
-        for trial in trials
-        if name in trial.chance
+        joint.cdf_given(name, value, condition)
+        for value, condition in zip(values, conditions, strict=True)
     ]
 
 
@@ -247,14 +278,25 @@ def _assumed_independent(
     return pairs
 
 
-def _dependence(pair: tuple[str, str], trials: Sequence[RealizedInputs]) -> Dependence | None:
+def _dependence(
+    pair: tuple[str, str], trials: Sequence[RealizedInputs], joint: JointLaw | None
+) -> Dependence | None:
     """Test whether the first of a pair depends on the second in the trials that leave it alone.
 
-    In these it has one law whatever becomes of the other, which may be controlled in some.
+    In these it has one law whatever becomes of the other, which may be controlled in some. Under a
+    joint law it is replaced by how far up it is in its law given what was controlled: else it would
+    seem to depend on whatever is controlled together with what moves it.
     """
     first, second = pair
     inputs = [{**trial.controlled, **trial.chance} for trial in trials if first in trial.chance]
-    met = [(values[first], values[second]) for values in inputs if second in values]
+    levels: list[RawValue] = [values[first] for values in inputs]
+    if joint is not None and first in joint.names:
+        levels = [(below + reached) / 2 for below, reached in _given(first, trials, joint)]
+    met = [
+        (level, values[second])
+        for level, values in zip(levels, inputs, strict=True)
+        if second in values
+    ]
     if len(met) < LEAST_PAIRS or len({b for _, b in met}) == 1:
         return None
     a, b = zip(*met, strict=True)
@@ -267,15 +309,15 @@ def values_of(name: str, trials: Sequence[RealizedInputs]) -> list[RawValue]:
 
 
 def _moments(fit: InputFit) -> str:
-    if fit.realised_mean is None or fit.assumed_mean is None:
-        return ""
-    assert fit.realised_std is not None
-    assert fit.assumed_std is not None
-    return (
-        f"mean {display_number(fit.realised_mean)} (assumed {display_number(fit.assumed_mean)}), "
-        f"standard deviation {display_number(fit.realised_std)} (assumed "
-        f"{display_number(fit.assumed_std)}), "
-    )
+    text = ""
+    for what, realised, assumed in (
+        ("mean", fit.realised_mean, fit.assumed_mean),
+        ("standard deviation", fit.realised_std, fit.assumed_std),
+    ):
+        if realised is not None:
+            law = "" if assumed is None else f" (assumed {display_number(assumed)})"
+            text += f"{what} {display_number(realised)}{law}, "
+    return text
 
 
 def _listed(names: Sequence[str]) -> str:

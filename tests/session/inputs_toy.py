@@ -29,7 +29,9 @@ Trial = tuple[str, float, float, str]
 """Control set, x, wind, lamp."""
 
 
-def make_client(trials: Sequence[Trial], **strategy: Any) -> Client:
+def make_client(
+    trials: Sequence[Trial], sets: Sequence[ControlSet] = SETS, **strategy: Any
+) -> Client:
     """An experiment with completed trials."""
     client = Client()
     client.configure_experiment(
@@ -38,20 +40,27 @@ def make_client(trials: Sequence[Trial], **strategy: Any) -> Client:
             RangeParameterConfig("x", (0.0, 1.0), "float"),
             RangeParameterConfig("wind", (0.0, 1.0), "float"),
             ChoiceParameterConfig("lamp", ["red", "blue"], "str", is_ordered=False),
-            control_set_parameter(SETS),
+            control_set_parameter(sets),
         ],
     )
     client.configure_optimization("y")
     options = {"marginals": LAWS, "surrogate_spec": FixedHyperparameters(0.5), **strategy}
-    client.set_generation_strategy(control_set_strategy(SETS, **options))
+    client.set_generation_strategy(control_set_strategy(sets, **options))
     for trial in trials:
-        add_trial(client, *trial)
+        add_trial(client, *trial, sets)
     return client
 
 
-def add_trial(client: Client, control_set: str, x: float, wind: float, lamp: str) -> None:
+def add_trial(
+    client: Client,
+    control_set: str,
+    x: float,
+    wind: float,
+    lamp: str,
+    sets: Sequence[ControlSet] = SETS,
+) -> None:
     """A completed trial; what it leaves to chance is realised, not what its arm says."""
-    controlled = next(s for s in SETS if s.name == control_set).parameters
+    controlled = next(s for s in sets if s.name == control_set).parameters
     inputs = {"x": x, "wind": wind, "lamp": lamp}
     nominal: dict[str, Any] = {"x": 0.5, "wind": 0.5, "lamp": "blue"}
     arm = {name: inputs[name] if name in controlled else nominal[name] for name in inputs}

@@ -12,8 +12,16 @@ from ax.api.client import Client
 from ax.exceptions.core import UserInputError
 from scipy.stats import kstest, spearmanr
 
-from ax_costaware import Discrete, JointEmpirical, Learned, Uniform, gittins_strategy, input_fit
-from ax_costaware.queries.input_fit import conditional_fit_of
+from ax_costaware import (
+    ControlSet,
+    Discrete,
+    JointEmpirical,
+    Learned,
+    Uniform,
+    gittins_strategy,
+    input_fit,
+)
+from ax_costaware.queries.input_fit import conditional_fit_of, dependence_of
 from tests.session.conftest import behind
 from tests.session.inputs_toy import LAWS, add_trial, make_client, trials_as_assumed
 
@@ -102,7 +110,12 @@ def test_learned_laws_are_tested_against_what_was_learned_before() -> None:
         at.append((chance, chance))
     expected = conditional_fit_of("wind", late, at, before[0])
     assert report.fits[0].p_value == pytest.approx(expected.p_value)
-    assert report.fits[0].assumed_mean == pytest.approx((4 * 0.5 + sum(past)) / 44)
+    assert report.fits[0].test.endswith("against what was learned before each trial")
+    mean = np.mean([law.expectation for law in before])
+    assert report.fits[0].assumed_mean == pytest.approx(mean)
+    square = np.mean([law.variance + law.expectation**2 for law in before])
+    assert report.fits[0].assumed_std == pytest.approx((square - mean**2) ** 0.5)
+    assert report.laws["wind"] == before[0].updated(late)
 
 
 def test_lamps_that_the_prior_does_not_have() -> None:
@@ -139,7 +152,9 @@ def test_joint_laws_are_tested_given_what_was_controlled() -> None:
     expected = conditional_fit_of(
         "wind", [w for _, _, w, _ in high], bounds, joint.marginal("wind"), law_size=200
     )
-    assert report.fits[0] == expected
+    assert report.fits[0].p_value == expected.p_value
+    assert report.fits[0].assumed_mean is None, "it differs from trial to trial"
+    assert "given what was controlled" in str(report)
     low = [(s, x, wind - 0.4, lamp) for s, x, wind, lamp in high]
     assert input_fit(make_client(low, **options)).disagreeing == ("wind",)
 
@@ -178,3 +193,22 @@ def test_other_strategies_are_refused() -> None:
     client.set_generation_strategy(gittins_strategy(cost=1.0, lmbda=0.1))
     with pytest.raises(UserInputError, match="control_set_strategy"):
         input_fit(client)
+
+
+def test_what_is_controlled_together_is_no_dependence() -> None:
+    """A wind that follows x, and a lamp that is set by x: the wind does not follow the lamp."""
+    rng = np.random.default_rng(8)
+    past = rng.random(200)
+    frame = {"x": past.tolist(), "wind": (0.5 * past + 0.5 * rng.random(200)).tolist()}
+    sets = (ControlSet(["x"], 1.0), ControlSet(["x", "lamp"], 2.0, "all"))
+    options: dict[str, Any] = {"marginals": {"lamp": LAWS["lamp"]}, "joint": JointEmpirical(frame)}
+    trials = [
+        ("all", x, 0.5 * x + 0.5 * wind, "red" if x > 0.5 else "blue")
+        for _, x, wind, _ in trials_as_assumed(60)
+    ]
+    report = input_fit(make_client(trials, sets, **options))
+    (found,) = report.dependences
+    assert set(found.names) == {"wind", "lamp"}
+    assert report.agrees
+    winds, lamps = [wind for _, _, wind, _ in trials], [lamp for *_, lamp in trials]
+    assert dependence_of(("wind", "lamp"), winds, lamps).p_value < 1e-3, "it looks as if it did"
