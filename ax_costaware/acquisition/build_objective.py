@@ -44,6 +44,7 @@ from ax_costaware.acquisition.objectives import (
 )
 from ax_costaware.acquisition.partial_query import PartialQuery
 from ax_costaware.acquisition.partial_query_acquisition import PartialQueryAcquisition
+from ax_costaware.acquisition.partial_query_bounds import ConfidenceBoundOfExpectation
 from ax_costaware.acquisition.partial_query_ei import PartialQueryLogExpectedImprovement
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.exceptions import UnsupportedInputError
@@ -333,6 +334,20 @@ class ObjectiveBuilder:
         """One BoTorch acquisition function per control set, for models of any kind."""
         if self.acquisition == "ts":
             return self._expected_ucb(self._path_model, controls, beta=0.0)
+        if self.acquisition in ("upper", "lower"):
+            return [
+                ConfidenceBoundOfExpectation(
+                    self.model,
+                    columns,
+                    self.nodes,
+                    self.weights,
+                    self.beta,
+                    self.acquisition == "upper",
+                    self.posterior_transform,
+                    self.X_pending,
+                )
+                for columns in controls
+            ]
         if self.acquisition != "ei":
             beta = {"ucb": self.beta, "lcb": -self.beta}.get(self.acquisition, 0.0)
             return self._expected_ucb(self.model, controls, beta)

@@ -46,7 +46,10 @@ COARSE_NODES = 64
 # weight at all, its nodes count alike.
 _LEAST_WEIGHT = 1e-12
 
-_SERVED = ("ucb", "lcb", "ei", "ts", "mean")
+_SERVED = ("ucb", "lcb", "ei", "ts", "mean", "upper", "lower")
+
+# Those that read the joint law of a point's nodes.
+_JOINT = ("ei", "upper", "lower")
 
 # Numbers that a model's own posterior is taken to hold for each node.
 _MODEL_ELEMENTS = 64
@@ -185,7 +188,7 @@ class ConditionalObjective:
         given: For each control set, its nodes and weights.
         sizes: For each control set, the number of its nodes.
         acquisition: Which objective.
-        beta: The weight of the standard deviation in ``"ucb"`` and ``"lcb"``.
+        beta: The weight of the standard deviation in the confidence bounds.
         best_f: The incumbent of ``"ei"``, in the posterior's units.
 
     Raises:
@@ -212,7 +215,9 @@ class ConditionalObjective:
         for index, rows in rows_by_set(sets):
             part = _part_of(self.sizes[index]) if coarse else None
             size = self.sizes[index] if part is None else len(part)
-            step = max(1, CHUNK_ELEMENTS // self.posterior.elements(size, self.acquisition == "ei"))
+            step = max(
+                1, CHUNK_ELEMENTS // self.posterior.elements(size, self.acquisition in _JOINT)
+            )
 
             def value(points: Tensor, index: int = index, part: Tensor | None = part) -> Tensor:
                 return self._value(index, points, part)
@@ -226,6 +231,9 @@ class ConditionalObjective:
         if part is not None:
             nodes, weights = nodes[:, part], weights[:, part] + _LEAST_WEIGHT
             weights = weights / weights.sum(dim=-1, keepdim=True)
+        if self.acquisition in ("upper", "lower"):
+            mean, std = self.posterior.expectation(nodes, weights)
+            return mean + (self.beta if self.acquisition == "upper" else -self.beta) * std
         if self.acquisition == "ei":
             mean, std = self.posterior.expectation(nodes, weights)
             log_ei: Tensor = std.log() + _log_ei_helper((mean - self.best_f) / std)

@@ -56,9 +56,9 @@ def optimize_control_sets(
         nodes: ``m x d`` joint nodes of the inputs (see ``sobol_nodes``); of each control set the
             random columns are read.
         weights: ``m`` non-negative weights that sum to one.
-        beta: Weight of the posterior standard deviation (``"ucb"`` and ``"lcb"``).
-        acquisition: ``"ucb"``, ``"lcb"``, ``"ei"``, ``"ts"``, ``"mean"`` or ``"information"``
-            (see ``ax_costaware.acquisition.information``).
+        beta: Weight of the posterior standard deviation in confidence bounds.
+        acquisition: ``"ucb"``, ``"lcb"``, ``"ei"``, ``"ts"``, ``"mean"``, ``"upper"``, ``"lower"``
+            or ``"information"`` (see ``ax_costaware.acquisition.objectives``).
         num_restarts: Local searches per control set.
         raw_samples: Raw points per control set.
         product: One-dimensional rules of independent inputs, which make all but the expected

@@ -324,7 +324,10 @@ class _NoValues:
     def __call__(self, indices: Sequence[int]) -> Sequence[float]:
         return [0.0 for _ in indices]
 
-    def lower(self, indices: Sequence[int]) -> Sequence[float]:
+    def lower(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
+        return [0.0 for _ in indices]
+
+    def upper(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
         return [0.0 for _ in indices]
 
     def worst(self) -> float:

@@ -75,9 +75,18 @@ class ControlSetValues:
                 self._found[i] = point.detach(), float(value)
         return [self._found[i] for i in indices]
 
-    def lower(self, indices: Sequence[int]) -> list[float]:
-        """The largest expected lower confidence bound of each, from observed outcomes only."""
-        values: list[float] = self._search(indices, "lcb", None).values.tolist()
+    def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
+        """A lower bound of the best expected value of each, from observed outcomes only."""
+        acquisition = "lcb" if pointwise else "lower"
+        values: list[float] = self._search(indices, acquisition, None).values.tolist()
+        return values
+
+    def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
+        """An upper bound of the best expected value of each, from observed outcomes only."""
+        if pointwise and self._acquisition == "ucb" and self._pending is None:
+            return self(indices)
+        acquisition = "ucb" if pointwise else "upper"
+        values: list[float] = self._search(indices, acquisition, None).values.tolist()
         return values
 
     def worst(self) -> float:

@@ -19,7 +19,7 @@ from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.queries import ProductNodes
 
-NAMES = ["ucb", "lcb", "mean", "ei"]
+NAMES = ["ucb", "lcb", "mean", "ei", "upper", "lower"]
 MINIMISE = ScalarizedPosteriorTransform(torch.tensor([-1.0]).double())
 
 
@@ -106,6 +106,10 @@ def _by_hand(model, given, points, acquisition, transform=None, beta=2.0, best_f
         if acquisition == "ei":
             std = (weights @ posterior.distribution.covariance_matrix @ weights).sqrt()
             values.append(std.log() + _log_ei_helper((mean - best_f) / std))
+            continue
+        if acquisition in ("upper", "lower"):
+            std = (weights @ posterior.distribution.covariance_matrix @ weights).sqrt()
+            values.append(mean + (beta if acquisition == "upper" else -beta) * std)
             continue
         sign = {"ucb": beta, "lcb": -beta, "mean": 0.0}[acquisition]
         values.append(mean + sign * weights @ posterior.variance.squeeze(-1).sqrt())

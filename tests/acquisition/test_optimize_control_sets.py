@@ -13,6 +13,8 @@ from ax_costaware.acquisition import (
     PartialQueryLogExpectedImprovement,
     optimize_control_sets,
 )
+from ax_costaware.acquisition.expected_ucb import ExpectedLowerConfidenceBound
+from ax_costaware.acquisition.partial_query_bounds import ConfidenceBoundOfExpectation
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ProductNodes
 
@@ -22,11 +24,16 @@ SETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
 def _function(model, controlled, rule, acquisition, best_f, transform=None):
     if acquisition == "ei":
         return PartialQueryLogExpectedImprovement(model, best_f, controlled, *rule, transform)
+    if acquisition in ("upper", "lower"):
+        is_upper = acquisition == "upper"
+        return ConfidenceBoundOfExpectation(model, controlled, *rule, 2.0, is_upper, transform)
+    if acquisition == "lcb":
+        return ExpectedLowerConfidenceBound(model, controlled, *rule, 2.0, transform)
     beta = 2.0 if acquisition == "ucb" else 0.0
     return ExpectedUpperConfidenceBound(model, controlled, *rule, beta, transform)
 
 
-@pytest.mark.parametrize("acquisition", ["ucb", "mean", "ei"])
+@pytest.mark.parametrize("acquisition", ["ucb", "lcb", "mean", "ei", "upper", "lower"])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_finds_what_brute_force_finds(make_model, acquisition, sign, rule, bounds):
     model = make_model(lengthscale=0.2, n=25)

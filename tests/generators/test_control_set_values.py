@@ -36,7 +36,8 @@ class Asking:
             raise TypeError(evaluate)
         told = {
             "values": list(evaluate(every)),
-            "lower": list(evaluate.lower(every)),
+            "lower": list(evaluate.lower(every, True)),
+            "tighter": [list(evaluate.lower(every)), list(evaluate.upper(every))],
             "worst": evaluate.worst(),
             "costs": [list(cost) for cost in evaluate.costs(every)],
             "reported": [list(costs) for costs in history.reported or ()],

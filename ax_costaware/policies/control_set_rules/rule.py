@@ -38,8 +38,17 @@ class EvaluateBounds(Protocol):
     def __call__(self, indices: Sequence[int]) -> Sequence[float]:
         """The largest expected acquisition value of each control set."""
 
-    def lower(self, indices: Sequence[int]) -> Sequence[float]:
-        """The largest expected lower confidence bound of each, from observed outcomes only."""
+    def lower(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
+        r"""A lower confidence bound of the best expected value that each can reach.
+
+        Args:
+            indices: Indices of control sets.
+            pointwise: Whether it is the largest :math:`E[\mu - \beta\sigma]`, the bound of the
+                function averaged, or that of the average, :math:`E\,\mu - \beta\,sd[E f]`.
+        """
+
+    def upper(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
+        """The upper confidence bound to ``lower``."""
 
     def worst(self) -> float:
         """An estimate of the least value of the objective."""

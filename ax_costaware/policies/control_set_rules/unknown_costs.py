@@ -1,16 +1,20 @@
 r"""The cheapest control set among the good ones, where costs are random and have to be learned.
 
 Algorithm 1 of Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying Variable Subsets
-with No-Regret Costs*. Every control set is explored in turn; then, with the best values
-:math:`u_i = \max E[u(x^i, X^{-i})]` and :math:`l = \max_i \max E[l(x^i, X^{-i})]` of the upper and
-the lower confidence bound,
+with No-Regret Costs*. Every control set is explored in turn; then, with an upper confidence bound
+:math:`u_i` of the best expected value of control set i, and the best lower one :math:`l`,
 
 .. math:: \bar u_i = \min_t u_{i,t}, \quad \bar l = \max_t l_t, \quad
    S = \{i : \bar u_i \ge (1 - \alpha)\, \bar l\,\},
 
 and of the control sets in :math:`S` the one whose cost has the least lower confidence bound is
-played, of equal ones that with the largest :math:`u_i`. Where no control set qualifies, the running
-bounds start anew from the present ones.
+played, of equal ones that with the largest acquisition value. Where no control set qualifies, the
+running bounds start anew from the present ones.
+
+The paper's bounds are :math:`\max E[\mu \pm \beta\sigma]`, which average the uncertainty of the
+function over the uncontrolled inputs. That of the average is much smaller, and a control set of
+which little depends on what is controlled is never ruled out by the former: by default the bounds
+are :math:`\max E\mu \pm \beta\,\mathrm{sd}[E f]`.
 
 What the paper takes for granted is made up for, so that a shift or another unit of the objective or
 of the cost changes no decision:
@@ -32,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.policies.control_set_rules.inclusion import maximal, proper_supersets
@@ -88,6 +93,9 @@ class UnknownCosts:
     rounds: int | None = None
     """Times that each control set is explored at most; None: as often as the share allows."""
 
+    pointwise_bounds: bool = False
+    """Whether the bounds are those of the paper; see the module."""
+
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         tolerance = finite_number(self.tolerance, "tolerance", "a number in [0, 1)")
@@ -107,6 +115,8 @@ class UnknownCosts:
             set_field(self, "worst_value", worst)
         if self.rounds is not None:
             set_field(self, "rounds", integer_at_least(self.rounds, 1, "rounds"))
+        if not isinstance(self.pointwise_bounds, bool):
+            raise InputError(f"pointwise_bounds={self.pointwise_bounds!r}: expected True or False.")
 
     def oriented(self, minimize: bool) -> UnknownCosts:
         """The same rule for values with the sign of maximisation."""
@@ -132,12 +142,17 @@ class UnknownCosts:
             )
         affordable = history.affordable_indices()
         tops = maximal(proper_supersets(history.parameters), range(len(history.costs)))
-        lower = max(finite_values(evaluate.lower(tops), tops, "the lower bound "))
-        seen = SeenValues(evaluate)
+        bounds = evaluate.lower(tops, self.pointwise_bounds)
+        lower = max(finite_values(bounds, tops, "the lower bound "))
         explored = self._to_explore(history, affordable)
         if explored is not None:
-            return self._explore(history, seen, explored, lower)
-        return self._exploit(history, evaluate, seen, affordable, lower)
+            return self._explore(history, evaluate, explored, lower)
+        return self._exploit(history, evaluate, affordable, lower)
+
+    def _upper(self, evaluate: EvaluateBounds, indices: Sequence[int]) -> dict[int, float]:
+        given = evaluate.upper(indices, self.pointwise_bounds)
+        values = finite_values(given, indices, "the upper bound ")
+        return dict(zip(indices, values, strict=True))
 
     def _to_explore(self, history: ControlSetHistory, affordable: Sequence[int]) -> int | None:
         """The control set whose turn it is, or None if exploration has ended."""
@@ -158,9 +173,11 @@ class UnknownCosts:
         return turn if spent < share and spent + expected <= share else None
 
     def _explore(
-        self, history: ControlSetHistory, seen: SeenValues, index: int, lower: float
+        self, history: ControlSetHistory, evaluate: EvaluateBounds, index: int, lower: float
     ) -> ControlSetDecision:
-        (value,) = seen.look([index])
+        seen = SeenValues(evaluate)
+        seen.look([index])
+        upper = self._upper(evaluate, [index])
         spent = math.fsum(past.charged for past in _explored(history))
         limit = ""
         if history.budget is not None:
@@ -169,21 +186,21 @@ class UnknownCosts:
         return ControlSetDecision(
             index=index,
             reason=f"Exploring every control set in turn{limit}: {history.describe(index)} comes "
-            f"next; its upper bound is {value:.6g}.",
+            f"next; its upper bound is {upper[index]:.6g}.",
             in_play=(index,),
             values=seen.values,
-            state=_state(EXPLORE, lower, history, reset=False),
+            state=_state(EXPLORE, lower, upper, history, reset=False),
         )
 
     def _exploit(
         self,
         history: ControlSetHistory,
         evaluate: EvaluateBounds,
-        seen: SeenValues,
         affordable: Sequence[int],
         lower: float,
     ) -> ControlSetDecision:
-        present = dict(zip(affordable, seen.look(affordable), strict=True))
+        seen = SeenValues(evaluate)
+        present = self._upper(evaluate, affordable)
         worst = evaluate.worst() if self.worst_value is None else self.worst_value
         tolerance = self._tolerance_now(history)
         running_lower, running_upper = _running_bounds(history)
@@ -196,10 +213,11 @@ class UnknownCosts:
             threshold = goal - tolerance * max(goal - worst, 0.0)
             # Where money is left only for control sets below the best, the best of these remains.
             qualified = [i for i in affordable if present[i] >= threshold] or list(affordable)
-        bounds = self._least_costs(history, evaluate, qualified)
-        least = min(bounds.values())
-        cheapest = [i for i in qualified if math.isclose(bounds[i], least, rel_tol=1e-9)]
-        index = history.largest(cheapest, present)
+        costs = self._least_costs(history, evaluate, qualified)
+        least = min(costs.values())
+        cheapest = [i for i in qualified if math.isclose(costs[i], least, rel_tol=1e-9)]
+        seen.look(cheapest)
+        index = history.largest(cheapest, seen.values)
         reason = (
             f"{len(qualified)} of {len(affordable)} affordable control sets reach {threshold:.6g}, "
             f"which is the best lower bound, {goal:.6g}, less {tolerance:.3g} of its height above "
@@ -207,7 +225,7 @@ class UnknownCosts:
             f"them, {least:.6g}"
         )
         if len(cheapest) > 1:
-            reason += f", as {len(cheapest) - 1} more, and of these the largest upper bound"
+            reason += f", as {len(cheapest) - 1} more, and of these the largest value"
         reason += "."
         if reset:
             reason += " No control set had reached the running bounds, which start anew."
@@ -216,7 +234,7 @@ class UnknownCosts:
             reason=reason,
             in_play=tuple(qualified),
             values=seen.values,
-            state=_state(EXPLOIT, lower, history, reset),
+            state=_state(EXPLOIT, lower, present, history, reset),
         )
 
     def _tolerance_now(self, history: ControlSetHistory) -> float:
@@ -279,13 +297,18 @@ def _running_bounds(history: ControlSetHistory) -> tuple[float, list[float]]:
         if past.state.get("reset"):
             lower, upper = -math.inf, [math.inf] * len(history.costs)
         lower = max(lower, recorded)
-        for index, value in past.values.items():
-            upper[index] = min(upper[index], value)
+        for index, value in past.state["upper"].items():
+            upper[int(index)] = min(upper[int(index)], value)
     return lower, upper
 
 
 def _state(
-    phase: str, lower: float, history: ControlSetHistory, reset: bool
-) -> dict[str, str | float | bool | None]:
-    """What later decisions read; bounds that believe in pending outcomes do not count."""
-    return {"phase": phase, "lower": None if history.pending else lower, "reset": reset}
+    phase: str, lower: float, upper: dict[int, float], history: ControlSetHistory, reset: bool
+) -> dict[str, Any]:
+    """What later decisions read; bounds that hold for this decision alone do not count."""
+    return {
+        "phase": phase,
+        "lower": None if history.pending else lower,
+        "upper": {str(index): value for index, value in upper.items()},
+        "reset": reset,
+    }

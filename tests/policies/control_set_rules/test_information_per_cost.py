@@ -19,9 +19,13 @@ class Priced(Table):
 
     prices: Sequence[float] = ()
 
-    def lower(self, indices: Sequence[int]) -> list[float]:
+    def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """The rule asks for none."""
         raise AssertionError("no lower bounds are needed")
+
+    def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
+        """The rule asks for none."""
+        raise AssertionError("no upper bounds are needed")
 
     def worst(self) -> float:
         """The rule asks for none."""

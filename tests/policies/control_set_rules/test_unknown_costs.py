@@ -30,17 +30,21 @@ SETS = (frozenset("a"), frozenset("b"), frozenset("ab"))
 class Told:
     """Fixed numbers in place of a model."""
 
-    upper: Sequence[float]
+    high: Sequence[float]
     low: Sequence[float]
     least: float = 0.0
     estimates: dict[int, CostEstimate] = field(default_factory=dict)
     means: Sequence[float] = (1.0, 1.0, 1.0)
+    looser: float = 0.0
 
     def __call__(self, indices: Sequence[int]) -> list[float]:
-        return [self.upper[i] for i in indices]
+        return [self.high[i] for i in indices]
 
-    def lower(self, indices: Sequence[int]) -> list[float]:
-        return [self.low[i] for i in indices]
+    def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
+        return [self.high[i] + self.looser * pointwise for i in indices]
+
+    def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
+        return [self.low[i] - self.looser * pointwise for i in indices]
 
     def worst(self) -> float:
         return self.least
@@ -69,8 +73,9 @@ def exploiting(
     values: dict[int, float] | None = None, lower: float | None = -math.inf, reset: bool = False
 ) -> PastDecision:
     """An earlier decision of the second phase."""
-    state = {"phase": "exploit", "lower": lower, "reset": reset}
-    return PastDecision(0, 1.0, state, values or {})
+    upper = {str(index): value for index, value in (values or {}).items()}
+    state = {"phase": "exploit", "lower": lower, "upper": upper, "reset": reset}
+    return PastDecision(0, 1.0, state)
 
 
 def play(
@@ -100,7 +105,7 @@ def play(
     for step in range(steps):
         width = 3.0 / (1 + step) + rng.uniform(0, 0.2, size=3)
         told = Told(
-            upper=[value_of(v) for v in truth + width],
+            high=[value_of(v) for v in truth + width],
             low=[value_of(v) for v in truth - width],
             least=value_of(-4.0),
         )
@@ -167,7 +172,7 @@ class TestExploration:
         assert decide(where, Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))).index == 1
 
     def test_pending_trials_count_as_plays(self) -> None:
-        past = (PastDecision(0, 1.0, {"phase": "explore", "lower": None, "reset": False}),)
+        past = (PastDecision(0, 1.0, {"phase": "explore", "lower": None}),)
         told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
         decision = decide(history(past=past, pending=True), told)
         assert decision.index == 1
@@ -175,7 +180,7 @@ class TestExploration:
 
 
 class TestExploitation:
-    told = Told(upper=(0.95, 0.8, 1.2), low=(0.5, 0.5, 1.0), means=(0.2, 0.1, 1.0))
+    told = Told(high=(0.95, 0.8, 1.2), low=(0.5, 0.5, 1.0), means=(0.2, 0.1, 1.0))
 
     def where(self, **changes: Any) -> ControlSetHistory:
         fields: dict[str, Any] = {
@@ -241,11 +246,18 @@ class TestExploitation:
     def test_negative_bounds_do_not_turn_the_tolerance_around(self) -> None:
         below = replace(
             self.told,
-            upper=[u - 100 for u in self.told.upper],
+            high=[u - 100 for u in self.told.high],
             low=[v - 100 for v in self.told.low],
             least=-100.0,
         )
         assert decide(self.where(), below, tolerance=0.1).index == 0
+
+    def test_bounds_may_be_those_of_the_paper(self) -> None:
+        loose = replace(self.told, looser=0.3)
+        assert decide(self.where(), loose, tolerance=0.0).in_play == (2,)
+        published = decide(self.where(), loose, tolerance=0.0, pointwise_bounds=True)
+        assert published.in_play == (0, 1, 2)
+        assert published.state["upper"] == pytest.approx({"0": 1.25, "1": 1.1, "2": 1.5})
 
     def test_a_worst_value_is_used_in_place_of_the_estimate(self) -> None:
         assert decide(self.where(), self.told, tolerance=0.04).index == 2
@@ -392,6 +404,7 @@ def test_turns_the_worst_value_with_the_objective() -> None:
         ({"halve_every": 1.5}, r"halve_every=1.5: expected an integer >= 1"),
         ({"cost_range": 0.0}, r"cost_range=0.0: expected a finite number > 0"),
         ({"worst_value": math.inf}, r"worst_value=inf: expected a finite number"),
+        ({"pointwise_bounds": "no"}, r"pointwise_bounds='no': expected True or False"),
         ({"rounds": 0}, r"rounds=0: expected an integer >= 1"),
     ],
 )
