@@ -253,6 +253,28 @@ def test_own_rule_works_and_storing_it_says_why_not(tmp_path: Path) -> None:
         client.save_to_json_file(str(tmp_path / "toy.json"))
 
 
+def test_settings_stored_before_there_were_joint_laws() -> None:
+    """They load, and have none."""
+    stored = object_to_json(SETTINGS, CORE_ENCODER_REGISTRY, CORE_CLASS_ENCODER_REGISTRY)
+    assert stored.pop("joint") is None
+    found = object_from_json(stored, CORE_DECODER_REGISTRY, CORE_CLASS_DECODER_REGISTRY)
+    assert found == SETTINGS
+
+
+class OwnLaw(JointEmpirical):
+    """A user's own joint law, which nobody registered."""
+
+
+def test_own_joint_law(tmp_path: Path) -> None:
+    """Storing it says why not, by the name of its argument."""
+    law = OwnLaw({"x2": [0.1 * i for i in range(10)]})
+    marginals = {name: law for name, law in MARGINALS.items() if name != "x2"}
+    client = make_client(marginals=marginals, joint=law)
+    client.get_next_trials(max_trials=1)
+    with pytest.raises(JSONEncodeError, match=r"joint=.* class OwnLaw.*register_value_object"):
+        client.save_to_json_file(str(tmp_path / "own.json"))
+
+
 @dataclass(frozen=True)
 class Never(FeedbackRule):
     """A user's own rule for measurements, which nobody registered."""
