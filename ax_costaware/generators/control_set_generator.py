@@ -158,8 +158,8 @@ class ControlSetGenerator(CostAwareGenerator):
             history = where.history(settings, allowed, pending=is_partial)
             if not any(history.affordable):
                 raise NothingAffordable(
-                    f"At their best values the control sets {passed_over} are expected to cost "
-                    f"more than what is left of the budget."
+                    f"{_named(passed_over)} expected to cost more than what is left of it at the "
+                    "values that are best."
                 )
             decision = rule.decide(history, values)
             cost = values.cost_of(decision.index)
@@ -172,10 +172,17 @@ class ControlSetGenerator(CostAwareGenerator):
         reason = decision.reason
         if passed_over:
             reason += (
-                f" The control sets {passed_over} were passed over: at their best values they are "
-                "expected to cost more than what is left of the budget."
+                f" {_named(passed_over)} expected to cost more than what is left of the budget at "
+                "the values that are best, and passed over."
             )
         return decision, reason
+
+
+def _named(names: Sequence[str]) -> str:
+    """Control sets as the beginning of a sentence about them."""
+    if len(names) == 1:
+        return f"Control set {names[0]!r} is"
+    return f"The control sets {list(names)} are"
 
 
 def _costs(

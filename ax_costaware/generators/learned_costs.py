@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from ax.core.experiment import Experiment
@@ -122,11 +123,11 @@ class ExpectedCosts:
             if not reported or not held:
                 continue
             X = torch.stack([points[index][list(held)] for index in reported]).double()
-            model = ControlSetCostModel(
-                X,
-                X.new_tensor(list(reported.values())),
-                fixed=control_set.fixed_cost,
-                bounds=bounds[:, list(held)].double(),
+            model = _fitted(
+                tuple(map(tuple, X.tolist())),
+                tuple(reported.values()),
+                control_set.fixed_cost,
+                tuple(map(tuple, bounds[:, list(held)].tolist())),
             )
             if model.kind != "constant":
                 models[i] = model
@@ -143,6 +144,18 @@ class ExpectedCosts:
             mean, error = self.models[index].estimate(x)
             return CostEstimate(float(mean), None if error is None else float(error))
         return None if average is None else CostEstimate(average, None)
+
+
+@lru_cache(maxsize=64)
+def _fitted(
+    X: tuple[tuple[float, ...], ...],
+    costs: tuple[float, ...],
+    fixed: float,
+    bounds: tuple[tuple[float, ...], ...],
+) -> ControlSetCostModel:
+    """The model of one control set; of those that have no new cost it need not be fitted again."""
+    points, limits = (torch.tensor(rows, dtype=torch.double) for rows in (X, bounds))
+    return ControlSetCostModel(points, points.new_tensor(costs), fixed=fixed, bounds=limits)
 
 
 def average_costs(
