@@ -92,6 +92,27 @@ def test_averages_before_costs_show_more() -> None:
     assert query_cost(client) == pytest.approx(sum(paid) / 2)
 
 
+def test_an_initial_design_that_runs_out_of_money() -> None:
+    """The next control set is not affordable, the cheapest one is, and then none."""
+    client = make_cost_client(budget=1.15, initial_trials=9)
+    with pytest.raises(OptimizationShouldStop, match="initial design is not finished") as stop:
+        run_with_costs(client, 9)
+    entries = spending(client).entries
+    used = [entry.control_set for entry in entries]
+    assert used == ["x1", "x1+x2", "x1+x2+x3", "x1"]
+    assert 1.0 < spending(client).spent <= 1.15
+    mean = sum(e.charged for e in entries if e.control_set == "x1") / 2
+    assert f"the cheapest control set is expected to cost {mean:g}" in str(stop.value)
+
+
+def test_initial_trials_that_are_free_still_teach_their_costs() -> None:
+    """They take nothing from the budget, and the first decision knows what they cost."""
+    client = make_cost_client(budget=1.0, charge_initial=False)
+    costs = run_with_costs(client, 3)
+    assert spending(client).spent == 0.0
+    assert query_cost(client) == costs[0]
+
+
 def query_cost(client: Any) -> float | None:
     """Expected cost of the next trial."""
     (index,) = client.get_next_trials(max_trials=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -27,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 CASES: dict[str, dict[str, Any]] = {
     # Two rounds of exploration, then running bounds.
     "unknown": {
-        "rule": UnknownCosts(exploration=0.25, tolerance=0.3, halve_every=math.inf),
+        "rule": UnknownCosts(exploration=0.25, tolerance=0.3, halve_every=3),
         "budget": 12.0,
         "num_trials": 14,
     },
