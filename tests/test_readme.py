@@ -37,5 +37,8 @@ def test_python_examples_run(
     assert "of 60, " in printed
     assert "Trial 7: set temperature" in printed
     assert "Spent 8 of 50, 42 remaining." in printed
+    assert "Trial 8: set temperature" in printed
+    assert "of 60, " in printed
+    assert "! humidity: " in printed
     assert len(namespace["client"].summarize()) == 1, "the experiment in the database has one trial"
     assert namespace["best"].points.shape == (3, 3)

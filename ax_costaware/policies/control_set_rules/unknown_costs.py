@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ax_costaware.exceptions import InputError
@@ -62,7 +62,7 @@ LEAST_TRIALS = 2
 """Trials counted at least, so that the logarithm in the width is positive."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class UnknownCosts:
     """Explore every control set, then play the cheapest whose value is nearly the best.
 
@@ -117,6 +117,14 @@ class UnknownCosts:
             set_field(self, "rounds", integer_at_least(self.rounds, 1, "rounds"))
         if not isinstance(self.pointwise_bounds, bool):
             raise InputError(f"pointwise_bounds={self.pointwise_bounds!r}: expected True or False.")
+
+    def __repr__(self) -> str:
+        given = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)
+            if getattr(self, f.name) != f.default
+        ]
+        return f"UnknownCosts({', '.join(given)})"
 
     def oriented(self, minimize: bool) -> UnknownCosts:
         """The same rule for values with the sign of maximisation."""

@@ -385,6 +385,13 @@ def test_seen_range_is_that_within_control_sets() -> None:
     assert seen_cost_range(()) == 0.0
 
 
+def test_prints_what_was_given() -> None:
+    assert repr(UnknownCosts()) == "UnknownCosts()"
+    rule = UnknownCosts(tolerance=0.2, rounds=3)
+    assert repr(rule) == "UnknownCosts(tolerance=0.2, rounds=3)"
+    assert eval(repr(rule)) == rule
+
+
 def test_turns_the_worst_value_with_the_objective() -> None:
     assert UnknownCosts(worst_value=3.0).oriented(minimize=True).worst_value == -3.0
     assert UnknownCosts(worst_value=3.0).oriented(minimize=False).worst_value == 3.0
