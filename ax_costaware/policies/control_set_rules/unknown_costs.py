@@ -23,7 +23,8 @@ of the cost changes no decision:
   :math:`\bar l - \alpha \max(\bar l - f_{low}, 0)`, with the least value :math:`f_{low}` of the
   objective given, or estimated from the model.
 * The width :math:`\sqrt{2 \log T / T_i}` of a mean cost presumes costs in [0, 1]. Here it is
-  multiplied by the range over which costs of one control set scatter: given, or as seen.
+  multiplied by the range over which costs of one control set scatter: given, or as seen in all of
+  them, in proportion to their mean costs.
 * The number of trials :math:`T` is unknown under a budget. Here it is the trials so far and what
   the rest of the budget buys at the average cost so far.
 
@@ -78,13 +79,13 @@ class UnknownCosts:
     exploration: float = 0.6
     """Share of the budget that exploration may cost, in (0, 1)."""
 
-    halve_every: float | None = None
-    """Decisions of the exploitation after which the tolerance is halved, again and again: at least
-    one; ``math.inf`` for a tolerance that stays; None for as many as there are inputs."""
+    halve_every: int | None = None
+    """Decisions of the exploitation after which the tolerance is halved, again and again; 0 for a
+    tolerance that stays; None for as many as there are inputs."""
 
     cost_range: float | None = None
     """Largest difference between two costs of one control set, a finite number > 0; None: as seen
-    so far."""
+    so far, in proportion to mean costs."""
 
     worst_value: float | None = None
     """The least value that the objective can take, or the greatest if it is minimised, in raw
@@ -106,8 +107,8 @@ class UnknownCosts:
         if not 0 < exploration < 1:
             raise InputError(f"exploration={self.exploration!r}: expected a number in (0, 1).")
         set_field(self, "exploration", exploration)
-        if self.halve_every is not None and self.halve_every != math.inf:
-            set_field(self, "halve_every", integer_at_least(self.halve_every, 1, "halve_every"))
+        if self.halve_every is not None:
+            set_field(self, "halve_every", integer_at_least(self.halve_every, 0, "halve_every"))
         if self.cost_range is not None:
             set_field(self, "cost_range", positive_number(self.cost_range, "cost_range"))
         if self.worst_value is not None:
@@ -247,6 +248,8 @@ class UnknownCosts:
 
     def _tolerance_now(self, history: ControlSetHistory) -> float:
         every = self.halve_every
+        if every == 0:
+            return self.tolerance
         if every is None:
             every = len(frozenset().union(*history.parameters))
         exploited = sum(past.state.get("phase") == EXPLOIT for past in history.past)
@@ -256,9 +259,7 @@ class UnknownCosts:
         self, history: ControlSetHistory, evaluate: EvaluateBounds, indices: Sequence[int]
     ) -> dict[int, float]:
         """Lower confidence bounds of the expected cost of one trial, at least zero."""
-        spread = self.cost_range
-        if spread is None:
-            spread = seen_cost_range(history.reported or ())
+        relative = relative_cost_range(history.reported or ())
         factor = math.sqrt(2 * math.log(_horizon(history)))
         bounds: dict[int, float] = {}
         for index, estimate in zip(indices, evaluate.costs(indices), strict=True):
@@ -268,17 +269,21 @@ class UnknownCosts:
                 if count == 0:
                     bounds[index] = 0.0
                     continue
+                spread = relative * estimate.mean if self.cost_range is None else self.cost_range
                 error = spread / math.sqrt(count)
             bounds[index] = max(estimate.mean - factor * error, 0.0)
         return bounds
 
 
-def seen_cost_range(reported: Sequence[Sequence[float]]) -> float:
-    """Range over which costs scatter around the mean of their control set; zero if they do not."""
-    residuals = [
-        cost - math.fsum(costs) / len(costs) for costs in reported for cost in costs if costs
-    ]
-    return max(residuals, default=0.0) - min(residuals, default=0.0)
+def relative_cost_range(reported: Sequence[Sequence[float]]) -> float:
+    """Range over which costs scatter about the mean of their control set, in shares of that mean.
+
+    Pooled over the control sets, because one of them may have been played only a few times.
+    """
+    means = [math.fsum(costs) / len(costs) for costs in reported if costs]
+    played = [costs for costs in reported if costs]
+    ratios = [cost / mean for costs, mean in zip(played, means, strict=True) for cost in costs]
+    return max(ratios, default=0.0) - min(ratios, default=0.0)
 
 
 def _explored(history: ControlSetHistory) -> list[PastDecision]:

@@ -21,7 +21,7 @@ from ax_costaware.policies import (
     PastDecision,
     UnknownCosts,
 )
-from ax_costaware.policies.control_set_rules.unknown_costs import seen_cost_range
+from ax_costaware.policies.control_set_rules.unknown_costs import relative_cost_range
 
 SETS = (frozenset("a"), frozenset("b"), frozenset("ab"))
 
@@ -206,10 +206,7 @@ class TestExploitation:
         rule = {"tolerance": 0.1, "halve_every": 4}
         assert decide(self.where(past=eight[:3]), self.told, **rule).index == 0
         assert decide(self.where(past=eight), self.told, **rule).index == 2
-        assert (
-            decide(self.where(past=eight), self.told, tolerance=0.1, halve_every=math.inf).index
-            == 0
-        )
+        assert decide(self.where(past=eight), self.told, tolerance=0.1, halve_every=0).index == 0
 
     def test_tolerance_is_halved_after_as_many_decisions_as_inputs(self) -> None:
         rule = UnknownCosts(tolerance=0.08)
@@ -266,7 +263,7 @@ class TestExploitation:
     def test_a_rarely_played_set_may_be_cheap(self) -> None:
         rare = self.where(reported=((0.1, 0.3), (0.1,) * 4, (0.3,)), costs=(0.2, 0.1, 0.3))
         told = replace(self.told, means=(0.2, 0.1, 0.3))
-        # Widths are sqrt(2 log T) * 0.2 / sqrt(count): both bounds are zero, the value decides.
+        # Widths are sqrt(2 log T) * mean / sqrt(count): both bounds are zero, the value decides.
         assert decide(rare, told, tolerance=0.1).index == 2
 
     def test_a_known_cost_has_no_width(self) -> None:
@@ -286,7 +283,7 @@ class TestExploitation:
 
     def test_width_of_the_cost_bound(self) -> None:
         where = self.where(past=(exploiting(),) * 10, remaining=5.0)
-        decision = decide(where, self.told, tolerance=0.1, halve_every=math.inf, cost_range=0.1)
+        decision = decide(where, self.told, tolerance=0.1, halve_every=0, cost_range=0.1)
         # Ten trials of cost 1 so far, and the rest buys five more.
         bound = 0.2 - 0.1 * math.sqrt(2 * math.log(15) / 4)
         assert f"{bound:.6g}" in decision.reason
@@ -297,9 +294,7 @@ def test_follows_the_algorithm_as_published(seed: int) -> None:
     """Algorithm 1 written out plainly, on an objective above zero with costs in [0, 1]."""
     rng = np.random.default_rng(seed)
     m, tau, trials, alpha = 3, 4, 40, 0.2
-    rule = UnknownCosts(
-        tolerance=alpha, rounds=tau, halve_every=math.inf, cost_range=1.0, worst_value=0.0
-    )
+    rule = UnknownCosts(tolerance=alpha, rounds=tau, halve_every=0, cost_range=1.0, worst_value=0.0)
     price = rng.uniform(0.1, 0.9, size=m)
     upper_bar, lower_bar = np.full(m, np.inf), -np.inf
     past: list[PastDecision] = []
@@ -379,10 +374,15 @@ def test_decisions_of_a_batch_continue_the_exploration() -> None:
     assert found[3][1] == "exploit"
 
 
-def test_seen_range_is_that_within_control_sets() -> None:
-    assert seen_cost_range(((1.0, 1.0), (5.0,), ())) == 0.0
-    assert seen_cost_range(((1.0, 2.0), (10.0, 14.0))) == pytest.approx(4.0)
-    assert seen_cost_range(()) == 0.0
+def test_seen_range_is_relative_and_within_control_sets() -> None:
+    assert relative_cost_range(((1.0, 1.0), (5.0,), ())) == 0.0
+    assert relative_cost_range(((1.0, 2.0, 3.0), (10.0, 14.0))) == pytest.approx(1.0)
+    assert relative_cost_range(()) == 0.0
+
+
+def test_scatter_of_a_dear_set_does_not_hide_differences_between_cheap_ones() -> None:
+    where = TestExploitation().where(reported=((0.2,) * 4, (0.1,) * 4, (0.8, 1.2, 0.7, 1.3)))
+    assert decide(where, TestExploitation.told, tolerance=0.25).index == 1
 
 
 def test_prints_what_was_given() -> None:
@@ -407,8 +407,8 @@ def test_turns_the_worst_value_with_the_objective() -> None:
         ({"exploration": 0.0}, r"exploration=0.0: expected a number in \(0, 1\)"),
         ({"exploration": 1.0}, r"exploration=1.0: expected a number in \(0, 1\)"),
         ({"exploration": "half"}, r"exploration='half': expected a number in \(0, 1\)"),
-        ({"halve_every": 0}, r"halve_every=0: expected an integer >= 1"),
-        ({"halve_every": 1.5}, r"halve_every=1.5: expected an integer >= 1"),
+        ({"halve_every": -1}, r"halve_every=-1: expected an integer >= 0"),
+        ({"halve_every": 1.5}, r"halve_every=1.5: expected an integer >= 0"),
         ({"cost_range": 0.0}, r"cost_range=0.0: expected a finite number > 0"),
         ({"worst_value": math.inf}, r"worst_value=inf: expected a finite number"),
         ({"pointwise_bounds": "no"}, r"pointwise_bounds='no': expected True or False"),
