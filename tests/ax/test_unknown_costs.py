@@ -80,6 +80,28 @@ def test_minimising_the_negative_decides_alike() -> None:
         assert one["lower"] == pytest.approx(other["lower"], abs=1e-6)
 
 
+def test_another_unit_of_cost_changes_no_decision() -> None:
+    """Hours or minutes, a known part included; two bounds of a cost are compared to rounding."""
+    minutes = tuple(ControlSet(s.parameters, fixed_cost=60 * s.fixed_cost) for s in UNKNOWN_SETS)
+    one = make_cost_client(budget=9.0)
+    other = make_cost_client(budget=540.0, control_sets=minutes)
+    for _ in range(13):
+        ((index, arm),) = one.get_next_trials(max_trials=1).items()
+        ((_, again),) = other.get_next_trials(max_trials=1).items()
+        assert again == arm
+        outcome = objective({**arm, **realize(index, dict(arm))})
+        for client, unit in ((one, 1.0), (other, 60.0)):
+            complete_trial(
+                client,
+                index,
+                {"y": outcome},
+                realized=realize(index, dict(arm)),
+                cost=unit * cost_of(index, dict(arm)),
+            )
+    assert spending(other).spent == pytest.approx(60 * spending(one).spent)
+    assert record(one, 12)["decision"]["state"]["phase"] == "exploit"
+
+
 def test_averages_before_costs_show_more() -> None:
     """The first trials expect what is known: nothing, a known part, and the mean of the others."""
     client = make_cost_client(budget=20.0)

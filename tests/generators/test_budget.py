@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from ax.core.observation import ObservationFeatures
 from hypothesis import given
@@ -16,6 +18,7 @@ from ax_costaware.generators.budget import (
 )
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.method_settings import settings_of_method
+from tests.ax.cost_toy import make_cost_client
 from tests.ax.toy import make_client, realize, run_trials
 
 
@@ -93,3 +96,38 @@ def test_seeds_differ_between_trials_and_runs() -> None:
     seeds = {decision_seed(seed, index) for seed in range(20) for index in range(20)}
     assert len(seeds) == 400
     assert decision_seed(1, 2) == decision_seed(1, 2)
+
+
+@pytest.mark.parametrize("budget", [8.5, 9.0, 10.0, 13.0, 14.5, 20.0, 31.0])
+def test_a_batch_of_learned_costs_is_paid_as_expected(budget: float) -> None:
+    """Whatever control sets are chosen, at what they cost on average."""
+    client = make_cost_client(budget=budget, initial_trials=0)
+    for index, (name, cost) in enumerate(
+        [("x1", 1.0), ("x1+x2", 1.5), ("x1+x2", 2.5), ("x1+x2+x3", 3.0)]
+    ):
+        client.attach_trial({"control_set": name, "x1": 0.5, "x2": 0.5, "x3": 0.5})
+        realized = realize(index, {"control_set": name})
+        complete_trial(client, index, {"y": 0.0}, realized=realized, cost=cost)
+    settings = settings_of_method(client._generation_strategy, ControlSetSettings)
+    where = standing(client._experiment, settings, [], initial=False)
+    assert where.costs == (1.0, 2.0, 3.0)
+    assert where.cheapest == 1.0
+    assert where.reported == ((1.0,), (1.5, 2.5), (3.0,))
+    assert where.remaining == budget - 8.0
+    count = AffordableTrials(settings).num_till_threshold(client._experiment, set())
+    assert count >= 1
+    for choices in itertools.product(range(3), repeat=min(count, 7) - 1):
+        left = budget - 8.0
+        for choice in choices:
+            payable = [c for c in (1.0, 2.0, 3.0) if c <= left]
+            left -= payable[min(choice, len(payable) - 1)] if payable else 0.0
+        assert count == 1 or left >= 1.0
+    pending = standing(client._experiment, settings, ["x1+x2"], initial=False)
+    assert pending.remaining == budget - 10.0
+    assert [(p.index, p.charged, p.state) for p in pending.past] == [(1, 2.0, {})]
+    dearer = standing(
+        client._experiment, settings, ["x1+x2"], False, reserved=[2.5], least=(0.1, None, 50.0)
+    )
+    assert dearer.remaining == budget - 10.5
+    assert dearer.cheapest == 0.1
+    assert dearer.affordable == (budget >= 10.6, budget > 10.5, False)
