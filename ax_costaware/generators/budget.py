@@ -128,10 +128,13 @@ def standing(
     left = None if left is None else left - total
     chosen = [entry.control_set for entry in entries if entry.by_rule]
     chosen += [] if initial else list(undelivered)
-    past = [_past_decision(experiment, names, entry) for entry in entries if entry.by_rule]
+    place = {name: i for i, name in enumerate(names)}
+    past = [
+        _past_decision(experiment, settings, place, entry) for entry in entries if entry.by_rule
+    ]
     if not initial:
         past += [
-            PastDecision(names.index(name), cost)
+            PastDecision(place[name], cost)
             for name, cost in zip(undelivered, reserved, strict=True)
         ]
     compared = costs if least is None else tuple(least)
@@ -149,15 +152,24 @@ def standing(
 
 
 def _past_decision(
-    experiment: Experiment, names: Sequence[str], entry: LedgerEntry
+    experiment: Experiment,
+    settings: ControlSetSettings,
+    place: Mapping[str, int],
+    entry: LedgerEntry,
 ) -> PastDecision:
+    """What the rule is told of an earlier decision, which another strategy may have made.
+
+    What a rule of another kind wanted to remember means nothing to this one.
+    """
     decision = decision_record(experiment.trials[entry.trial_index]).get("decision") or {}
     values = decision.get("values") or {}
+    same_rule = str(decision.get("rule")).split("(")[0] == type(settings.rule).__name__
     return PastDecision(
-        index=names.index(str(entry.control_set)),
+        index=place[str(entry.control_set)],
         charged=entry.charged,
-        state=decision.get("state") or {},
-        values={names.index(name): float(value) for name, value in values.items() if name in names},
+        state=(decision.get("state") or {}) if same_rule else {},
+        values={place[name]: float(value) for name, value in values.items() if name in place},
+        comparable=decision.get("problem") == settings.problem_digest,
     )
 
 

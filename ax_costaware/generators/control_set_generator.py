@@ -132,6 +132,7 @@ class ControlSetGenerator(CostAwareGenerator):
                         "in_play": [names[i] for i in decision.in_play],
                         "values": {names[i]: float(v) for i, v in decision.values.items()},
                         "rule": repr(settings.rule),
+                        "problem": settings.problem_digest,
                         "spent": where.spent,
                         "remaining": where.remaining,
                         "state": dict(decision.state),

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, is_dataclass
+from functools import cached_property
+from hashlib import sha256
 from typing import ClassVar
 
 from ax.core.trial import Trial
@@ -212,6 +214,17 @@ class ControlSetSettings(MethodSettings):
             **self.marginals,
             **({} if joint is None else {name: joint.marginal(name) for name in joint.names}),
         }
+
+    @cached_property
+    def problem_digest(self) -> str:
+        """Stands for the control sets and the laws of the inputs, in a record of a decision."""
+        laws = [*sorted(self.marginals.items()), ("joint", self.joint)]
+        values = [
+            # A law prints itself in short.
+            (name, type(law).__name__, astuple(law) if is_dataclass(law) else repr(law))
+            for name, law in laws
+        ]
+        return sha256(repr((self.names, values)).encode()).hexdigest()[:16]
 
     @property
     def names(self) -> list[str]:

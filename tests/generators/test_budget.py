@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from ax.core.observation import ObservationFeatures
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ax_costaware import ControlSet, complete_trial
+from ax_costaware import (
+    ControlSet,
+    Empirical,
+    InformationPerCost,
+    JointEmpirical,
+    Uniform,
+    UnknownCosts,
+    complete_trial,
+)
 from ax_costaware.generators.budget import (
     AffordableTrials,
     decision_seed,
@@ -18,7 +28,8 @@ from ax_costaware.generators.budget import (
 )
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.method_settings import settings_of_method
-from tests.ax.cost_toy import make_cost_client
+from ax_costaware.policies import PastDecision
+from tests.ax.cost_toy import make_cost_client, run_with_costs
 from tests.ax.toy import make_client, realize, run_trials
 
 
@@ -131,3 +142,32 @@ def test_a_batch_of_learned_costs_is_paid_as_expected(budget: float) -> None:
     assert dearer.remaining == budget - 10.5
     assert dearer.cheapest == 0.1
     assert dearer.affordable == (budget >= 10.6, budget > 10.5, False)
+
+
+def test_another_strategy_is_told_what_of_the_past_holds_for_it() -> None:
+    """Bounds hold for the same control sets and laws, a rule's memory for rules of its kind."""
+    client = make_cost_client(rule=UnknownCosts(), budget=30.0)
+    run_with_costs(client, 5)
+    experiment = client._experiment
+    settings = settings_of_method(client._generation_strategy, ControlSetSettings)
+
+    def past(**changes: Any) -> PastDecision:
+        *_, last = standing(experiment, replace(settings, **changes), [], initial=False).past
+        return last
+
+    assert past().state["phase"] == "explore"
+    assert past().comparable
+    looser = past(rule=UnknownCosts(tolerance=0.5), budget=50.0)
+    assert looser.state == past().state
+    assert looser.comparable
+    assert past(rule=InformationPerCost()).state == {}
+    laws = {**settings.marginals, "x3": Uniform(0.4, 0.6)}
+    assert not past(marginals=laws).comparable
+    samples = [{**laws, "x3": Empirical([0.1 * i for i in range(n)])} for n in (9, 10)]
+    digests = [replace(settings, marginals=marginals).problem_digest for marginals in samples]
+    assert len({settings.problem_digest, *digests}) == 3
+    frame = {"x1": [0.1 * i for i in range(10)], "x2": [0.1 * i for i in range(10)]}
+    moved = {**frame, "x2": [0.1 * ((i + 1) % 10) for i in range(10)]}
+    rest = {"x3": settings.marginals["x3"]}
+    joint = [replace(settings, marginals=rest, joint=JointEmpirical(f)) for f in (frame, moved)]
+    assert joint[0].problem_digest != joint[1].problem_digest

@@ -73,6 +73,10 @@ class PastDecision:
     values: Mapping[int, float] = field(default_factory=dict)
     """``ControlSetDecision.values`` of that decision."""
 
+    comparable: bool = True
+    """Whether the control sets and the laws of the inputs were those of now, so that values and
+    bounds of then can be compared with those of now."""
+
 
 @dataclass(frozen=True)
 class ControlSetHistory:

@@ -305,7 +305,7 @@ def _running_bounds(history: ControlSetHistory) -> tuple[float, list[float]]:
     lower, upper = -math.inf, [math.inf] * len(history.costs)
     for past in history.past:
         recorded = past.state.get("lower")
-        if recorded is None:
+        if recorded is None or not past.comparable:
             continue
         if past.state.get("reset"):
             lower, upper = -math.inf, [math.inf] * len(history.costs)

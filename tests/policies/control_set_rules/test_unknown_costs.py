@@ -430,3 +430,12 @@ def test_refuses_what_it_cannot_work_with() -> None:
         UnknownCosts().decide(history(), replace(told, low=(0.0, 0.0, math.nan)))
     with pytest.raises(InputError, match=r"affordable=.*expected at least one True"):
         UnknownCosts().decide(history(affordable=(False,) * 3), told)
+
+
+def test_bounds_of_another_problem_do_not_count() -> None:
+    where = TestExploitation().where
+    seen = exploiting({0: 0.7, 1: 2.0, 2: 2.0}, lower=1.15)
+    told = TestExploitation.told
+    assert decide(where(past=(seen,)), told, tolerance=0.1).in_play == (2,)
+    other = replace(seen, comparable=False)
+    assert decide(where(past=(other,)), told, tolerance=0.1).in_play == (0, 2)
