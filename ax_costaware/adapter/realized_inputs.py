@@ -16,6 +16,7 @@ from ax.core.experiment import Experiment
 
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.ledger import outcome_record, with_one_arm
+from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
 
 
@@ -59,6 +60,35 @@ def realized_inputs(
             controlled = {n: inputs[n] for n in control_set.parameters if n in inputs}
             found.append(RealizedInputs(index, str(control_set.name), controlled, chance))
     return tuple(found)
+
+
+def values_of(name: str, trials: Sequence[RealizedInputs]) -> list[RawValue]:
+    """What an input was in the trials that left it to chance."""
+    return [trial.chance[name] for trial in trials if name in trial.chance]
+
+
+def condition_of(trial: RealizedInputs, joint: JointLaw) -> dict[str, RawValue]:
+    """What a trial controlled of the inputs of a joint law."""
+    return {name: value for name, value in trial.controlled.items() if name in joint.names}
+
+
+def chances_of(
+    name: str,
+    trial: RealizedInputs,
+    joint: JointLaw,
+    given: Mapping[str, RawValue] | None = None,
+) -> tuple[float, float]:
+    """Chances of less than what an input was, and of no more, given what its trial controlled.
+
+    Args:
+        name: The input, which the trial left to chance.
+        trial: The trial.
+        joint: The joint law.
+        given: Values of other inputs that are given, too.
+    """
+    return joint.cdf_given(
+        name, trial.chance[name], {**condition_of(trial, joint), **(given or {})}
+    )
 
 
 def updated_marginals(

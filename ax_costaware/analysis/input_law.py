@@ -18,19 +18,19 @@ from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.adapter.experiment_checks import atoms_of
-from ax_costaware.adapter.realized_inputs import RealizedInputs, learned_from, realized_inputs
+from ax_costaware.adapter.realized_inputs import (
+    RealizedInputs,
+    condition_of,
+    learned_from,
+    realized_inputs,
+    values_of,
+)
 from ax_costaware.analysis.input_law_figure import InputPanel, input_law_figure
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.queries.input_fit import InputFit
 from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
-from ax_costaware.session.input_fit import (
-    InputFitReport,
-    conditions_of,
-    fits_of,
-    laws_in_turn,
-    values_of,
-)
+from ax_costaware.session.input_fit import InputFitReport, fits_of, laws_in_turn
 
 Item = TypeVar("Item")
 
@@ -56,9 +56,9 @@ class InputLawAnalysis(MethodAnalysis[ControlSetSettings]):
 
     The card's data frame has one row per test, the laws of inputs first:
 
-    - ``input``, ``with``: the input, and for a test of independence the other one (else missing);
+    - ``input``, ``with``: the input, and for a test of two inputs the other one (else missing);
     - ``n``: trials that the test is about; ``test``, ``statistic`` (the rank correlation in a test
-      of independence), ``p_value``;
+      of two), ``p_value``;
     - ``realised_mean``, ``realised_std``, ``assumed_mean``, ``assumed_std``: of numeric inputs;
     - ``agrees``: False where the test says no, allowing for how many tests there are.
     """
@@ -101,6 +101,11 @@ class InputLawAnalysis(MethodAnalysis[ControlSetSettings]):
 def _frame(report: InputFitReport) -> pd.DataFrame:
     laws = report.to_frame().rename(columns={"name": "input"})
     laws.insert(1, "with", None)
+    tests = [(found, "Spearman", report.dependent) for found in report.dependences]
+    tests += [
+        (found, "Spearman, beyond the joint law", report.dependent_otherwise)
+        for found in report.joint_dependences
+    ]
     pairs = pd.DataFrame(
         [
             {
@@ -109,10 +114,10 @@ def _frame(report: InputFitReport) -> pd.DataFrame:
                 "n": found.n,
                 "statistic": found.correlation,
                 "p_value": found.p_value,
-                "test": "Spearman",
-                "agrees": found.names not in report.dependent,
+                "test": test,
+                "agrees": found.names not in rejected,
             }
-            for found in report.dependences
+            for found, test, rejected in tests
         ],
         columns=list(laws.columns),
     )
@@ -174,7 +179,7 @@ def _assumed(
     band = _band(now) if now.is_numeric else None
     conditions: list[dict[str, RawValue]] = []
     if joint is not None and name in joint.names:
-        conditions = _selected(conditions_of(name, tested, joint))
+        conditions = _selected([condition_of(trial, joint) for trial in tested])
     if joint is not None and any(conditions):
         # Distribution functions are in alphabetical order.
         x = sorted(x) if is_shares else _places(now, values, _CONDITIONAL_GRID)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,14 @@ import torch
 from ax.core.experiment import Experiment
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.adapter.realized_inputs import RealizedInputs, learned_from, realized_inputs
+from ax_costaware.adapter.realized_inputs import (
+    RealizedInputs,
+    chances_of,
+    condition_of,
+    learned_from,
+    realized_inputs,
+    values_of,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.method_settings import check_integer, settings_of_method
@@ -25,17 +31,14 @@ from ax_costaware.queries.input_fit import (
     Dependence,
     InputFit,
     conditional_fit_of,
-    dependence_of,
     fit_of,
     rejected,
 )
-from ax_costaware.queries.joint import JointEmpirical, JointLaw
+from ax_costaware.queries.joint import JointEmpirical
 from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
 from ax_costaware.session.display import display_number
+from ax_costaware.session.input_dependence import independence_tests, joint_tests
 from ax_costaware.session.resolution import SessionClient, open_session
-
-LEAST_PAIRS = 10
-"""Inputs that met in fewer trials are not tested for dependence: the test is good from here on."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,11 @@ class InputFitReport:
     """One test for each pair of inputs that are assumed to be independent, of which at least one
     was left to chance in 10 trials or more; allowing for what was controlled where it is part of
     a joint law."""
+
+    joint_dependences: tuple[Dependence, ...]
+    """One test for each pair of inputs of a joint law that were left to chance together in 10
+    trials or more: whether they go together as it says. The correlation is what the law leaves.
+    Of a ``JointEmpirical`` law only trials that control none of its inputs count."""
 
     laws: dict[str, Marginal]
     """The law of each of these inputs by now, by name: a ``Learned`` one with all that it has
@@ -69,7 +77,13 @@ class InputFitReport:
     def dependent(self) -> tuple[tuple[str, str], ...]:
         """Pairs of inputs that go together although they are assumed to be independent."""
         verdicts = self._verdicts[len(self.fits) :]
-        return tuple(d.names for d, no in zip(self.dependences, verdicts, strict=True) if no)
+        return tuple(d.names for d, no in zip(self.dependences, verdicts, strict=False) if no)
+
+    @property
+    def dependent_otherwise(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of inputs that do not go together as their joint law says."""
+        verdicts = self._verdicts[len(self.fits) + len(self.dependences) :]
+        return tuple(d.names for d, no in zip(self.joint_dependences, verdicts, strict=True) if no)
 
     @property
     def agrees(self) -> bool:
@@ -87,6 +101,9 @@ class InputFitReport:
         if self.dependent:
             pairs = _listed([" with ".join(pair) for pair in self.dependent])
             parts.append(f"not independent: {pairs}")
+        if self.dependent_otherwise:
+            pairs = _listed([" with ".join(pair) for pair in self.dependent_otherwise])
+            parts.append(f"not as their joint law says: {pairs}")
         if parts:
             return f"The inputs disagree with their laws: {'; '.join(parts)}."
         return "The inputs agree with their laws."
@@ -115,12 +132,19 @@ class InputFitReport:
                 f"{sign} {found.names[0]} with {found.names[1]}: {found.n} trials, rank "
                 f"correlation {found.correlation:.2f}, p = {found.p_value:.2g}"
             )
+        for found in self.joint_dependences:
+            sign = "!" if found.names in self.dependent_otherwise else " "
+            lines.append(
+                f"{sign} {found.names[0]} with {found.names[1]}: {found.n} trials, rank "
+                f"correlation {found.correlation:+.2f} beyond the joint law, p = "
+                f"{found.p_value:.2g}"
+            )
         return "\n".join(lines)
 
     @property
     def _verdicts(self) -> tuple[bool, ...]:
         p_values = [fit.p_value for fit in self.fits]
-        p_values += [found.p_value for found in self.dependences]
+        p_values += [found.p_value for found in (*self.dependences, *self.joint_dependences)]
         return rejected(p_values, self.significance)
 
 
@@ -133,7 +157,8 @@ def input_fit(
     it did not control. An input with a joint law is tested given what its trial controlled; one
     with a ``Learned`` law is tested in each trial against what had been learned before it, so that
     a wrong prior counts for as long as it has weight, and drift always. Inputs that are assumed to
-    be independent of each other, or of what is controlled, are tested for it.
+    be independent of each other, or of what is controlled, are tested for it, and those of a joint
+    law for going together as it says.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -172,12 +197,11 @@ def fits_of(
         for name in experiment.search_space.parameters
         if name in settings.laws and any(name in trial.chance for trial in recent)
     ]
-    tested = _assumed_independent(recent, names, settings)
-    pairs = [_dependence(pair, recent, settings.joint) for pair in tested]
     laws = {name: learned_from(settings.laws[name], values_of(name, trials)) for name in names}
     return InputFitReport(
         fits=tuple(_fit(name, earlier, recent, settings) for name in names),
-        dependences=tuple(pair for pair in pairs if pair is not None),
+        dependences=independence_tests(recent, names, settings),
+        joint_dependences=joint_tests(recent, settings),
         laws=laws,
         significance=level,
         last=last,
@@ -203,10 +227,11 @@ def _fit(
     values = values_of(name, recent)
     law, joint, seed = settings.laws[name], settings.joint, settings.seed
     if joint is not None and name in joint.names:
-        bounds = _given(name, recent, joint)
+        mine = [trial for trial in recent if name in trial.chance]
+        bounds = [chances_of(name, trial, joint) for trial in mine]
         size = joint.num_rows if isinstance(joint, JointEmpirical) else None
         fit = conditional_fit_of(name, values, bounds, law, seed, size)
-        if not any(conditions_of(name, recent, joint)):
+        if not any(condition_of(trial, joint) for trial in mine):
             return fit
         test = f"{fit.test}, given what was controlled"
         return replace(fit, test=test, assumed_mean=None, assumed_std=None)
@@ -229,28 +254,6 @@ def _averaged_moments(laws: Sequence[Learned]) -> tuple[float | None, float | No
     return float(means.mean()), float(variance**0.5)
 
 
-def conditions_of(
-    name: str, trials: Sequence[RealizedInputs], joint: JointLaw
-) -> list[dict[str, RawValue]]:
-    """What was controlled of a joint law in each trial that left one of its inputs to chance."""
-    return [
-        {n: v for n, v in trial.controlled.items() if n in joint.names}
-        for trial in trials
-        if name in trial.chance
-    ]
-
-
-def _given(
-    name: str, trials: Sequence[RealizedInputs], joint: JointLaw
-) -> list[tuple[float, float]]:
-    """For each value, the chances of less than it, and of no more, given what was controlled."""
-    values, conditions = values_of(name, trials), conditions_of(name, trials, joint)
-    return [
-        joint.cdf_given(name, value, condition)
-        for value, condition in zip(values, conditions, strict=True)
-    ]
-
-
 def _bounds(law: Learned, value: RawValue) -> tuple[float, float]:
     """The chances of less than ``value``, and of no more."""
     prior = law.prior
@@ -259,53 +262,6 @@ def _bounds(law: Learned, value: RawValue) -> tuple[float, float]:
     ends = torch.tensor([np.nextafter(node, -np.inf), node], dtype=torch.double)
     below, reached = law.cdf(ends).tolist()
     return below, reached
-
-
-def _assumed_independent(
-    trials: Sequence[RealizedInputs], names: Sequence[str], settings: ControlSetSettings
-) -> list[tuple[str, str]]:
-    """Pairs of inputs, the first one left to chance at least as often as the second."""
-    controlled = dict.fromkeys(name for trial in trials for name in trial.controlled)
-    everything = dict.fromkeys((*names, *controlled))
-    joint = () if settings.joint is None else settings.joint.names
-    pairs = []
-    for a, b in combinations(everything, 2):
-        if a in joint and b in joint:
-            continue
-        count = {n: sum(n in trial.chance for trial in trials) for n in (a, b)}
-        if max(count.values()):
-            pairs.append((a, b) if count[a] >= count[b] else (b, a))
-    return pairs
-
-
-def _dependence(
-    pair: tuple[str, str], trials: Sequence[RealizedInputs], joint: JointLaw | None
-) -> Dependence | None:
-    """Test whether the first of a pair depends on the second in the trials that leave it alone.
-
-    In these it has one law whatever becomes of the other, which may be controlled in some. Under a
-    joint law it is replaced by how far up it is in its law given what was controlled: else it would
-    seem to depend on whatever is controlled together with what moves it.
-    """
-    first, second = pair
-    inputs = [{**trial.controlled, **trial.chance} for trial in trials if first in trial.chance]
-    levels: list[RawValue] = [values[first] for values in inputs]
-    if joint is not None and first in joint.names:
-        levels = [(below + reached) / 2 for below, reached in _given(first, trials, joint)]
-    met = [
-        (level, values[second])
-        for level, values in zip(levels, inputs, strict=True)
-        if second in values
-    ]
-    if len(met) < LEAST_PAIRS or len({b for _, b in met}) == 1:
-        return None
-    a, b = zip(*met, strict=True)
-    return dependence_of(pair, a, b)
-
-
-def values_of(name: str, trials: Sequence[RealizedInputs]) -> list[RawValue]:
-    """What an input was in the trials that left it to chance."""
-    return [trial.chance[name] for trial in trials if name in trial.chance]
 
 
 def _moments(fit: InputFit) -> str:
