@@ -37,7 +37,7 @@ from ax_costaware.policies.control_set_rules import (
 )
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
-from ax_costaware.queries.marginals import Marginal
+from ax_costaware.queries.marginals import Learned, Marginal
 from ax_costaware.records import CONTROL_SET
 
 ACQUISITIONS = ("ucb", "ei", "ts")
@@ -386,6 +386,11 @@ def _check_joint(joint: object, marginals: Mapping[str, Marginal]) -> None:
         raise UserInputError(
             f"marginals and joint both have {twice}: expected each input in one of them. Leave out "
             "of marginals what joint describes."
+        )
+    if learned := [name for name in joint.names if isinstance(joint.marginal(name), Learned)]:
+        raise UserInputError(
+            f"joint has Learned marginals, of {learned}: a joint law is not updated while the "
+            "experiment runs. Give it marginals that stay, or move independent inputs to marginals."
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from ax.api.client import Client
@@ -15,6 +16,7 @@ from ax_costaware import (
     ControlSet,
     Discrete,
     FixedHyperparameters,
+    GaussianCopula,
     JointEmpirical,
     Learned,
     Uniform,
@@ -234,3 +236,6 @@ def test_an_input_has_one_law() -> None:
         ControlSetSettings(SETS, marginals={"n": Discrete((1, 2))}, joint=joint)
     with pytest.raises(UserInputError, match="expected a joint law such as"):
         ControlSetSettings(SETS, marginals={}, joint=FRAME)  # type: ignore[arg-type]
+    learned = GaussianCopula({"n": Learned(Uniform(0, 1)), "rate": Uniform(0, 1)}, np.eye(2))
+    with pytest.raises(UserInputError, match=r"Learned marginals, of \['n'\]: a joint law is not"):
+        ControlSetSettings(SETS, marginals={}, joint=learned)
