@@ -56,8 +56,7 @@ class Recommended(Protocol):
 
     @property
     def expected_cost(self) -> float | None:
-        """What a trial there is expected to cost; None where what is deployed is no trial, or
-        nothing is known of it."""
+        """What a trial there is expected to cost; None if it is no trial, or nothing is known."""
         ...
 
 
