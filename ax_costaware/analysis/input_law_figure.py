@@ -24,8 +24,10 @@ _EARLIER = 0.35
 _MARGIN = 0.07
 """Room above and below, as a part of what is shown."""
 
-_ROW_PIXELS = 210
-_FRAME_PIXELS = 130
+_ROW_PIXELS = 190
+_TOP_PIXELS, _BOTTOM_PIXELS = 75, 40
+_LEGEND_PIXELS = 25
+"""Distance of the legend above the first title: below the figure, a card would hide it."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,13 @@ def input_law_figure(panels: Sequence[InputPanel]) -> go.Figure:
         panels: At least one.
     """
     rows = len(panels)
-    height = rows * _ROW_PIXELS + _FRAME_PIXELS
+    inner = rows * _ROW_PIXELS
     figure = make_subplots(
         rows=rows,
         cols=2,
         column_widths=[0.5, 0.5],
         horizontal_spacing=0.1,
-        vertical_spacing=min(90 / height, 0.9 / rows),
+        vertical_spacing=min(80 / inner, 0.9 / rows),
         subplot_titles=[title for panel in panels for title in (_title(panel), "")],
     )
     for row, panel in enumerate(panels, start=1):
@@ -92,11 +94,11 @@ def input_law_figure(panels: Sequence[InputPanel]) -> go.Figure:
         trace.update(showlegend=trace.name not in seen)
         seen.add(trace.name)
     figure.update_layout(
-        height=height,
-        margin={"t": 50, "b": 40},
+        height=inner + _TOP_PIXELS + _BOTTOM_PIXELS,
+        margin={"t": _TOP_PIXELS, "b": _BOTTOM_PIXELS},
         hovermode="closest",
         barmode="group",
-        legend={"orientation": "h", "y": -60 / height, "yanchor": "top"},
+        legend={"orientation": "h", "y": 1 + _LEGEND_PIXELS / inner, "yanchor": "bottom"},
     )
     return figure
 
