@@ -103,8 +103,11 @@ class ControlSetValues:
 
     def cost_of(self, index: int) -> CostEstimate | None:
         """The cost of one at its best values; None while nothing is known."""
+        costs = self._request.costs
+        if index not in costs.models:
+            return costs.at(index, self._request.space.default)
         ((point, _),) = self.found([index])
-        return self._request.costs.at(index, point)
+        return costs.at(index, point)
 
     def _search(
         self, indices: Sequence[int], acquisition: str, pending: Tensor | None

@@ -155,6 +155,21 @@ class CachedPosterior:
         """Apply the model's input transform to a ``... x d``-tensor."""
         return X if self.input_transform is None else self.input_transform(X)
 
+    def prior_covariance(self, a: Tensor, b: Tensor) -> Tensor:
+        """Latent prior covariances ``... x p x q`` of transformed points."""
+        if self.separable is None:
+            covariance: Tensor = self.kernel(a, b).to_dense()
+            return covariance
+        every = torch.ones_like(self.X[0])
+        return self.separable.outputscale * self.separable.log_factor(a, b, every).exp()
+
+    def prior_variance(self, points: Tensor) -> Tensor:
+        """Latent prior variances ``...`` of transformed points ``... x d``."""
+        if self.separable is None:
+            variance: Tensor = self.kernel(points, diag=True)
+            return variance
+        return self.separable.outputscale.expand(points.shape[:-1])
+
     @cached_property
     def covariance(self) -> Tensor:
         """The ``n x n`` prior covariance of the noisy training targets."""

@@ -23,8 +23,9 @@ of the cost changes no decision:
   :math:`\bar l - \alpha \max(\bar l - f_{low}, 0)`, with the least value :math:`f_{low}` of the
   objective given, or estimated from the model.
 * The width :math:`\sqrt{2 \log T / T_i}` of a mean cost presumes costs in [0, 1]. Here it is
-  multiplied by the range over which costs of one control set scatter: given, or as seen in all of
-  them, in proportion to their mean costs.
+  multiplied by the range over which costs of one control set scatter. Where it is not given, twice
+  the standard deviation takes its place, which is never more than the range (Popoviciu) and is as
+  much for a sub-Gaussian cost: that of all control sets, in proportion to their mean costs.
 * The number of trials :math:`T` is unknown under a budget. Here it is the trials so far and what
   the rest of the budget buys at the average cost so far.
 
@@ -59,6 +60,9 @@ from ax_costaware.queries.argument_checks import (
 EXPLORE, EXPLOIT = "explore", "exploit"
 """The two phases, as a decision records them."""
 
+PRIOR_SCATTER = 0.5
+"""How much costs are taken to scatter before any of them is seen twice, in shares of their mean."""
+
 LEAST_TRIALS = 2
 """Trials counted at least, so that the logarithm in the width is positive."""
 
@@ -84,8 +88,8 @@ class UnknownCosts:
     tolerance that stays; None for as many as there are inputs."""
 
     cost_range: float | None = None
-    """Largest difference between two costs of one control set, a finite number > 0; None: as seen
-    so far, in proportion to mean costs."""
+    """Largest difference between two costs of one control set, a finite number > 0; None: by the
+    scatter that was seen."""
 
     worst_value: float | None = None
     """The least value that the objective can take, or the greatest if it is minimised, in raw
@@ -259,11 +263,14 @@ class UnknownCosts:
         self, history: ControlSetHistory, evaluate: EvaluateBounds, indices: Sequence[int]
     ) -> dict[int, float]:
         """Lower confidence bounds of the expected cost of one trial, at least zero."""
-        relative = relative_cost_range(history.reported or ())
+        estimates = dict(zip(indices, evaluate.costs(indices), strict=True))
+        reported = history.reported or ((),) * len(history.costs)
+        averaged = [reported[i] for i, cost in estimates.items() if cost.standard_error is None]
+        relative = 2 * relative_scatter(averaged)
         factor = math.sqrt(2 * math.log(_horizon(history)))
         bounds: dict[int, float] = {}
-        for index, estimate in zip(indices, evaluate.costs(indices), strict=True):
-            count = len(history.reported[index]) if history.reported else 0
+        for index, estimate in estimates.items():
+            count = len(reported[index])
             error = estimate.standard_error
             if error is None:
                 if count == 0:
@@ -275,15 +282,19 @@ class UnknownCosts:
         return bounds
 
 
-def relative_cost_range(reported: Sequence[Sequence[float]]) -> float:
-    """Range over which costs scatter about the mean of their control set, in shares of that mean.
+def relative_scatter(reported: Sequence[Sequence[float]]) -> float:
+    """Standard deviation of costs about the mean of their control set, in shares of that mean.
 
-    Pooled over the control sets, because one of them may have been played only a few times.
+    Pooled over the control sets, because one of them may have been played only a few times, with
+    one deviation of ``PRIOR_SCATTER`` more, so that costs that agree by chance are not trusted.
     """
-    means = [math.fsum(costs) / len(costs) for costs in reported if costs]
-    played = [costs for costs in reported if costs]
-    ratios = [cost / mean for costs, mean in zip(played, means, strict=True) for cost in costs]
-    return max(ratios, default=0.0) - min(ratios, default=0.0)
+    squares, freedom = PRIOR_SCATTER**2, 1
+    for costs in reported:
+        if costs:
+            mean = math.fsum(costs) / len(costs)
+            squares += math.fsum((cost / mean - 1) ** 2 for cost in costs)
+            freedom += len(costs) - 1
+    return math.sqrt(squares / freedom)
 
 
 def _explored(history: ControlSetHistory) -> list[PastDecision]:

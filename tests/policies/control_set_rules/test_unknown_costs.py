@@ -21,7 +21,7 @@ from ax_costaware.policies import (
     PastDecision,
     UnknownCosts,
 )
-from ax_costaware.policies.control_set_rules.unknown_costs import relative_cost_range
+from ax_costaware.policies.control_set_rules.unknown_costs import relative_scatter
 
 SETS = (frozenset("a"), frozenset("b"), frozenset("ab"))
 
@@ -263,7 +263,7 @@ class TestExploitation:
     def test_a_rarely_played_set_may_be_cheap(self) -> None:
         rare = self.where(reported=((0.1, 0.3), (0.1,) * 4, (0.3,)), costs=(0.2, 0.1, 0.3))
         told = replace(self.told, means=(0.2, 0.1, 0.3))
-        # Widths are sqrt(2 log T) * mean / sqrt(count): both bounds are zero, the value decides.
+        # Widths are sqrt(2 log T) * mean or more: both bounds are zero, and the value decides.
         assert decide(rare, told, tolerance=0.1).index == 2
 
     def test_a_known_cost_has_no_width(self) -> None:
@@ -374,10 +374,34 @@ def test_decisions_of_a_batch_continue_the_exploration() -> None:
     assert found[3][1] == "exploit"
 
 
-def test_seen_range_is_relative_and_within_control_sets() -> None:
-    assert relative_cost_range(((1.0, 1.0), (5.0,), ())) == 0.0
-    assert relative_cost_range(((1.0, 2.0, 3.0), (10.0, 14.0))) == pytest.approx(1.0)
-    assert relative_cost_range(()) == 0.0
+def test_scatter_is_relative_and_within_control_sets() -> None:
+    assert relative_scatter(()) == 0.5
+    assert relative_scatter(((3.0,), ())) == 0.5
+    assert relative_scatter(((2.0, 2.0), (5.0,), ())) == pytest.approx(math.sqrt(0.25 / 2))
+    squares = 0.25 + 2 * 0.5**2 + 2 * (1 / 6) ** 2
+    assert relative_scatter(((1.0, 2.0, 3.0), (10.0, 14.0))) == pytest.approx(
+        math.sqrt(squares / 4)
+    )
+    rng = np.random.default_rng(0)
+    many = [tuple(mean * rng.normal(1.0, 0.2, size=400)) for mean in (0.1, 10.0)]
+    assert relative_scatter(many) == pytest.approx(0.2, abs=0.01)
+
+
+def test_a_few_plays_tell_a_dear_control_set_from_a_cheap_one() -> None:
+    """Nine plays each, scattering by a tenth, at twice the cost."""
+    rng = np.random.default_rng(1)
+    cheap, dear = (tuple(mean * rng.normal(1.0, 0.1, size=9)) for mean in (64.0, 132.0))
+    where = TestExploitation().where(reported=(cheap, (1.0,) * 9, dear))
+    told = replace(TestExploitation.told, means=(64.0, 1.0, 132.0))
+    assert decide(where, told, tolerance=0.1).index == 0
+
+
+def test_costs_of_a_set_with_a_model_say_nothing_of_the_scatter_of_others() -> None:
+    modelled = {2: CostEstimate(1.0, 0.1)}
+    where = TestExploitation().where(reported=((0.2,) * 4, (0.1,) * 4, (0.3, 2.0, 0.2, 1.5)))
+    told = replace(TestExploitation.told, estimates=modelled)
+    without = TestExploitation().where(reported=((0.2,) * 4, (0.1,) * 4, (1.0,) * 4))
+    assert decide(where, told).reason == decide(without, told).reason
 
 
 def test_scatter_of_a_dear_set_does_not_hide_differences_between_cheap_ones() -> None:
