@@ -82,7 +82,8 @@ class BestQueries:
         solved: ``n x s``: the inverse times the covariances of the training inputs and the values.
         means: ``s`` posterior means of the values.
         variances: ``s`` posterior variances of the values.
-        bounds: ``s`` sampled values where they bound the whole function from above, else None.
+        bounds: ``s`` sampled values where they bound the whole function, else None: from above, or
+            from below where the posterior's scale is negative.
         points: ``s x d`` sampled points, not transformed.
     """
 
@@ -195,6 +196,7 @@ class InformationObjective:
             left = variance - reduction
             mean = (posterior.prior_mean + k @ posterior.alpha).unsqueeze(-1)
             mean = mean + cross / best.variances * (best.bounds - best.means)
-            gamma = (best.bounds - mean) / left.sqrt()
+            # Where the objective is minimised, the latent function is bounded from below.
+            gamma = posterior.scale.sign() * (best.bounds - mean) / left.sqrt()
             information = information + noisy_truncated_information(gamma, left / (left + noise))
         return information.mean(dim=-1)

@@ -88,7 +88,10 @@ class FourierPath:
 
     @classmethod
     def draw(cls, posterior: CachedPosterior, seed: int) -> FourierPath:
-        """Draw with Matheron's rule (Wilson et al. 2020), reproducibly under ``seed``."""
+        """Draw with Matheron's rule (Wilson et al. 2020), reproducibly under ``seed``.
+
+        The sample of a function that is to be minimised is that of its negative, turned over.
+        """
         d = posterior.num_inputs
         with torch.no_grad(), manual_seed(seed):
             features = gen_kernel_features(
@@ -101,13 +104,16 @@ class FourierPath:
             amplitude = float(features(units[:1]).square().sum().sqrt()) / math.sqrt(
                 NUM_FOURIER_FEATURES // 2
             )
+            sign = posterior.scale.sign()
             weights = (
                 torch.randn(NUM_FOURIER_FEATURES, dtype=posterior.X.dtype).to(posterior.X)
                 * amplitude
+                * sign
             )
             noise = (
                 torch.randn(len(posterior.X), dtype=posterior.X.dtype).to(posterior.X)
                 * posterior.noise.sqrt()
+                * sign
             )
             sine, cosine = weights.chunk(2)
             phase = posterior.X @ frequencies.mT

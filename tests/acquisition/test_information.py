@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import KroneckerMultiTaskGP, ModelListGP, SingleTaskGP
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
@@ -221,6 +222,25 @@ def test_search_finds_the_largest_information() -> None:
     everywhere = objective(grid, torch.ones(len(grid), dtype=torch.long))
     assert found.values[1] >= everywhere.max() - 1e-6
     assert found.values[1] >= found.values[0]
+
+
+@pytest.mark.parametrize("controls", [[[0], [0, 1]], [[0], [1]]], ids=["bounded", "random"])
+def test_minimising_the_negative_tells_as_much(controls: list[list[int]]) -> None:
+    """Also where the sampled optimum bounds the function, then from below."""
+    up, down = gp(), gp()
+    down.set_train_data(targets=-down.train_targets, strict=True)
+    down.mean_module.constant = -down.mean_module.constant
+    minimise = ScalarizedPosteriorTransform(-torch.ones(1, dtype=torch.double))
+    nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 16)
+    one, other = (
+        optimize_control_sets(
+            model, unit_cube(2), controls, nodes, weights,
+            acquisition="information", posterior_transform=transform, seed=3,
+        )
+        for model, transform in ((up, None), (down, minimise))
+    )  # fmt: skip
+    torch.testing.assert_close(one.values, other.values, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(one.points, other.points, rtol=0, atol=1e-6)
 
 
 def test_same_seed_same_answer_and_pending_points_are_learned_from() -> None:
