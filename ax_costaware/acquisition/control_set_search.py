@@ -41,6 +41,9 @@ SEARCH_ITERATIONS = 15
 POLISH_ITERATIONS = 100
 NUM_POLISHED = 2
 
+# Raw points whose values differ by less, in relation to their size, differ by rounding.
+RELATIVE_SPREAD = 1e-10
+
 # Rows that are evaluated at once outside the local search.
 EVALUATED_ROWS = 1024
 
@@ -61,7 +64,15 @@ class ControlSetOptima(NamedTuple):
 
 
 class ControlSetSearch:
-    """One search: the objective, where it may look, and the rows of all control sets together."""
+    """One search: the objective, where it may look, and the rows of all control sets together.
+
+    Args:
+        objective: What is maximised.
+        domain: Where.
+        controls: Per control set, the columns that it controls.
+        lengths: ``d`` lengths over which the objective varies.
+        logarithmic: Whether its values are logarithms, which have no unit.
+    """
 
     def __init__(
         self,
@@ -69,6 +80,7 @@ class ControlSetSearch:
         domain: SearchDomain,
         controls: Sequence[list[int]],
         lengths: Tensor,
+        logarithmic: bool = False,
     ) -> None:
         self.objective = objective
         self.domain = domain
@@ -78,6 +90,11 @@ class ControlSetSearch:
         for index, controlled in enumerate(controls):
             free[index, domain.continuous_of(controlled)] = 1.0
         self.free = free
+        self.logarithmic = logarithmic
+        # The tolerances of the optimisers are absolute: they get values less the level of their
+        # control set, over its height.
+        self.level = torch.zeros(len(controls)).to(lengths)
+        self.height = torch.ones(len(controls)).to(lengths)
 
     def run(
         self, near: Tensor, num_restarts: int | None, raw_samples: int | None, seed: int
@@ -116,9 +133,10 @@ class ControlSetSearch:
         sets = index.repeat_interleave(torch.tensor([len(points) for points in raw]))
         with torch.no_grad():
             scores = self._evaluate(torch.cat(raw), sets, coarse=True)
-        for controlled, points, score in zip(
-            self.controls, raw, scores.split([len(points) for points in raw]), strict=True
+        for i, (controlled, points, score) in enumerate(
+            zip(self.controls, raw, scores.split([len(points) for points in raw]), strict=True)
         ):
+            self._set_unit(i, score)
             full = len(controlled) == num_inputs
             usual = NUM_RESTARTS_FULL_CONTROL if full else NUM_RESTARTS
             scaled = points / self.lengths
@@ -126,6 +144,14 @@ class ControlSetSearch:
             chosen.append(points[picked])
         counts = torch.tensor([len(points) for points in chosen])
         return torch.cat(chosen), index.repeat_interleave(counts)
+
+    def _set_unit(self, index: int, scores: Tensor) -> None:
+        """Take the mean and the standard deviation of the raw points' values as the unit."""
+        height, level = torch.std_mean(scores, correction=0)
+        # Values that differ by rounding only are no unit.
+        least = RELATIVE_SPREAD * scores.abs().max()
+        if not self.logarithmic and bool(torch.isfinite(height)) and bool(height > least):
+            self.level[index], self.height[index] = level, height
 
     def _evaluate(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
         """Values in chunks of rows, so that memory does not grow with the raw points."""
@@ -158,7 +184,9 @@ class ControlSetSearch:
         ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
             rows = torch.as_tensor(batch_indices)
             points = torch.as_tensor(x).to(X).requires_grad_(True)
-            values = self.objective(points, sets[rows], coarse)
+            index = sets[rows]
+            values = self.objective(points, index, coarse)
+            values = (values - self.level[index]) / self.height[index]
             (gradient,) = torch.autograd.grad(values.sum(), points)
             gradient = gradient * free[rows]
             return -values.detach().double().cpu().numpy(), -gradient.double().cpu().numpy()
@@ -198,7 +226,9 @@ class ControlSetSearch:
     def _climb_row(self, x: Tensor, index: int, fixed: dict[int, float], iterations: int) -> Tensor:
         candidate, _ = gen_candidates_scipy(
             initial_conditions=x.reshape(1, 1, -1),
-            acquisition_function=_OneControlSet(self.objective, index),
+            acquisition_function=_OneControlSet(
+                self.objective, index, self.level[index], self.height[index]
+            ),
             lower_bounds=self.domain.bounds[0],
             upper_bounds=self.domain.bounds[1],
             inequality_constraints=list(self.domain.constraints_of(self.controls[index])),
@@ -241,14 +271,18 @@ class ControlSetSearch:
 class _OneControlSet(AcquisitionFunction):
     """The objective of one control set in the form that BoTorch's optimisers take."""
 
-    def __init__(self, objective: ControlSetObjective, index: int) -> None:
+    def __init__(
+        self, objective: ControlSetObjective, index: int, level: Tensor, height: Tensor
+    ) -> None:
         torch.nn.Module.__init__(self)
         self.objective = objective
         self.index = index
+        self.level, self.height = level, height
 
     def forward(self, X: Tensor) -> Tensor:
         points = X.squeeze(-2)
         if isinstance(self.objective, PosteriorObjective):
             value: Tensor = self.objective.functions[self.index](X)
-            return value
-        return self.objective(points, torch.full((len(points),), self.index))
+        else:
+            value = self.objective(points, torch.full((len(points),), self.index))
+        return (value - self.level) / self.height

@@ -115,7 +115,9 @@ def optimize_control_sets(
     values = points[:, 0].clone()
     for part in builder.parts:
         chosen = [controls[index] for index in part]
-        search = ControlSetSearch(builder.build(part), domain, chosen, builder.lengths)
+        search = ControlSetSearch(
+            builder.build(part), domain, chosen, builder.lengths, logarithmic=name == "ei"
+        )
         found = search.run(builder.near, num_restarts, raw_samples, seed)
         points[part], values[part] = found.points.to(points), found.values.to(values)
     return ControlSetOptima(points, values.exp() if name == "ei" else values)

@@ -58,6 +58,27 @@ def test_finds_what_brute_force_finds(make_model, acquisition, sign, rule, bound
         assert torch.allclose(optima.values[index], value, atol=1e-6)
 
 
+@pytest.mark.parametrize("acquisition", ["ucb", "mean", "ts", "lower", "information"])
+@pytest.mark.parametrize("constrained", [False, True])
+def test_the_unit_of_the_objective_does_not_stop_the_search_early(
+    make_model, acquisition, constrained, rule, bounds
+):
+    """The optimisers' tolerances are absolute, the values in any unit and on any level."""
+    model = make_model(lengthscale=0.2, n=25)
+    # The first two columns sum to at most 1.3.
+    room = [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -1.3)]
+    points = [
+        optimize_control_sets(
+            model, bounds, [[1], [0, 1]], *rule, acquisition=acquisition,
+            posterior_transform=ScalarizedPosteriorTransform(torch.tensor([unit]).double(), level),
+            inequality_constraints=room if constrained else None,
+        ).points
+        for unit, level in ((1.0, 0.0), (1e-5, 0.0), (1e3, 1e5))
+    ]  # fmt: skip
+    assert torch.allclose(points[0], points[1], rtol=0, atol=1e-4)
+    assert torch.allclose(points[0], points[2], rtol=0, atol=1e-4)
+
+
 def test_a_superset_is_worth_at_least_as_much(make_model, rule, bounds):
     model = make_model(lengthscale=0.2, n=25)
     values = optimize_control_sets(model, bounds, SETS, *rule).values
