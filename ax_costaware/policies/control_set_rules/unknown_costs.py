@@ -224,18 +224,21 @@ class UnknownCosts:
         if reset:
             goal = lower
             threshold = goal - tolerance * max(goal - worst, 0.0)
-            # Where money is left only for control sets below the best, the best of these remains.
-            qualified = [i for i in affordable if present[i] >= threshold] or list(affordable)
+            qualified = [i for i in affordable if present[i] >= threshold]
+        count = len(qualified)
+        # Where money is left only for control sets below the best, all of these are as good.
+        qualified = qualified or list(affordable)
         costs = self._least_costs(history, evaluate, qualified)
         least = min(costs.values())
         cheapest = [i for i in qualified if math.isclose(costs[i], least, rel_tol=1e-9)]
         seen.look(cheapest)
         index = history.largest(cheapest, seen.values)
         reason = (
-            f"{len(qualified)} of {len(affordable)} affordable control sets reach {threshold:.6g}, "
-            f"which is the best lower bound, {goal:.6g}, less {tolerance:.3g} of its height above "
-            f"{worst:.6g}. {history.describe(index)} has the least lower bound of the cost among "
-            f"them, {least:.6g}"
+            f"{count or 'None'} of {len(affordable)} affordable control sets reach"
+            f"{'' if count > 1 else 'es'} {threshold:.6g}, which is the best lower bound, "
+            f"{goal:.6g}, less {tolerance:.3g} of its height above {worst:.6g}. "
+            f"{history.describe(index)} has the least lower bound of the cost among "
+            f"{'them' if count else 'all of these'}, {least:.6g}"
         )
         if len(cheapest) > 1:
             reason += f", as {len(cheapest) - 1} more, and of these the largest value"

@@ -239,6 +239,8 @@ class TestExploitation:
         decision = decide(where, replace(self.told, low=(0.0, 0.0, 5.0)), tolerance=0.1)
         assert decision.in_play == (0, 1)
         assert decision.index == 1
+        assert decision.reason.startswith("None of 2 affordable control sets reaches 4.5, which")
+        assert "b has the least lower bound of the cost among all of these" in decision.reason
 
     def test_negative_bounds_do_not_turn_the_tolerance_around(self) -> None:
         below = replace(
