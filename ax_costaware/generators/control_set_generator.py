@@ -189,10 +189,10 @@ def _named(names: Sequence[str]) -> str:
 def _costs(
     values: ControlSetValues, decision: ControlSetDecision, names: Sequence[str]
 ) -> dict[str, list[float | None]]:
-    """Expected costs and their standard errors of the control sets in play that were looked at."""
+    """Expected costs and their standard errors of the control sets in play, as far as looked at."""
     found: dict[str, list[float | None]] = {}
     for i in decision.in_play:
-        if i in decision.values and (cost := values.cost_of(i)) is not None:
+        if values.is_priced(i) and (cost := values.cost_of(i)) is not None:
             found[names[i]] = [cost.mean, cost.standard_error]
     return found
 

@@ -109,6 +109,10 @@ class ControlSetValues:
         ((point, _),) = self.found([index])
         return costs.at(index, point)
 
+    def is_priced(self, index: int) -> bool:
+        """Whether ``cost_of`` needs no search: one with a model is priced where it was looked at."""
+        return index in self._found or index not in self._request.costs.models
+
     def _search(
         self, indices: Sequence[int], acquisition: str, pending: Tensor | None
     ) -> ControlSetOptima:
