@@ -110,7 +110,7 @@ class ControlSetValues:
         return costs.at(index, point)
 
     def is_priced(self, index: int) -> bool:
-        """Whether ``cost_of`` needs no search: one with a model is priced where it was looked at."""
+        """Whether ``cost_of`` needs no search, as for one with a model that was not looked at."""
         return index in self._found or index not in self._request.costs.models
 
     def _search(
