@@ -30,7 +30,7 @@ from ax_costaware.adapter.experiment_checks import check_search_space
 from ax_costaware.adapter.model_space import ModelSpace
 from ax_costaware.adapter.realized_inputs import learned_from, realized_inputs
 from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.queries.joint.empirical import row_weights
+from ax_costaware.queries.joint.kernel import kernel_of, smoothing_of
 from ax_costaware.session import OutOfBoundsWarning
 
 SETS = (
@@ -141,7 +141,9 @@ def test_conditional_nodes_weigh_rows_by_what_is_controlled(space: ModelSpace) -
     point[columns] = torch.tensor([2.0, -1.2], dtype=torch.double)
     nodes, weights = space.given[2](point.unsqueeze(0))  # type: ignore[misc]
     assert bool((nodes[0][:, columns] == point[columns]).all())
-    chances = row_weights(point[columns].unsqueeze(0), numbers, 2)[0]
+    is_kind = [[float(soil == kind) for kind in SOILS] for soil in FRAME["soil"]]
+    smoothing = smoothing_of(numbers, 2, numbers[:, :0], torch.tensor(is_kind))
+    chances = kernel_of(numbers, 2, smoothing).weights(point[columns].unsqueeze(0))[0]
     for soil, code in zip(raw, codes, strict=True):
         is_soil = (nodes[0][:, list(space.columns["soil"])] - code).abs().sum(dim=-1) < 1e-9
         expected = chances[torch.tensor([s == soil for s in FRAME["soil"]])].sum()

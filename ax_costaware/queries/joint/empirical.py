@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -13,6 +15,7 @@ from typing_extensions import override
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import finite_number, integer_at_least
 from ax_costaware.queries.joint.columns import Column, columns_of, marginal_of
+from ax_costaware.queries.joint.kernel import Kernel, Smoothing, kernel_of, smoothing_of
 from ax_costaware.queries.joint.law import (
     JointLaw,
     NodesGiven,
@@ -27,7 +30,7 @@ MAX_ROWS = 512
 """The most rows that are nodes where something of the law is controlled."""
 
 _CONSTANT = 1e-12
-"""A column whose standard deviation is below this share of its size has one value only."""
+"""A column whose standard deviation is below this share of its size does not order the rows."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -41,10 +44,19 @@ class JointEmpirical(JointLaw):
     .. math:: w_i(x) \propto \exp\Bigl(-\tfrac12 \sum_l (x_l - x_{il})^2 / h_l^2\Bigr)
 
     Distances are those of the model's space, so a log-scaled parameter counts on the log scale,
-    and a choice by its one-hot columns. The bandwidth is Scott's (1992), ``h_l = s_l n^(-1/(d+4))``
-    with the standard deviation ``s_l`` of the column and ``d`` controlled inputs. It smooths: with
-    strong dependence the law given ``x`` comes out too wide by about ``h``. Far from all rows the
-    nearest ones count alone. Of more than 512 rows, a seeded choice of 512 is used.
+    and a choice by its one-hot columns. The bandwidth ``h_l`` is a share, from 0.09 to 1, of
+    Scott's (1992), ``s_l n^(-1/(d+4))`` with the standard deviation ``s_l`` of the column and ``d``
+    controlled inputs. Rows may move to ``x``: their continuous columns shift along a local linear
+    regression on what is controlled, within the range of the sample (Beaumont, Zhang and Balding
+    2002). Leaving out each row in turn settles the share, and whether rows move: the most smoothing
+    whose law of the row left out is within one standard error of the best.
+
+    Measured around a line and a sine wave, with noise of 0.05 to 0.3 of the range: of 200 rows or
+    more, the law given one input is 0.98 to 1.03 times as wide as the true one, and given two 0.95
+    to 1.10 times (by Scott's rule alone up to 3.6 times); of 30 rows up to 1.2 and 1.8 times (4.4).
+    Without dependence it is that of Scott's rule. Integers, values that repeat and choices do not
+    move, so they are smoothed a little more. Far from all rows the nearest ones count alone. Of
+    more than 512 rows, a seeded choice of 512 is used.
 
     Controlling an input counts as observing it; see the module ``ax_costaware.queries.joint.law``.
     """
@@ -96,7 +108,12 @@ class JointEmpirical(JointLaw):
         weights = torch.full((1, self.num_rows), 1.0 / self.num_rows, dtype=torch.double)
         if codes:
             rows, points = (torch.cat(part, dim=-1) for part in zip(*codes, strict=True))
-            weights = row_weights(points, rows, len(known))
+            kernel = kernel_of(rows, len(known), _raw_smoothing(self, tuple(known)))
+            weights = kernel.weights(points)
+            if _is_continuous(column):
+                column = tuple(
+                    kernel.moved(self._coded([name]), points, weights).flatten().tolist()
+                )
         below = torch.tensor([row < target for row in column])  # type: ignore[operator]
         equal = torch.tensor([row == target for row in column])
         strict = float(weights[0, below].sum())
@@ -135,6 +152,18 @@ class JointEmpirical(JointLaw):
         columns = list(place.columns_of(given))
         centers = place.transform(self._rows(given, order))[:, columns]
         rows = self._rows(rest, order)
+        free = [
+            name
+            for name in rest
+            if len(place.columns[name]) == 1 and _is_continuous(self._column(name))
+        ]
+        numbers = place.columns_of(free)
+        smoothing = smoothing_of(
+            centers,
+            len(given),
+            place.transform(rows)[:, list(numbers)],
+            self._coded([name for name in rest if name not in free])[order],
+        )
         copies = 1
         if place.independent:
             # Each row meets several values of the independent inputs, since only the rows near
@@ -147,9 +176,9 @@ class JointEmpirical(JointLaw):
         return _NearRows(
             base=place.transform(rows),
             columns=place.columns_of(controlled),
-            centers=centers,
+            kernel=kernel_of(centers, len(given), smoothing),
             given=tuple(columns),
-            num_given=len(given),
+            numbers=numbers,
             copies=copies,
         )
 
@@ -157,13 +186,19 @@ class JointEmpirical(JointLaw):
         self._checked([name])
         return dict(self.frame)[name]
 
+    def _coded(self, names: Sequence[str]) -> Tensor:
+        """Columns as ``n x c`` numbers, none for no names."""
+        columns = [self._column(name) for name in names]
+        codes = [_codes(column, column[0])[0] for column in columns]
+        return torch.cat([torch.empty(self.num_rows, 0, dtype=torch.double), *codes], dim=-1)
+
     def _rows(self, names: Sequence[str], order: Tensor) -> list[dict[str, RawValue]]:
         columns = {name: self._column(name) for name in names}
         return [{name: columns[name][i] for name in names} for i in order.tolist()]
 
     def _order(self) -> Tensor:
         """The rows along the first principal component, so that neighbours are alike."""
-        codes = torch.cat([_codes(column, column[0])[0] for _, column in self.frame], dim=-1)
+        codes = self._coded(self.names)
         centered = codes - codes.mean(dim=0)
         size = codes.abs().amax(dim=0)
         scale = centered.square().mean(dim=0).sqrt()
@@ -179,29 +214,54 @@ class _NearRows:
 
     base: Tensor
     columns: tuple[int, ...]
-    centers: Tensor
+    kernel: Kernel
     given: tuple[int, ...]
-    num_given: int
+    numbers: tuple[int, ...]
     copies: int
 
     def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """See ``NodesGiven``."""
-        weights = row_weights(points[:, list(self.given)], self.centers.to(points), self.num_given)
+        known = points[:, list(self.given)]
+        weights = self.kernel.weights(known)
+        nodes = self.base
+        if self.kernel.moves:
+            numbers = list(self.numbers)
+            values = self.kernel.moved(self.base[:: self.copies, numbers], known, weights)
+            nodes = nodes.to(points).repeat(len(points), 1, 1)
+            nodes[..., numbers] = values.repeat_interleave(self.copies, dim=-2)
         weights = weights.repeat_interleave(self.copies, dim=-1) / self.copies
-        return at_points(self.base, points, self.columns), weights
+        return at_points(nodes, points, self.columns), weights
 
 
-def row_weights(points: Tensor, rows: Tensor, num_inputs: int) -> Tensor:
-    """Nadaraya-Watson weights ``p x n`` of rows ``n x c`` at points ``p x c``.
+@lru_cache(maxsize=64)
+def _raw_smoothing(law: JointEmpirical, given: tuple[str, ...]) -> Smoothing:
+    """The smoothing in raw units, by at most 512 of the rows."""
+    order = law._order()
+    if len(order) > MAX_ROWS:
+        order = order[torch.arange(MAX_ROWS) * len(order) // MAX_ROWS]
+    rest = [name for name in law.names if name not in given]
+    numbers = [name for name in rest if _is_continuous(law._column(name))]
+    return smoothing_of(
+        law._coded(given)[order],
+        len(given),
+        law._coded(numbers)[order],
+        law._coded([name for name in rest if name not in numbers])[order],
+    )
 
-    The bandwidth is Scott's for ``num_inputs`` inputs; a column of one value does not count.
+
+def _is_continuous(column: Column) -> bool:
+    """Whether values between those of a column make sense.
+
+    They are no integers, most differ, and none is more than a tenth of them, as
+    dry days are of a column of rain.
     """
-    std = rows.std(dim=0)
-    moves = std > _CONSTANT * rows.abs().amax(dim=0)
-    bandwidth = std[moves] * len(rows) ** (-1.0 / (num_inputs + 4))
-    scaled: Tensor = (points[:, moves].unsqueeze(-2) - rows[:, moves]) / bandwidth
-    weights: Tensor = torch.softmax(-0.5 * scaled.square().sum(dim=-1), dim=-1)
-    return weights
+    counts = Counter(column)
+    return (
+        isinstance(column[0], float)
+        and 2 * len(counts) > len(column)
+        and max(counts.values()) <= max(2, len(column) // 10)
+        and not all(float(value).is_integer() for value in counts)
+    )
 
 
 def _codes(column: Column, value: RawValue) -> tuple[Tensor, Tensor]:

@@ -55,8 +55,13 @@ def test_bandwidth_is_that_of_a_kernel_density_by_scott() -> None:
 
 
 def test_one_hot_and_several_columns() -> None:
-    """A choice counts by its one-hot columns, with the two inputs' bandwidth."""
-    nodes, weights = LAW.nodes_given(["dose", "soil"], placement())(POINTS)
+    """A choice counts by its one-hot columns, with the two inputs' bandwidth.
+
+    The other input has nothing to do with them, so the bandwidth is Scott's.
+    """
+    wind = np.random.default_rng(1).random(N)
+    law = JointEmpirical({"dose": DOSE, "soil": SOIL, "rain": wind})
+    nodes, weights = law.nodes_given(["dose", "soil"], placement())(POINTS)
     table = transform([{"dose": d, "soil": s} for d, s in zip(DOSE, SOIL, strict=True)])
     columns = table[:, :4].numpy()
     bandwidth = columns.std(axis=0, ddof=1) * N ** (-1 / 6)
@@ -64,7 +69,7 @@ def test_one_hot_and_several_columns() -> None:
         scaled = (POINTS[i, :4].numpy() - columns) / bandwidth
         kernel = np.exp(-0.5 * (scaled**2).sum(axis=1))
         found = float(nodes[i, :, 4] @ weights[i])
-        assert found == pytest.approx(float(kernel @ RAIN / kernel.sum()), rel=1e-9)
+        assert found == pytest.approx(float(kernel @ wind / kernel.sum()), rel=1e-9)
 
 
 def test_controlling_a_choice_selects_its_rows() -> None:
