@@ -10,7 +10,7 @@ thresholds inside ``rule`` are in raw units of the objective.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, is_dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -20,24 +20,30 @@ from ax.core.trial import Trial
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.generators.control_set_arguments import (
+    NoValues,
+    check_joint,
+    checked_beta,
+    checked_control_set_budget,
+    checked_marginals,
+    checked_names,
+    least_cost,
+)
 from ax_costaware.generators.method_settings import (
     ROUNDING,
     MethodSettings,
     check_bool,
     check_integer,
-    checked_budget,
-    is_number,
 )
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     ControlSetHistory,
     ControlSetRule,
-    CostEstimate,
     ExploreThenCommit,
 )
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
-from ax_costaware.queries.marginals import Learned, Marginal
+from ax_costaware.queries.marginals import Marginal
 from ax_costaware.records import CONTROL_SET
 
 ACQUISITIONS = ("ucb", "ei", "ts")
@@ -103,11 +109,11 @@ class ControlSetSettings(MethodSettings):
             set_field(self, "control_sets", check_control_sets(tuple(self.control_sets)))
         except InputError as error:
             raise UserInputError(str(error)) from error
-        set_field(self, "marginals", _checked_marginals(self.marginals))
-        _check_joint(self.joint, self.marginals)
-        set_field(self, "budget", _checked_budget(self.budget, self.control_sets))
+        set_field(self, "marginals", checked_marginals(self.marginals))
+        check_joint(self.joint, self.marginals)
+        set_field(self, "budget", checked_control_set_budget(self.budget, self.control_sets))
         if not isinstance(self.beta, TheoreticalBeta):
-            set_field(self, "beta", _checked_beta(self.beta))
+            set_field(self, "beta", checked_beta(self.beta))
         if self.acquisition not in ACQUISITIONS:
             raise UserInputError(
                 f"acquisition={self.acquisition!r}: expected one of {list(ACQUISITIONS)}."
@@ -285,12 +291,12 @@ class ControlSetSettings(MethodSettings):
         try:
             # A first decision on made-up values: a rule that does not fit these control sets, such
             # as one with too few numbers of plays, says so now and not after the initial trials.
-            self.rule.decide(first, _NoValues(first.costs))
+            self.rule.decide(first, NoValues(first.costs))
         except InputError as error:
             raise UserInputError(f"rule={self.rule!r} does not fit: {error}") from error
 
     def _checked_initial_control_sets(self) -> tuple[str, ...]:
-        given = _as_names(self.initial_control_sets)
+        given = checked_names(self.initial_control_sets)
         if not given and self.learns_costs:
             return tuple(self.names)
         if not given:
@@ -314,7 +320,7 @@ class ControlSetSettings(MethodSettings):
         if not self.charge_initial:
             return 0.0
         cycle = [self.control_set(name) for name in self.initial_control_sets]
-        return math.fsum(_least(cycle[i % len(cycle)]) for i in range(self.initial_trials))
+        return math.fsum(least_cost(cycle[i % len(cycle)]) for i in range(self.initial_trials))
 
     def _check_initial_cost(self) -> None:
         if self.budget is None:
@@ -326,86 +332,3 @@ class ControlSetSettings(MethodSettings):
                 f"cost {total:g}, more than budget={self.budget:g}: plan fewer or cheaper initial "
                 "trials, raise the budget, or pass charge_initial=False."
             )
-
-
-class _NoValues:
-    """Values for a first decision before there is an experiment: all are zero."""
-
-    def __init__(self, costs: Sequence[float]) -> None:
-        self._costs = costs
-
-    def __call__(self, indices: Sequence[int]) -> Sequence[float]:
-        return [0.0 for _ in indices]
-
-    def lower(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
-        return [0.0 for _ in indices]
-
-    def upper(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
-        return [0.0 for _ in indices]
-
-    def worst(self) -> float:
-        return 0.0
-
-    def costs(self, indices: Sequence[int]) -> Sequence[CostEstimate]:
-        return [CostEstimate(self._costs[i], 0.0) for i in indices]
-
-
-def _least(control_set: ControlSet) -> float:
-    """What a trial costs, or costs at least."""
-    return control_set.fixed_cost if control_set.cost is None else control_set.cost
-
-
-def _as_names(names: object) -> tuple[object, ...]:
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise UserInputError(f"initial_control_sets={names!r}: expected a list of names.")
-    return tuple(names)
-
-
-def _checked_marginals(marginals: object) -> dict[str, Marginal]:
-    if not isinstance(marginals, Mapping):
-        raise UserInputError(
-            f"marginals={marginals!r}: expected a dictionary from parameter names to marginals."
-        )
-    for name, marginal in marginals.items():
-        if not isinstance(name, str) or not isinstance(marginal, Marginal):
-            raise UserInputError(
-                f"marginals[{name!r}]={marginal!r}: expected a marginal such as Uniform(0, 1), "
-                "under the name of a parameter."
-            )
-    return dict(marginals)
-
-
-def _check_joint(joint: object, marginals: Mapping[str, Marginal]) -> None:
-    if joint is None:
-        return
-    if not isinstance(joint, JointLaw):
-        raise UserInputError(
-            f"joint={joint!r}: expected a joint law such as JointEmpirical(frame), or None."
-        )
-    if twice := [name for name in joint.names if name in marginals]:
-        raise UserInputError(
-            f"marginals and joint both have {twice}: expected each input in one of them. Leave out "
-            "of marginals what joint describes."
-        )
-    if learned := [name for name in joint.names if isinstance(joint.marginal(name), Learned)]:
-        raise UserInputError(
-            f"joint has Learned marginals, of {learned}: a joint law is not updated while the "
-            "experiment runs. Give it marginals that stay, or move independent inputs to marginals."
-        )
-
-
-def _checked_budget(budget: object, control_sets: tuple[ControlSet, ...]) -> float | None:
-    value = checked_budget(budget)
-    cheapest = min(_least(control_set) for control_set in control_sets)
-    if value is not None and value * (1 + ROUNDING) < cheapest:
-        raise UserInputError(
-            f"budget={budget!r} is below the cost of the cheapest control set, {cheapest:g}: "
-            "expected a budget that pays for at least one trial."
-        )
-    return value
-
-
-def _checked_beta(beta: object) -> float:
-    if not is_number(beta) or not math.isfinite(beta) or beta < 0:
-        raise UserInputError(f"beta={beta!r}: expected a finite number >= 0, or a TheoreticalBeta.")
-    return float(beta)
