@@ -105,5 +105,6 @@ def checked_control_set_budget(
 def checked_beta(beta: object) -> float:
     """A finite weight of at least zero."""
     if not is_number(beta) or not math.isfinite(beta) or beta < 0:
-        raise UserInputError(f"beta={beta!r}: expected a finite number >= 0, or a TheoreticalBeta.")
+        expected = "a finite number >= 0, or a TheoreticalBeta"
+        raise UserInputError(f"beta={beta!r}: expected {expected}.")
     return float(beta)
