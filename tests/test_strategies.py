@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from ax.exceptions.core import UserInputError
 
 from ax_costaware import (
     ControlSet,
@@ -79,3 +80,9 @@ def test_default_rule_is_that_for_what_is_known(
     assert not unknown or str(unknown) in message
     control_set_strategy(sets, MARGINALS, budget=budget, rule=EpsilonSchedule(0.0))
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("sets", [[], [1], ["a"], [ControlSet(["a"]), ControlSet(["a"])]])
+def test_control_sets_are_checked_before_a_rule_is_chosen_for_them(sets: list[object]) -> None:
+    with pytest.raises(UserInputError, match=r"^control_sets"):
+        control_set_strategy(sets, MARGINALS, budget=10.0)  # type: ignore[arg-type]

@@ -63,6 +63,11 @@ def check_cost_of_control_set(
             f"cost=None: trial {trial_index} used control set {control_set.name!r}, whose cost is "
             "not known and is learned from what trials cost: expected the trial's cost."
         )
+    if not cost > 0:
+        raise UserInputError(
+            f"cost={cost!r}: expected a finite number > 0, because the cost of control set "
+            f"{control_set.name!r}, which trial {trial_index} used, is not known and is learned."
+        )
     if not cost > control_set.fixed_cost:
         raise UserInputError(
             f"cost={cost!r}: expected more than {control_set.fixed_cost:g}, what trial "

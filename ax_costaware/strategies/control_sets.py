@@ -121,7 +121,10 @@ def control_set_strategy(
     sets = _as_tuple("control_sets", control_sets)
     reason: str | None = None
     if rule is None:
-        rule, reason = recommended_rule(sets, budget)
+        try:
+            rule, reason = recommended_rule(sets, budget)
+        except InputError as error:
+            raise UserInputError(str(error)) from error
     settings = ControlSetSettings(
         control_sets=sets,
         marginals=marginals,  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from ax_costaware.policies.control_set_rules import (
     ExploreThenCommit,
     UnknownCosts,
 )
-from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 
 logger = get_logger(__name__)
 
@@ -41,8 +41,11 @@ def recommended_rule(control_sets: Sequence[ControlSet], budget: float | None) -
     Args:
         control_sets: The control sets, with or without costs.
         budget: What all trials may cost together; None for no limit.
+
+    Raises:
+        InputError: If there are no control sets, one is no ``ControlSet``, or two are alike.
     """
-    unknown = [s.name for s in control_sets if getattr(s, "cost", None) is None]
+    unknown = [s.name for s in check_control_sets(control_sets) if s.cost is None]
     if not unknown:
         return RecommendedRule(
             ExploreThenCommit.adaptive(),

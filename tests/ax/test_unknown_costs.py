@@ -168,7 +168,7 @@ def test_missing_cost() -> None:
     for raw_data, cost, message in (
         ({"y": 0.5}, None, "cost=None: trial 0 used control set 'x1', whose cost is not known"),
         (None, None, "trial 0 used control set 'x1'"),
-        ({"y": 0.5}, 0.0, r"cost=0.0: expected more than 0, what trial 0"),
+        ({"y": 0.5}, 0.0, r"cost=0.0: expected a finite number > 0, .*'x1', which trial 0"),
     ):
         with pytest.raises(UserInputError, match=message):
             complete_trial(client, index, raw_data, realized=realized, cost=cost)
