@@ -79,7 +79,7 @@ def _jointly(
     """Test whether two inputs of a joint law go together as it says.
 
     How far up the second one is in its law given the first one has nothing to do with the first
-    one, if the law is right (Rosenblatt 1952). A ``JointEmpirical`` law is too smooth for that:
+    one, if the law is right (Rosenblatt 1952). A ``JointEmpirical`` law may be too smooth for that:
     there the rank correlation is compared with that of its rows, in trials that control neither
     one nor anything that both may depend on.
     """
