@@ -241,7 +241,7 @@ class UnknownCosts:
             f"{'them' if count else 'all of these'}, {least:.6g}"
         )
         if len(cheapest) > 1:
-            reason += f", as {len(cheapest) - 1} more, and of these the largest value"
+            reason += f", as do {len(cheapest) - 1} more, and of these the largest value"
         reason += "."
         if reset:
             reason += " No control set had reached the running bounds, which start anew."
