@@ -179,7 +179,8 @@ def _check_range_marginal(what: str, parameter: RangeParameter, marginal: Margin
         raise UserInputError(
             f"{what}={marginal!r} reaches over [{marginal.lower:g}, "
             f"{marginal.upper:g}], outside the bounds [{parameter.lower:g}, {parameter.upper:g}] "
-            f"of parameter {name!r}: widen the bounds or narrow the marginal."
+            f"of parameter {name!r}: widen the bounds, or narrow the marginal (of a sample, leave "
+            "out what lies beyond them)."
         )
     if parameter.parameter_type is ParameterType.INT:
         atoms = atoms_of(marginal)

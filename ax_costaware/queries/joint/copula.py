@@ -67,6 +67,10 @@ class GaussianCopula(JointLaw):
     nodes have a gradient. A controlled value among the furthest 3e-5 of its law counts as the last
     before these.
 
+    Where inputs pile up at a bound, or their law is cut near one, a value controlled there counts
+    as extreme, a score of about 4 in size wherever the cut is, and what depends on it moves as far:
+    let the law reach some four standard deviations beyond its mean.
+
     Controlling an input counts as observing it; see the module ``ax_costaware.queries.joint.law``.
     """
 
