@@ -241,7 +241,8 @@ class UnknownCosts:
             f"{'them' if count else 'all of these'}, {least:.6g}"
         )
         if len(cheapest) > 1:
-            reason += f", as do {len(cheapest) - 1} more, and of these the largest value"
+            tied = "1 more does" if len(cheapest) == 2 else f"{len(cheapest) - 1} more do"
+            reason += f", as {tied}, and of these the largest value"
         reason += "."
         if reset:
             reason += " No control set had reached the running bounds, which start anew."
