@@ -81,7 +81,8 @@ class UnknownCosts:
     set when exploitation begins, in [0, 1)."""
 
     exploration: float = 0.6
-    """Share of the budget that exploration may cost, in (0, 1)."""
+    """Share of the budget that exploration may cost, in (0, 1); of what trials that the rule did not
+    choose, such as initial ones, leave of the budget."""
 
     halve_every: int | None = None
     """Decisions of the exploitation after which the tolerance is halved, again and again; 0 for a
@@ -178,12 +179,20 @@ class UnknownCosts:
             return None
         if history.budget is None:
             return turn
-        share = self.exploration * history.budget * (1 + 1e-9)
+        share = self._share(history) * (1 + 1e-9)
         spent = math.fsum(past.charged for past in explored)
         # Nothing is known of what a control set costs that was never played, or of anything before
         # the first cost is reported.
         expected = history.costs[turn] if history.is_priced(turn) else 0.0
         return turn if spent < share and spent + expected <= share else None
+
+    def _share(self, history: ControlSetHistory) -> float:
+        """What exploration may cost."""
+        assert history.budget is not None
+        if history.remaining is None:
+            return self.exploration * history.budget
+        own = history.remaining + math.fsum(past.charged for past in history.past)
+        return self.exploration * min(own, history.budget)
 
     def _explore(
         self, history: ControlSetHistory, evaluate: EvaluateBounds, index: int, lower: float
@@ -194,8 +203,7 @@ class UnknownCosts:
         spent = math.fsum(past.charged for past in _explored(history))
         limit = ""
         if history.budget is not None:
-            share = self.exploration * history.budget
-            limit = f", on which {spent:g} of at most {share:g} was spent"
+            limit = f", on which {spent:g} of at most {self._share(history):g} was spent"
         return ControlSetDecision(
             index=index,
             reason=f"Exploring every control set in turn{limit}: {history.describe(index)} comes "
@@ -225,20 +233,24 @@ class UnknownCosts:
             goal = lower
             threshold = goal - tolerance * max(goal - worst, 0.0)
             qualified = [i for i in affordable if present[i] >= threshold]
-        count = len(qualified)
-        # Where money is left only for control sets below the best, all of these are as good.
-        qualified = qualified or list(affordable)
+        if not qualified:
+            # Money is left only for control sets below the best: these compare with each other.
+            tops = maximal(proper_supersets(history.parameters), affordable)
+            goal = max(finite_values(evaluate.lower(tops, self.pointwise_bounds), tops))
+            threshold = goal - tolerance * max(goal - worst, 0.0)
+            best = max(present.values())
+            qualified = [i for i in affordable if present[i] >= min(threshold, best)]
         costs = self._least_costs(history, evaluate, qualified)
         least = min(costs.values())
         cheapest = [i for i in qualified if math.isclose(costs[i], least, rel_tol=1e-9)]
         seen.look(cheapest)
         index = history.largest(cheapest, seen.values)
         reason = (
-            f"{count or 'None'} of {len(affordable)} affordable control sets reach"
-            f"{'' if count > 1 else 'es'} {threshold:.6g}, which is the best lower bound, "
+            f"{len(qualified)} of {len(affordable)} affordable control sets reach"
+            f"{'' if len(qualified) > 1 else 'es'} {threshold:.6g}, which is the best lower bound, "
             f"{goal:.6g}, less {tolerance:.3g} of its height above {worst:.6g}. "
-            f"{history.describe(index)} has the least lower bound of the cost among "
-            f"{'them' if count else 'all of these'}, {least:.6g}"
+            f"{history.describe(index)} has the least lower bound of the cost among them, "
+            f"{least:.6g}"
         )
         if len(cheapest) > 1:
             tied = "1 more does" if len(cheapest) == 2 else f"{len(cheapest) - 1} more do"

@@ -156,6 +156,15 @@ class TestExploration:
         assert decide(where, told, exploration=0.6).state["phase"] == "explore"
         assert decide(where, told, exploration=0.59).state["phase"] == "exploit"
 
+    def test_its_share_is_of_what_initial_trials_leave(self) -> None:
+        past = tuple(PastDecision(i, 1.0, {"phase": "explore"}) for i in range(2))
+        told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
+        where = history(past=past, reported=((1.0,) * 3,) * 3, remaining=3.0)  # and 5 before
+        decision = decide(where, told, exploration=0.6)
+        assert decision.state["phase"] == "explore"
+        assert "on which 2 of at most 3 was spent" in decision.reason
+        assert decide(where, told, exploration=0.59).state["phase"] == "exploit"
+
     def test_rounds_limit_it_without_a_budget(self) -> None:
         past = tuple(PastDecision(i, 1.0, {"phase": "explore"}) for i in range(3))
         told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
@@ -234,13 +243,16 @@ class TestExploitation:
         assert after.state["reset"] is False
         assert after.in_play == (0, 2)
 
-    def test_only_what_is_affordable_is_left(self) -> None:
+    def test_what_is_affordable_compares_with_itself(self) -> None:
+        """Where no money is left for the best control set, the good ones of the others remain."""
         where = self.where(affordable=(True, True, False))
-        decision = decide(where, replace(self.told, low=(0.0, 0.0, 5.0)), tolerance=0.1)
-        assert decision.in_play == (0, 1)
-        assert decision.index == 1
-        assert decision.reason.startswith("None of 2 affordable control sets reaches 4.5, which")
-        assert "b has the least lower bound of the cost among all of these" in decision.reason
+        decision = decide(where, replace(self.told, low=(0.9, 0.5, 5.0)), tolerance=0.1)
+        assert decision.in_play == (0,)
+        assert decision.reason.startswith("1 of 2 affordable control sets reaches 0.81, which is")
+        assert decision.state["reset"] is True
+        less = decide(where, replace(self.told, low=(0.6, 0.5, 5.0)), tolerance=0.1)
+        assert less.in_play == (0, 1)
+        assert less.index == 1
 
     def test_negative_bounds_do_not_turn_the_tolerance_around(self) -> None:
         below = replace(
