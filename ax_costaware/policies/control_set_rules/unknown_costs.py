@@ -81,8 +81,8 @@ class UnknownCosts:
     set when exploitation begins, in [0, 1)."""
 
     exploration: float = 0.6
-    """Share of the budget that exploration may cost, in (0, 1); of what trials that the rule did not
-    choose, such as initial ones, leave of the budget."""
+    """Share that exploration may cost, in (0, 1), of what trials that the rule did not choose, such
+    as initial ones, leave of the budget."""
 
     halve_every: int | None = None
     """Decisions of the exploitation after which the tolerance is halved, again and again; 0 for a
