@@ -14,8 +14,10 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     """Record what a trial has cost that has ended, where ``complete_trial`` was not told.
 
     So it is for a trial that was completed by Ax's own call, failed, or was stopped early or
-    abandoned, and for a bill that comes later or has to be corrected: the last cost counts. The
-    trial is saved if the client has a database. A refused call changes nothing.
+    abandoned, and for a bill that comes later or has to be corrected: the last cost counts. What a
+    trial cost that failed or was stopped early is learned from, too: the expected cost is that of a
+    trial, finished or not. The trial is saved if the client has a database. A refused call changes
+    nothing.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
