@@ -93,33 +93,16 @@ class FactoredNodes:
             wide = max(wide, len(self.path.sine))
         return num_nodes * (max(wide, num_nodes) if joint else wide)
 
-    def _covariance(self, a: Tensor, b: Tensor) -> Tensor:
-        """Prior covariances of transformed points."""
-        kernel = self.posterior.separable
-        if kernel is None:
-            covariance: Tensor = self.posterior.kernel(a, b).to_dense()
-            return covariance
-        every = torch.ones_like(self.posterior.X[0])
-        return kernel.outputscale * kernel.log_factor(a, b, every).exp()
-
-    def _variance(self, points: Tensor) -> Tensor:
-        """Prior variances of transformed points."""
-        kernel = self.posterior.separable
-        if kernel is None:
-            variance: Tensor = self.posterior.kernel(points, diag=True)
-            return variance
-        return kernel.outputscale.expand(points.shape[:-1])
-
     def moments(self, nodes: Tensor, spread: bool) -> tuple[Tensor, Tensor]:
         """See ``NodePosterior``."""
         posterior = self.posterior
         t = posterior.transform(nodes.reshape(-1, nodes.shape[-1]))
-        k = self._covariance(t, posterior.X)
+        k = posterior.prior_covariance(t, posterior.X)
         latent = k @ posterior.alpha if self.path is None else self.path(t, k)
         mean = posterior.offset + posterior.scale * (posterior.prior_mean + latent)
         if not spread:
             return mean.reshape(nodes.shape[:-1]), torch.zeros_like(nodes[..., 0])
-        prior = self._variance(t)
+        prior = posterior.prior_variance(t)
         explained: Tensor = QuadraticForm.apply(k, posterior.inverse)  # type: ignore[no-untyped-call]
         variance = torch.maximum(prior - explained, MIN_RELATIVE_VARIANCE * prior.detach())
         std = posterior.scale.abs() * variance.sqrt()
@@ -129,10 +112,10 @@ class FactoredNodes:
         """See ``NodePosterior``."""
         posterior = self.posterior
         t = posterior.transform(nodes.reshape(-1, nodes.shape[-1]))
-        k = self._covariance(t, posterior.X).reshape(*nodes.shape[:-1], -1)
+        k = posterior.prior_covariance(t, posterior.X).reshape(*nodes.shape[:-1], -1)
         v = (weights.unsqueeze(-2) @ k).squeeze(-2)
         t = t.reshape(nodes.shape)
-        among = self._covariance(t, t)
+        among = posterior.prior_covariance(t, t)
         prior = torch.linalg.vecdot((weights.unsqueeze(-2) @ among).squeeze(-2), weights)
         explained: Tensor = QuadraticForm.apply(v, posterior.inverse)  # type: ignore[no-untyped-call]
         variance = torch.maximum(prior - explained, MIN_RELATIVE_VARIANCE * prior.detach())
