@@ -11,7 +11,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.conditional_objective import ConditionalObjective, FactoredNodes
+from ax_costaware.acquisition.conditional_objective import (
+    ConditionalObjective,
+    FactoredNodes,
+    part_of,
+)
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
 from ax_costaware.acquisition.information import BestQueries, FixedNodes
 from ax_costaware.acquisition.objectives import FastObjective, FourierPath
@@ -121,8 +125,8 @@ def _optima(
 
 
 def _thinned(nodes: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    if len(weights) <= _NUM_NODES:
+    part = part_of(len(weights), _NUM_NODES)
+    if part is None:
         return nodes, weights
-    part = torch.randperm(len(weights), generator=torch.Generator().manual_seed(0))[:_NUM_NODES]
     kept = weights[part] + torch.finfo(weights.dtype).tiny
     return nodes[part], kept / kept.sum()

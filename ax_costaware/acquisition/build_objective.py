@@ -83,14 +83,19 @@ class ObjectiveBuilder:
     given: Sequence[NodesGiven | None] | None = None
 
     @cached_property
-    def _posterior(self) -> CachedPosterior | None:
-        """The cached factor, where the fast path can serve this search."""
+    def _cached(self) -> CachedPosterior | None:
+        """The posterior with its factor kept, if the model is an exact GP."""
         pending = self.X_pending
-        posterior = CachedPosterior.from_model(
+        return CachedPosterior.from_model(
             self.model,
             self.posterior_transform,
             X_pending=pending if pending is not None and len(pending) else None,
         )
+
+    @cached_property
+    def _posterior(self) -> CachedPosterior | None:
+        """The cached factor, where the fast path can serve this search."""
+        posterior = self._cached
         if posterior is None or posterior.separable is None:
             return None
         if self.acquisition == "ts" and not _has_fourier_features(posterior):
@@ -178,12 +183,7 @@ class ObjectiveBuilder:
     @cached_property
     def _factored(self) -> CachedPosterior:
         """The posterior that information is read from, whatever its kernel."""
-        pending = self.X_pending
-        posterior = CachedPosterior.from_model(
-            self.model,
-            self.posterior_transform,
-            X_pending=pending if pending is not None and len(pending) else None,
-        )
+        posterior = self._cached
         if posterior is None or not _has_fourier_features(posterior):
             raise UnsupportedInputError(
                 f"model: got {type(self.model).__name__}; the acquisition 'information' takes an"

@@ -196,7 +196,7 @@ class ConditionalObjective:
         """Evaluate; see ``ControlSetObjective``."""
         values = torch.zeros_like(X[:, 0])
         for index, rows in rows_by_set(sets):
-            part = _part_of(self.sizes[index]) if coarse else None
+            part = part_of(self.sizes[index], COARSE_NODES) if coarse else None
             size = self.sizes[index] if part is None else len(part)
             step = max(
                 1, CHUNK_ELEMENTS // self.posterior.elements(size, self.acquisition in _JOINT)
@@ -227,16 +227,16 @@ class ConditionalObjective:
         return expected
 
 
-def _part_of(num_nodes: int) -> Tensor | None:
+def part_of(num_nodes: int, most: int) -> Tensor | None:
     """Some of the nodes, drawn evenly; ``None`` where there are few.
 
     Neither the first ones (rows of a table may be ordered) nor every k-th (a Sobol sequence has
     these in one corner) would do.
     """
-    if num_nodes <= COARSE_NODES:
+    if num_nodes <= most:
         return None
     shuffled = torch.randperm(num_nodes, generator=torch.Generator().manual_seed(0))
-    return shuffled[:COARSE_NODES].sort().values
+    return shuffled[:most].sort().values
 
 
 class InChunks(torch.autograd.Function):

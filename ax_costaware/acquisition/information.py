@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.conditional_objective import InChunks
+from ax_costaware.acquisition.conditional_objective import InChunks, part_of
 from ax_costaware.acquisition.objectives import rows_by_set
 from ax_costaware.acquisition.partial_query import (
     CHUNK_ELEMENTS,
@@ -158,11 +158,8 @@ class InformationObjective:
             given = self.given[index]
             with torch.no_grad():
                 size = given(X[rows[:1]])[0].shape[1]
-            part = None
-            if size > most:
-                # Drawn, because rows of a table may be in an order that means something.
-                generator = torch.Generator().manual_seed(0)
-                part, size = torch.randperm(size, generator=generator)[:most], most
+            part = part_of(size, most)
+            size = min(size, most)
 
             def value(
                 points: Tensor, given: NodesGiven = given, part: Tensor | None = part

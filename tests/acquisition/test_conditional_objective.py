@@ -394,7 +394,7 @@ def test_screening_where_the_part_has_no_weight_is_finite(model):
         weights[:, missed] = 1.0
         return at, weights
 
-    kept = set(conditional_objective._part_of(len(nodes)).tolist())
+    kept = set(conditional_objective.part_of(len(nodes), COARSE_NODES).tolist())
     missed = min(set(range(len(nodes))) - kept)
     objective = _objective(model, [one_node], "ucb")
     value = objective(_points(), torch.zeros(5, dtype=torch.long), coarse=True)
