@@ -23,6 +23,7 @@ from ax_costaware.adapter.realized_inputs import (
     realized_inputs,
     values_of,
 )
+from ax_costaware.display import display_number
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.method_settings import check_integer, settings_of_method
@@ -36,7 +37,6 @@ from ax_costaware.queries.input_fit import (
 )
 from ax_costaware.queries.joint import JointEmpirical
 from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
-from ax_costaware.session.display import display_number
 from ax_costaware.session.input_dependence import independence_tests, joint_tests
 from ax_costaware.session.resolution import SessionClient, open_session
 

@@ -18,7 +18,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UserInputError
 
 from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
-from ax_costaware.session.display import display_cost, display_number, display_values
+from ax_costaware.display import display_cost, display_number, display_values
 from ax_costaware.session.resolution import SessionClient, open_session
 
 _ALTERNATIVES_SHOWN = 10

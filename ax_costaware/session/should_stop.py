@@ -14,12 +14,12 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
+from ax_costaware.display import display_number, display_values
 from ax_costaware.generators.gittins_settings import CostArgument, GittinsSettings
 from ax_costaware.generators.gittins_stopping import assess, settings_to_check
 from ax_costaware.generators.method_settings import MethodSettings, model_spec_of
 from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
 from ax_costaware.generators.target_settings import TargetSettings
-from ax_costaware.session.display import display_number, display_values
 from ax_costaware.session.resolution import Session, SessionClient, open_session
 
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, fields
 import pandas as pd
 from ax.core.trial_status import TrialStatus
 
+from ax_costaware.display import display_number
 from ax_costaware.ledger import LedgerEntry, ledger, remaining, spent
-from ax_costaware.session.display import display_number
 from ax_costaware.session.resolution import SessionClient, open_session
 
 _FRAME_COLUMNS = (

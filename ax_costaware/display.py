@@ -1,4 +1,4 @@
-"""How the session's answers print numbers and parameter values."""
+"""How answers, reasons and logs print numbers and parameter values."""
 
 from __future__ import annotations
 
