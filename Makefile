@@ -7,7 +7,7 @@ RUN := $(VENV)/bin/python
 SMALL_THREADS := OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-gittins demo-feedback test test-all lint format types tutorials clean
+.PHONY: help demo demo-gittins demo-feedback test test-all lint format types tutorials docs clean
 
 help:
 	@echo "make demo          choose control sets on the stack-loss data (under four minutes)"
@@ -17,6 +17,8 @@ help:
 	@echo "make test-all      the same with the slow tests"
 	@echo "make format        apply the format and the safe lint fixes"
 	@echo "make tutorials     run the tutorials and keep their outputs"
+	@echo "make docs          build the documentation into docs/_build/html"
+	@echo "make docs      build the documentation into docs/_build/html"
 	@echo "make clean         remove .venv and what tools left behind"
 
 demo: $(VENV)/.installed-demo
@@ -50,8 +52,13 @@ types: $(VENV)/.installed-dev
 tutorials: $(VENV)/.installed-dev
 	$(SMALL_THREADS) $(VENV)/bin/jupyter-execute --inplace tutorials/*.ipynb
 
+# Warnings are errors: a link that leads nowhere, a docstring that is no proper markup.
+docs: $(VENV)/.installed-docs
+	$(RUN) -m sphinx --builder html --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Torch goes first: on its own, its version alone decides which build is taken.
 $(VENV)/.installed-%: pyproject.toml constraints.txt

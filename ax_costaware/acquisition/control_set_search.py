@@ -52,15 +52,13 @@ DISCRETE_ROUNDS = 3
 
 
 class ControlSetOptima(NamedTuple):
-    """The best query of every control set.
-
-    Attributes:
-        points: ``s x d``, in the model's input space; uncontrolled columns hold the default.
-        values: ``s`` values of the acquisition function there.
-    """
+    """The best query of every control set."""
 
     points: Tensor
+    """``s x d``, in the model's input space; uncontrolled columns hold the default."""
+
     values: Tensor
+    """``s`` values of the acquisition function there."""
 
 
 class ControlSetSearch:

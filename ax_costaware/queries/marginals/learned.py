@@ -44,7 +44,7 @@ class Learned(Marginal):
     (Ferguson 1973). After ``n`` values, the next one follows the posterior predictive law
 
     .. math:: \frac{s}{s + n} P_0 + \frac{1}{s + n} \sum_{i=1}^n \delta_{x_i}, \qquad s =
-        \texttt{strength},
+        \mathrm{strength},
 
     which is this marginal: ``strength`` counts as that many values that look like the prior. With
     a ``Discrete`` prior it is the mean of the Dirichlet-multinomial posterior.

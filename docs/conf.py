@@ -1,0 +1,89 @@
+"""Sphinx's settings: markdown pages, and an API reference from the docstrings.
+
+Nothing is fetched from a network, neither by the build nor by a reader's browser: formulas become
+MathML by docutils' own converter, and there are no links into other projects' inventories.
+"""
+
+from __future__ import annotations
+
+import html
+from importlib.metadata import version as installed_version
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+import ax_costaware
+
+logger = logging.getLogger(__name__)
+
+project = "ax_costaware"
+release = version = installed_version("ax-costaware")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["dollarmath"]
+# Anchors of headings as GitHub makes them, so that a link works in both places.
+myst_heading_anchors = 4
+
+html_theme = "furo"
+html_title = "ax_costaware"
+html_math_renderer = "mathml"
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": True}
+
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+napoleon_numpy_docstring = False
+
+
+def setup(app: Sphinx) -> None:
+    """Register what the pages need beside Sphinx's own."""
+    app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
+    app.connect("autodoc-skip-member", _skip_repeated)
+    # Before napoleon, whose priority is 500.
+    app.connect("autodoc-process-docstring", _keep_colons, priority=400)
+
+
+def _inline_math(translator: Any, node: nodes.math) -> None:
+    translator.body.append(_mathml(node, as_block=False))
+    raise nodes.SkipNode
+
+
+def _block_math(translator: Any, node: nodes.math_block) -> None:
+    translator.body.append(f'<div class="math">{_mathml(node, as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def _mathml(node: nodes.Element, as_block: bool) -> str:
+    source = node.astext()
+    try:
+        converted: str = tex2mathml(source, as_block=as_block)
+    except MathError as error:
+        logger.warning(f"formula {source!r}: {error}", location=node)
+        return f"<code>{html.escape(source)}</code>"
+    return converted
+
+
+def _skip_repeated(
+    app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any
+) -> bool | None:
+    """Leave out of the layers' pages what the page of the top level describes."""
+    if what == "module" and getattr(ax_costaware, name, None) is obj:
+        return True
+    return None
+
+
+def _keep_colons(
+    app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]
+) -> None:
+    """Keep napoleon from reading "what: this" in a field's first line as a type and a text."""
+    if what in ("attribute", "data", "property"):
+        lines.insert(0, "")
