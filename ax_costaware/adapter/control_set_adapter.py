@@ -48,6 +48,7 @@ from ax_costaware.generators.control_set_generator import (
 )
 from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.generators.cost_aware_generator import direction
+from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.learned_costs import (
     ExpectedCosts,
     check_reported_costs,
@@ -164,6 +165,7 @@ class ControlSetAdapter(CostAwareAdapter):
         record["controlled"] = {name: arm[name] for name in chosen.parameters}
         if fixed:
             record["why"] += f" The caller had fixed {fixed}."
+        log_decision(generator_run, self.experiment, settings, len(undelivered))
         return generator_run
 
     def recommend(self) -> list[ExpectedOptimum]:

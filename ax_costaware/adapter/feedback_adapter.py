@@ -30,6 +30,7 @@ from ax_costaware.generators.budget import (
     live_observations,
     undelivered_observations,
 )
+from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.feedback_generator import (
     FeedbackGenerator,
     FeedbackRegion,
@@ -136,6 +137,7 @@ class FeedbackAdapter(CostAwareAdapter):
         )
         if fixed:
             (run.gen_metadata or {})[RECORD]["why"] += f" The caller had fixed {fixed}."
+        log_decision(run, self.experiment, settings, len(undelivered))
         return run
 
     def recommend(self) -> list[BestNow]:

@@ -34,6 +34,7 @@ from ax_costaware.adapter.decoded_space import DecodedSpace, decoded_space
 from ax_costaware.adapter.gittins_checks import check_gittins_experiment
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.budget import live_observations, undelivered_observations
+from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.gittins_decision import GittinsDecision
 from ax_costaware.generators.gittins_generator import GittinsGenerator, GittinsRequest
 from ax_costaware.generators.gittins_settings import GittinsSettings
@@ -132,6 +133,8 @@ class GittinsAdapter(CostAwareAdapter):
             record["expected_cost"] = self.settings.cost_at(run.arms[0].parameters)
         if fixed_features is not None and fixed_features.parameters:
             record["why"] += f" The caller had fixed {fixed_features.parameters}."
+        undelivered = len(undelivered_observations(pending_observations))
+        log_decision(run, self.experiment, self.settings, undelivered)
         return run
 
     def assess(

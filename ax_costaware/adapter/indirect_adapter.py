@@ -36,6 +36,7 @@ from ax_costaware.generators.budget import (
     live_observations,
     undelivered_observations,
 )
+from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.indirect_generator import (
     IndirectGenerator,
     IndirectRequest,
@@ -154,6 +155,7 @@ class IndirectAdapter(CostAwareAdapter):
         record["decision"].update(self._known(undelivered))
         if fixed:
             record["why"] += f" The caller had fixed {fixed}."
+        log_decision(run, self.experiment, self.settings, len(undelivered))
         return run
 
     def recommend(self) -> list[BestPoint]:

@@ -18,6 +18,7 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from ax_costaware.adapter.feedback_checks import check_feedback_experiment
 from ax_costaware.generators.budget import undelivered_observations
+from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
 from ax_costaware.generators.feedback_standing import feedback_standing
 from ax_costaware.generators.handing_over import HandingOverNode, enough_trials
@@ -112,4 +113,5 @@ class InitialFeedbackNode(HandingOverNode):
                 "decision": where.record(),
             },
         }
+        log_decision(run, experiment, settings, undelivered)
         return run

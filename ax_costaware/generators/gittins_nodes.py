@@ -25,6 +25,7 @@ from torch.quasirandom import SobolEngine
 from ax_costaware.adapter.experiment_checks import free_parameters
 from ax_costaware.adapter.gittins_checks import check_gittins_experiment
 from ax_costaware.generators.budget import NO_LIMIT, BatchLimit, undelivered_observations
+from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.gittins_settings import GittinsSettings
 from ax_costaware.generators.gittins_standing import (
     GittinsStanding,
@@ -148,6 +149,7 @@ class InitialGittinsNode(HandingOverNode):
         if cost is not None:
             record["expected_cost"] = cost
         run._gen_metadata = {**(run.gen_metadata or {}), RECORD: record}
+        log_decision(run, experiment, self.settings, where.undelivered)
 
 
 class AffordableBatch(BatchLimit):

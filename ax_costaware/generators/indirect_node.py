@@ -28,6 +28,7 @@ from ax_costaware.adapter.indirect_checks import (
 )
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.budget import undelivered_observations
+from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.gittins_nodes import largest_cost
 from ax_costaware.generators.handing_over import (
     HandingOverNode,
@@ -188,6 +189,7 @@ class InitialQueryNode(HandingOverNode):
                 refused += 1
                 continue
             self._record(run, experiment, where, cost)
+            log_decision(run, experiment, settings, where.undelivered)
             return run
         if affordable and refused == affordable:
             raise OptimizationShouldStop(

@@ -28,6 +28,7 @@ from ax_costaware.generators.budget import (
     undelivered_control_sets,
 )
 from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.handing_over import HandingOverNode, enough_trials
 from ax_costaware.generators.initial_design import InitialDesign
 from ax_costaware.generators.learned_costs import check_reported_costs
@@ -129,7 +130,7 @@ class InitialControlSetNode(HandingOverNode, ExternalGenerationNode):
         cost = where.costs[settings.names.index(str(control_set.name))]
         known = "cost" if control_set.cost is not None else "expected cost"
         price = "cost not known yet" if cost is None else f"{known} {cost:g}"
-        return GeneratorRun(
+        run = GeneratorRun(
             arms=[Arm(parameters=arm)],
             fit_time=0.0,
             gen_time=time.monotonic() - started,
@@ -155,3 +156,5 @@ class InitialControlSetNode(HandingOverNode, ExternalGenerationNode):
                 }
             },
         )
+        log_decision(run, experiment, settings, len(undelivered))
+        return run

@@ -19,6 +19,7 @@ from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData
 
 from ax_costaware.adapter.tree_checks import check_tree_experiment
 from ax_costaware.generators.budget import undelivered_observations
+from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.handing_over import HandingOverNode, enough_trials
 from ax_costaware.generators.indirect_node import QueryNode, payable_queries
 from ax_costaware.generators.method_settings import settings_of_method
@@ -118,7 +119,7 @@ class InitialCellNode(HandingOverNode, ExternalGenerationNode):
                 f"{where.exhausted(settings)} The initial design is not finished, so that no model "
                 "says what to deploy: raise the budget."
             )
-        return GeneratorRun(
+        run = GeneratorRun(
             arms=[Arm(parameters=settings.parameters_of(cell))],
             fit_time=0.0,
             gen_time=time.monotonic() - started,
@@ -140,6 +141,8 @@ class InitialCellNode(HandingOverNode, ExternalGenerationNode):
                 }
             },
         )
+        log_decision(run, experiment, settings, len(undelivered))
+        return run
 
 
 def _coarse_first(tree: ResolutionTree) -> Iterator[Cell]:

@@ -1,0 +1,71 @@
+"""The lines of Ax's log: one for each decision, and one when the budget is nearly used up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ax.api.client import Client
+
+from ax_costaware.session import complete_trial, query, should_stop
+from tests.ax import feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
+
+NEARLY = "The budget is nearly used up: "
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the module has logged, and nothing above the level of information."""
+    mine = [entry for entry in caplog.records if entry.name.endswith("generators.decision_log")]
+    assert {entry.levelname for entry in mine} <= {"INFO"}
+    return [entry.getMessage() for entry in mine]
+
+
+@pytest.mark.parametrize("method", [toy, gittins_toy, feedback_toy, indirect_toy, tree_toy])
+def test_one_line_for_each_decision(method: Any, caplog: pytest.LogCaptureFixture) -> None:
+    client: Client = method.make_client(initial_trials=2)
+    method.run_trials(client, 3)
+    found = lines(caplog)
+    assert len(found) == 3
+    for index, line in enumerate(found):
+        asked = query(client, index)
+        first, _ = str(asked).split(". " + asked.why)
+        before = sum(query(client, i).expected_cost or 0.0 for i in range(index))
+        assert line == f"{first}; {before:.6g} spent before. {asked.why}"
+
+
+def test_nothing_is_logged_but_decisions(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    client = gittins_toy.make_client(lmbda=1e-4)
+    gittins_toy.run_trials(client, 5)
+    caplog.clear()
+    client.save_to_json_file(str(tmp_path / "toy.json"))
+    loaded = Client.load_from_json_file(str(tmp_path / "toy.json"))
+    assert should_stop(loaded).stop is False
+    assert lines(caplog) == []
+    loaded.get_next_trials(max_trials=2)
+    assert [line.split(":")[0] for line in lines(caplog)] == ["Trial 5", "Trial 6"]
+
+
+def test_a_budget_that_is_nearly_used_up_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    client = feedback_toy.make_client(budget=10.0, initial_trials=10)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    complete_trial(client, index, {"y": 1.0}, cost=6.5)
+    for _ in range(2):
+        client.get_next_trials(max_trials=1)
+    assert not any(line.startswith(NEARLY) for line in lines(caplog))
+    for _ in range(2):
+        client.get_next_trials(max_trials=1)
+    said = [line for line in lines(caplog) if line.startswith(NEARLY)]
+    assert said == [f"{NEARLY}with trial 3, 9.5 of 10 is spent or reserved."]
+
+
+def test_a_batch_says_it_once(caplog: pytest.LogCaptureFixture) -> None:
+    client = indirect_toy.make_client(budget=10.0, initial_trials=10)
+    client.get_next_trials(max_trials=10)
+    found = lines(caplog)
+    assert [line.split(":")[0] for line in found if not line.startswith(NEARLY)] == [
+        f"Trial {i}" for i in range(10)
+    ]
+    assert [line for line in found if line.startswith(NEARLY)] == [
+        f"{NEARLY}with trial 8, 9 of 10 is spent or reserved."
+    ]
