@@ -18,7 +18,6 @@ help:
 	@echo "make format        apply the format and the safe lint fixes"
 	@echo "make tutorials     run the tutorials and keep their outputs"
 	@echo "make docs          build the documentation into docs/_build/html"
-	@echo "make docs      build the documentation into docs/_build/html"
 	@echo "make clean         remove .venv and what tools left behind"
 
 demo: $(VENV)/.installed-demo
