@@ -38,7 +38,7 @@ html_theme_options = {"navigation_with_keys": True}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 napoleon_numpy_docstring = False
@@ -58,7 +58,8 @@ def _inline_math(translator: Any, node: nodes.math) -> None:
 
 
 def _block_math(translator: Any, node: nodes.math_block) -> None:
-    translator.body.append(f'<div class="math">{_mathml(node, as_block=True)}</div>')
+    style = "margin: 1em 0; overflow-x: auto; overflow-y: hidden"
+    translator.body.append(f'<div style="{style}">{_mathml(node, as_block=True)}</div>')
     raise nodes.SkipNode
 
 

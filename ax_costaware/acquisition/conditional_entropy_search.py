@@ -154,7 +154,8 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
     With posterior variances :math:`v` of the average and :math:`v_f` of the function, and the
     noise's :math:`s^2`, it is the mean over samples of
 
-    .. math:: -\tfrac12 \log \left(1 - \frac{\mathrm{cov}(g, f(x^*))^2}{v_f(x^*) (v + s^2)}\right),
+    .. math:: -\frac{1}{2} \log
+        \left(1 - \frac{\mathrm{cov}(g, f(x^*))^2}{v_f(x^*) (v + s^2)}\right),
 
     exactly what the answer tells of the value at the sampled point. ``truncate`` adds what it tells
     by :math:`g(a) \le f^*` on top, which holds for weights that are positive and sum to one. With

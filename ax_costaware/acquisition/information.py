@@ -6,7 +6,7 @@ the function. Let :math:`q^* = (i^*, x^*)` be the query with the best expectatio
 :math:`y = f(x) + e`, :math:`e \sim N(0, s^2)`, where a trial really lands, tells of the optimum as
 a linear observation
 
-.. math:: I(x) = -\frac12\, \mathrm{mean}_{q^*} \log\!\left(1 -
+.. math:: I(x) = -\frac{1}{2}\, \mathrm{mean}_{q^*} \log\!\left(1 -
    \frac{\mathrm{Cov}[f(x), g^*]^2}{\mathrm{Var}[g^*]\,(\mathrm{Var} f(x) + s^2)}\right)
 
 (Hvarfner, Hutter and Nardi 2022, "Joint Entropy Search for Maximally-Informed Bayesian

@@ -199,7 +199,7 @@ class CachedPosterior:
         return self.X.shape[-1]
 
     def information_gain(self) -> float:
-        r""":math:`\frac12 \log\det(I + \Sigma^{-1/2} K \Sigma^{-1/2})` of the training data."""
+        r""":math:`\frac{1}{2} \log\det(I + \Sigma^{-1/2} K \Sigma^{-1/2})` of the training data."""
         log_det = 2 * self.cholesky.diagonal().log().sum() - self.noise.log().sum()
         return 0.5 * float(log_det)
 
@@ -243,8 +243,8 @@ def information_gain(model: Model) -> float:
         model: An exact GP that ``CachedPosterior`` can read.
 
     Returns:
-        :math:`\frac12 \log\det(I + \Sigma^{-1/2} K \Sigma^{-1/2})`, the quantity that the theory
-        bounds by the maximum information gain :math:`\gamma_t` (Chowdhury and Gopalan 2017).
+        :math:`\frac{1}{2} \log\det(I + \Sigma^{-1/2} K \Sigma^{-1/2})`, the quantity that the
+        theory bounds by the maximum information gain :math:`\gamma_t` (Chowdhury and Gopalan 2017).
 
     Raises:
         UnsupportedInputError: If the model is not an exact, single-output GP.

@@ -3,7 +3,7 @@ r"""The kernel of a function that is slowly forgotten (Bogunovic et al. 2016, eq
 Between rounds the function keeps the share :math:`\sqrt{1 - \epsilon}` of itself and is renewed by
 the rest, so that its values at two times have the correlation
 
-.. math:: k(t, t') = (1 - \epsilon)^{|t - t'| / 2} = \exp(-\tfrac12 r |t - t'|), \qquad
+.. math:: k(t, t') = (1 - \epsilon)^{|t - t'| / 2} = \exp(-\tfrac{1}{2} r |t - t'|), \qquad
           r = -\log(1 - \epsilon).
 
 Time is in whatever unit the inputs have, and the forgetting rate :math:`\epsilon` is per unit of

@@ -4,7 +4,7 @@ With means :math:`m, m'`, covariances :math:`\Sigma, \Sigma'` and squared length
 :math:`\Lambda = \mathrm{diag}(\ell^2)`,
 
 .. math:: \mathrm{Cov}[g, g'] = s \, |\Lambda|^{1/2} |M|^{-1/2}
-   \exp(-\tfrac12 (m - m')^T M^{-1} (m - m')), \quad M = \Lambda + \Sigma + \Sigma'.
+   \exp(-\tfrac{1}{2} (m - m')^T M^{-1} (m - m')), \quad M = \Lambda + \Sigma + \Sigma'.
 
 It takes no nodes, and is exact however short the length-scales are.
 """

@@ -41,7 +41,7 @@ class JointEmpirical(JointLaw):
     a row's weight is a normal kernel of its distance from the controlled values (Nadaraya 1964;
     Watson 1964), so the other inputs follow their law given what is controlled:
 
-    .. math:: w_i(x) \propto \exp\Bigl(-\tfrac12 \sum_l (x_l - x_{il})^2 / h_l^2\Bigr)
+    .. math:: w_i(x) \propto \exp\Bigl(-\tfrac{1}{2} \sum_l (x_l - x_{il})^2 / h_l^2\Bigr)
 
     Distances are those of the model's space, so a log-scaled parameter counts on the log scale,
     and a choice by its one-hot columns. The bandwidth ``h_l`` is a share, from 0.09 to 1, of
