@@ -1,13 +1,15 @@
-"""A metric that is fetched only in the trials for which the strategy asks for a measurement.
+"""Metrics that look at what the package recorded with a trial before Ax asks for their values.
 
 With ``complete_trial`` a user skips a measurement by not reporting one. Under an ``Orchestrator``,
 or ``Client.run_trials``, Ax asks the experiment's metrics instead, and a metric that has no value
-to give counts as an error, for which the trial is abandoned. The metric of this module looks at the
-decision that is stored with the trial first.
+to give counts as an error, for which the trial is abandoned. ``SkippingMetric`` looks at the
+decision that is stored with the trial first; ``ReportedMetric`` and ``CostMetric`` need nothing
+fetched, since they read what a runner of the package (or ``complete_trial``) recorded.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +21,8 @@ from ax.core.experiment import Experiment
 from ax.core.metric import Metric, MetricFetchResult
 from ax.utils.common.result import Ok
 
-from ax_costaware.ledger import is_to_be_measured, values_in_data
+from ax_costaware.ledger import is_to_be_measured, outcome_record, values_in_data
+from ax_costaware.records import RECORD
 from ax_costaware.storage import register_metric
 
 
@@ -79,3 +82,64 @@ class SkippingMetric(IMetric):
             if trial.index in known or is_to_be_measured(trial)
         ]
         return super().fetch_data_prefer_lookup(experiment, metrics, relevant, **kwargs)
+
+
+class ReportedMetric(SkippingMetric):
+    """A metric whose values are what the user's function returned, under the metric's name.
+
+    It goes with the package's runners, which record what the function returned with the trial::
+
+        client.configure_runner(FunctionRunner(train))
+        client.configure_metrics([ReportedMetric("accuracy")])
+
+    A trial without a recorded value has no data: one that the strategy asked not to measure, one of
+    which the function said so by ``TrialResult(raw_data=None)``, or one that the function returned
+    no value of a tracking metric for.
+    """
+
+    def fetch(
+        self, trial_index: int, trial_metadata: Mapping[str, Any]
+    ) -> tuple[int, float | tuple[float, float]]:
+        """The recorded mean and standard error (NaN if unknown).
+
+        Raises:
+            KeyError: If none was recorded.
+        """
+        mean, sem = trial_metadata[RECORD]["outcomes"][self.name]
+        return 0, (mean, math.nan if sem is None else sem)
+
+    def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
+        """The recorded outcome; no data where there is none."""
+        if self.name not in (outcome_record(trial).get("outcomes") or {}):
+            return Ok(value=Data())
+        return super().fetch_trial_data(trial, **kwargs)
+
+
+class CostMetric(ReportedMetric):
+    """The cost of a trial as a metric: what the function said, or what the runner measured.
+
+    It shows costs beside the outcomes in Ax's tables, and gives them to a strategy that learns
+    them, as ``gittins_strategy(cost="seconds")`` does from ``CostMetric("seconds")``. A trial whose
+    cost was not recorded has no data. In the user's own unit.
+    """
+
+    def fetch(
+        self, trial_index: int, trial_metadata: Mapping[str, Any]
+    ) -> tuple[int, float | tuple[float, float]]:
+        """The recorded cost.
+
+        Raises:
+            KeyError: If none was recorded.
+        """
+        record = trial_metadata[RECORD]
+        if "cost" in record:
+            return 0, (record["cost"], math.nan)
+        return super().fetch(trial_index, trial_metadata)
+
+    def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
+        """The recorded cost, measured trial or not; no data where there is none."""
+        record = outcome_record(trial)
+        if "cost" not in record and self.name not in (record.get("outcomes") or {}):
+            return Ok(value=Data())
+        fetched: MetricFetchResult = IMetric.fetch_trial_data(self, trial, **kwargs)
+        return fetched

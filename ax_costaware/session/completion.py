@@ -16,11 +16,11 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from ax.utils.common.logger import get_logger
 
-from ax_costaware.ledger import values_in_data
+from ax_costaware.ledger import outcome_record, values_in_data
 from ax_costaware.records import RECORD
-from ax_costaware.session.outcomes import RawData, read_outcomes
-from ax_costaware.session.realized import read_realized, warn_out_of_bounds
-from ax_costaware.session.reported_cost import check_cost_of_control_set, read_cost
+from ax_costaware.session.completion_record import completion_record
+from ax_costaware.session.outcomes import RawData
+from ax_costaware.session.realized import warn_out_of_bounds
 from ax_costaware.session.resolution import Outcomes, Session, SessionClient, open_session
 
 logger = get_logger(__name__)
@@ -72,23 +72,20 @@ def complete_trial(
     _check_running(trial)
     control_set = session.settings.control_set_of(trial)
     cost_metric = session.settings.cost_metric
-    experiment, search_space = session.experiment, session.experiment.search_space
-    controlled = None if control_set is None else control_set.parameters
-    outcomes = read_outcomes(raw_data, experiment, cost_metric)
-    values = read_realized(realized, search_space, controlled)
-    paid = read_cost(cost, outcomes, cost_metric)
-    check_cost_of_control_set(paid, trial.index, control_set)
-    if paid is not None and cost_metric is not None:
-        outcomes.setdefault(cost_metric, (paid, None))
-    record: dict[str, Any] = {
-        "realized": values,
-        "outcomes": {metric: list(outcome) for metric, outcome in outcomes.items()},
-    }
-    if paid is not None:
-        record["cost"] = paid
-    warn_out_of_bounds(values, search_space)
-    _write(session, trial, record, {m: o for m, o in outcomes.items() if m in experiment.metrics})
-    if cost_metric is not None and paid is None:
+    record = completion_record(
+        trial,
+        raw_data=raw_data,
+        realized=realized,
+        cost=cost,
+        controlled=None if control_set is None else control_set.parameters,
+        learned=control_set,
+        cost_metric=cost_metric,
+    )
+    outcomes = {m: (mean, sem) for m, (mean, sem) in record["outcomes"].items()}
+    metrics = session.experiment.metrics
+    warn_out_of_bounds(record["realized"], session.experiment.search_space)
+    _write(session, trial, record, {m: o for m, o in outcomes.items() if m in metrics})
+    if cost_metric is not None and "cost" not in record:
         _warn_of_missing_cost(session, trial, cost_metric)
 
 
@@ -109,7 +106,9 @@ def _write(session: Session, trial: Trial, record: dict[str, Any], outcomes: Out
     """
     data_before = session.experiment.data
     record_before = trial.run_metadata.get(RECORD)
-    trial.update_run_metadata({RECORD: record})
+    # What a runner wrote of its attempts stays: they cost something, too.
+    attempts = {name: part for name, part in outcome_record(trial).items() if name == "attempts"}
+    trial.update_run_metadata({RECORD: {**record, **attempts}})
     try:
         session.complete(trial, outcomes)
     except BaseException:

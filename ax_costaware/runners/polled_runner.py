@@ -1,0 +1,339 @@
+"""The base of the package's runners: attempts at running trials, polled by Ax until they are over.
+
+Ax's ``Orchestrator`` (and ``Client.run_trials``) starts a trial by ``run``, asks for the statuses
+of all that run by ``poll_trial_status``, and stores a trial whose status has changed. A backend,
+which is what a subclass adds, knows attempts by a key and is asked where they stand. The state from
+which another process goes on is in the trial's run metadata, beside what ``complete_trial``
+writes::
+
+    {"attempts": [...], "running": {"attempt": 1, "key": "name@1700000000/7/1", "started": ...}}
+
+Every attempt that is over is in ``attempts``, the one that counts last, with ``state`` (completed,
+failed, timed out, lost, stopped), ``error``, ``started`` (seconds since 1970), ``seconds`` and
+``cost`` (in the user's own unit; None: not known). The ledger charges them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from ax.api.protocols import IRunner
+from ax.core.base_trial import BaseTrial
+from ax.core.trial import Trial
+from ax.core.trial_status import TrialStatus
+from ax.core.types import TParamValue
+from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.utils.common.logger import get_logger
+
+from ax_costaware.ledger import outcome_record, with_one_arm
+from ax_costaware.records import RECORD
+from ax_costaware.runners.reporting import failed_cost, read_outcome, trial_parameters
+from ax_costaware.runners.result import RUNNING, AttemptState, AttemptStatus, read_result
+
+logger = get_logger(__name__)
+
+_RUNNING = "running"
+_ATTEMPTS = "attempts"
+_COMPLETED = "completed"
+
+
+class PolledRunner(IRunner):
+    """Runs trials by attempts in a backend: time-outs, retries, checks and records.
+
+    A subclass defines the backend by ``start``, ``poll`` and ``cancel``, and ``forget`` if it keeps
+    what is over. What a finished attempt returned is checked as ``complete_trial`` checks its
+    arguments, and recorded with the trial before Ax completes it; what does not pass fails the
+    attempt. An attempt that fails, is lost or takes too long is recorded and followed by another
+    while there are retries; then the trial fails. Metrics read what was recorded:
+    ``ReportedMetric`` the outcomes, ``CostMetric`` the cost.
+
+    A trial that is running when the runner is asked for the first time, attached by the user or
+    handed out by ``get_next_trials``, is started then.
+
+    Args:
+        timeout: Seconds that an attempt may take; None for no limit.
+        retries: How many more attempts follow one that failed.
+        time_cost: Whether what an attempt costs is the seconds that it took, where the function
+            says nothing of its cost.
+
+    Raises:
+        UserInputError: If an argument is of the wrong type or out of range.
+    """
+
+    def __init__(
+        self, timeout: float | None = None, retries: int = 0, time_cost: bool = False
+    ) -> None:
+        if timeout is not None and not (_is_number(timeout) and 0 < timeout < math.inf):
+            raise UserInputError(f"timeout={timeout!r}: expected a number of seconds > 0, or None.")
+        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+            raise UserInputError(f"retries={retries!r}: expected an integer >= 0.")
+        if not isinstance(time_cost, bool):
+            raise UserInputError(f"time_cost={time_cost!r}: expected True or False.")
+        self.timeout = timeout
+        self.retries = retries
+        self.time_cost = time_cost
+        self._over: list[str] = []
+
+    @abstractmethod
+    def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
+        """Start an attempt and return at once.
+
+        One that is known under the key already, from a process that was killed before Ax had
+        stored the trial, goes on if it has the same parameters.
+
+        Args:
+            key: Names the attempt: the same in every process that continues the experiment.
+            parameters: The values to set, by parameter name.
+
+        Raises:
+            UserInputError: If no attempt can be started before the user has changed something: the
+                run ends with that error, and nothing is marked as failed. Any other error ends the
+                run, too, at a trial's first attempt; a later attempt is one that failed.
+        """
+
+    @abstractmethod
+    def poll(self, key: str) -> AttemptState:
+        """Where an attempt stands; ``lost`` if the backend does not know it (any more).
+
+        An error that is raised here changes nothing: it is logged, and the attempt is asked for
+        again at the next poll, until it times out.
+        """
+
+    @abstractmethod
+    def cancel(self, key: str) -> None:
+        """Stop an attempt as far as the backend can; what it still returns is not asked for."""
+
+    def forget(self, key: str) -> None:
+        """Called when what came of an attempt is stored, so that the backend may let go of it."""
+        return None
+
+    def run(self, trial: BaseTrial) -> dict[str, Any]:
+        """Start a trial's first attempt; returns the metadata from which it is polled."""
+        self._let_go()
+        trial = with_one_arm(trial)
+        return {RECORD: {**outcome_record(trial), _RUNNING: self._launch(trial, 0)}}
+
+    def poll_trial_status(self, trials: Iterable[BaseTrial]) -> dict[TrialStatus, set[int]]:
+        """The statuses of trials, after retries were started and outcomes recorded.
+
+        Ax stores a trial only where its status has changed. One whose attempt was followed by
+        another is reported as staged and then as running, in this order, and so is stored, too.
+        """
+        self._let_go()
+        staged: set[int] = set()
+        found: dict[TrialStatus, set[int]] = {}
+        for trial in trials:
+            if trial.status not in (TrialStatus.RUNNING, TrialStatus.STAGED):
+                continue
+            status, is_new = self._advance(with_one_arm(trial))
+            found.setdefault(status, set()).add(trial.index)
+            if is_new:
+                staged.add(trial.index)
+        return {TrialStatus.STAGED: staged, **found} if staged else found
+
+    def poll_exception(self, trial: BaseTrial) -> str:
+        """Why a trial failed, which Ax keeps as the reason of its status."""
+        attempts = outcome_record(trial).get(_ATTEMPTS) or [{}]
+        return str(attempts[-1].get("error") or "no attempt was recorded")
+
+    def stop(self, trial: BaseTrial, reason: str | None = None) -> dict[str, Any]:
+        """Stop a trial's attempt, which is recorded as stopped; no other one follows."""
+        trial = with_one_arm(trial)
+        record = outcome_record(trial)
+        running = record.pop(_RUNNING, None)
+        if running is not None:
+            self._cancel(running["key"])
+            seconds = _seconds_since(running["started"])
+            self._record(trial, record, running, "stopped", seconds, error=reason)
+        return {}
+
+    def run_trial(self, trial_index: int, parameterization: Any) -> NoReturn:
+        """Not used: a trial is started by ``run``, which sees the whole trial."""
+        raise UnsupportedError("this runner starts trials by run(trial).")
+
+    def poll_trial(self, trial_index: int, trial_metadata: Mapping[str, Any]) -> NoReturn:
+        """Not used: trials are polled by ``poll_trial_status``, which sees the whole trials."""
+        raise UnsupportedError("this runner is polled by poll_trial_status(trials).")
+
+    def stop_trial(self, trial_index: int, trial_metadata: Mapping[str, Any]) -> NoReturn:
+        """Not used: a trial is stopped by ``stop``, which sees the whole trial."""
+        raise UnsupportedError("this runner stops trials by stop(trial).")
+
+    def _advance(self, trial: Trial) -> tuple[TrialStatus, bool]:
+        """The status of a trial, and whether another attempt was started."""
+        record = outcome_record(trial)
+        attempts = record.get(_ATTEMPTS) or []
+        running = record.pop(_RUNNING, None)
+        if running is None:
+            if attempts:  # Asked again about a trial that is over.
+                completed = attempts[-1]["state"] == _COMPLETED
+                return (TrialStatus.COMPLETED if completed else TrialStatus.FAILED), False
+            logger.info(f"Trial {trial.index} was running without a runner: it is started now.")
+            self._continue(trial, record, self._launch_again(trial, 0))
+            return TrialStatus.RUNNING, True
+        state = self._state(running)
+        seconds = _seconds_since(running["started"]) if state.seconds is None else state.seconds
+        if state.status is AttemptStatus.RUNNING:
+            if self.timeout is None or seconds <= self.timeout:
+                return TrialStatus.RUNNING, False
+            self._cancel(running["key"])
+            error = f"it was still running after {self.timeout:g} seconds"
+            record = self._record(trial, record, running, "timed out", seconds, error=error)
+        elif state.status is AttemptStatus.FINISHED:
+            refused = self._complete(trial, record, running, state, seconds)
+            if refused is None:
+                return TrialStatus.COMPLETED, False
+            cost = failed_cost(read_result(state.result or {}).cost)
+            record = self._record(trial, record, running, "failed", seconds, refused, cost)
+        else:
+            is_lost = state.status is AttemptStatus.LOST
+            record = self._record(
+                trial, record, running, "lost" if is_lost else "failed",
+                None if is_lost and state.seconds is None else seconds, state.error, state.cost,
+            )  # fmt: skip
+        return self._retry(trial, record)
+
+    def _retry(self, trial: Trial, record: dict[str, Any]) -> tuple[TrialStatus, bool]:
+        """Start the next attempt if there is one, else the trial has failed."""
+        while (attempt := len(record[_ATTEMPTS])) <= self.retries:
+            failure = record[_ATTEMPTS][-1]
+            logger.warning(
+                f"Attempt {attempt} of trial {trial.index} {_said(failure)}; it is tried again."
+            )
+            try:
+                running = self._launch_again(trial, attempt)
+            except UnsupportedError:
+                raise
+            except Exception as error:
+                unstarted = {"attempt": attempt, "key": None, "started": time.time()}
+                text = f"it could not be started: {type(error).__name__}: {error}"
+                record = self._record(trial, record, unstarted, "failed", 0.0, text, 0.0)
+                continue
+            self._continue(trial, record, running)
+            return TrialStatus.RUNNING, True
+        failure = record[_ATTEMPTS][-1]
+        logger.warning(f"Trial {trial.index} failed: its last attempt {_said(failure)}.")
+        return TrialStatus.FAILED, False
+
+    def _complete(
+        self,
+        trial: Trial,
+        record: dict[str, Any],
+        running: dict[str, Any],
+        state: AttemptState,
+        seconds: float,
+    ) -> str | None:
+        """Record what a finished attempt returned; returns what is wrong with it, if anything."""
+        default = seconds if self.time_cost else None
+        try:
+            outcome = read_outcome(trial, state.result or {}, default)
+        except UserInputError as error:
+            return str(error)
+        cost = outcome.get("cost")
+        self._record(trial, {**record, **outcome}, running, _COMPLETED, seconds, cost=cost)
+        return None
+
+    def _record(
+        self,
+        trial: Trial,
+        record: dict[str, Any],
+        running: dict[str, Any],
+        state: str,
+        seconds: float | None,
+        error: str | None = None,
+        cost: float | None = None,
+    ) -> dict[str, Any]:
+        """Write that an attempt is over; returns the trial's new record."""
+        if cost is None and self.time_cost and state != _COMPLETED:
+            cost = seconds
+        ended = {
+            "attempt": running["attempt"],
+            "started": running["started"],
+            "seconds": seconds,
+            "state": state,
+            "error": error,
+            "cost": cost,
+        }
+        record = {**record, _ATTEMPTS: [*(record.get(_ATTEMPTS) or []), ended]}
+        trial.update_run_metadata({RECORD: record})
+        if running["key"] is not None:
+            self._over.append(running["key"])
+        return record
+
+    def _continue(self, trial: Trial, record: dict[str, Any], running: dict[str, Any]) -> None:
+        trial.update_run_metadata({RECORD: {**record, _RUNNING: running}})
+
+    def _launch(self, trial: Trial, attempt: int) -> dict[str, Any]:
+        """Start an attempt; returns what is stored of it, its end included if it came at once."""
+        key = attempt_key(trial, attempt)
+        self.start(key, trial_parameters(trial))
+        running: dict[str, Any] = {"attempt": attempt, "key": key, "started": time.time()}
+        state = self._ask(key)
+        if state.status in (AttemptStatus.FINISHED, AttemptStatus.FAILED):
+            running["state"] = state.to_plain()
+        return running
+
+    def _launch_again(self, trial: Trial, attempt: int) -> dict[str, Any]:
+        """As ``_launch``, while trials are polled: Ax abandons them for any error but this."""
+        try:
+            return self._launch(trial, attempt)
+        except UserInputError as error:
+            raise UnsupportedError(f"trial {trial.index} cannot be started: {error}") from error
+
+    def _state(self, running: dict[str, Any]) -> AttemptState:
+        known = running.get("state")
+        return self._ask(running["key"]) if known is None else AttemptState.from_plain(known)
+
+    def _ask(self, key: str) -> AttemptState:
+        try:
+            return self.poll(key)
+        except Exception as error:
+            logger.warning(
+                f"Could not ask for the attempt {key!r} ({type(error).__name__}: {error}); it is "
+                "asked for again."
+            )
+            return RUNNING
+
+    def _cancel(self, key: str) -> None:
+        try:
+            self.cancel(key)
+        except Exception as error:
+            logger.warning(f"Could not stop {key!r}: {type(error).__name__}: {error}")
+
+    def _let_go(self) -> None:
+        """Forget the attempts that were over at the last poll: Ax has stored their trials since."""
+        over, self._over = self._over, []
+        for key in over:
+            try:
+                self.forget(key)
+            except Exception as error:
+                logger.warning(f"Could not let go of {key!r}: {type(error).__name__}: {error}")
+
+
+def attempt_key(trial: Trial, attempt: int) -> str:
+    """Names an attempt: the same in every process that continues the experiment.
+
+    The second in which the experiment was created tells it from an earlier one of its name.
+    """
+    experiment = trial.experiment
+    name = experiment.name if experiment._name is not None else "unnamed"
+    return f"{name}@{int(experiment.time_created.timestamp())}/{trial.index}/{attempt}"
+
+
+def _seconds_since(started: float) -> float:
+    return max(0.0, time.time() - started)
+
+
+def _said(attempt: Mapping[str, Any]) -> str:
+    """How an attempt ended, as the rest of a sentence."""
+    if attempt["state"] == "timed out":
+        return f"timed out: {attempt['error']}"
+    return f"{'was lost' if attempt['state'] == 'lost' else 'failed'}: {attempt['error']}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,158 @@
+"""What a runner reads from a trial, and how it reads what the user's function returned for it.
+
+A runner sees the trial and its experiment but not the strategy. What it needs of the strategy is in
+the records of the decisions: which parameters a control set controls, and what of costs is learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ax.core.trial import Trial
+from ax.core.types import TParamValue
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.ledger import decision_record, is_to_be_measured
+from ax_costaware.metrics import ReportedMetric
+from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.records import CONTROL_SET
+from ax_costaware.runners.result import EXPECTED, read_result
+from ax_costaware.session.completion_record import completion_record
+from ax_costaware.session.numbers import nonnegative_number
+
+
+@dataclass(frozen=True)
+class TrialTerms:
+    """What the strategy's records say of how a trial is run and reported."""
+
+    controlled: tuple[str, ...] | None
+    """Names of the parameters to set; None for all of them."""
+
+    learned: ControlSet | None
+    """The trial's control set, if its cost is learned from what trials cost; else None."""
+
+    cost_metric: str | None
+    """Metric under which costs are reported, for a method that learns them; else None."""
+
+
+def trial_parameters(trial: Trial) -> dict[str, TParamValue]:
+    """The values that a trial asks to set, by parameter name, as ``query`` gives them.
+
+    With control sets those that the trial's own controls; else all of the arm's.
+
+    Raises:
+        UserInputError: If nothing tells what the trial's control set controls.
+    """
+    parameters = {} if trial.arm is None else dict(trial.arm.parameters)
+    controlled = terms_of(trial).controlled
+    recorded = decision_record(trial).get("controlled") or {}
+    return (
+        parameters
+        if controlled is None
+        else {name: recorded.get(name, parameters[name]) for name in controlled}
+    )
+
+
+def terms_of(trial: Trial) -> TrialTerms:
+    """What the records say of how ``trial`` is run and reported.
+
+    A trial that the user attached has no record, so what others tell of its control set counts;
+    else the set's name does, which by default names its parameters.
+
+    Raises:
+        UserInputError: If neither tells what its control set controls.
+    """
+    arm = {} if trial.arm is None else trial.arm.parameters
+    others = [other for _, other in sorted(trial.experiment.trials.items())]
+    records = [decision_record(other) for other in (trial, *others)]
+    metric = next((r["cost_metric"] for r in records if r.get("cost_metric")), None)
+    name = arm.get(CONTROL_SET)
+    if name is None:
+        return TrialTerms(None, None, metric)
+    for record in records:
+        if record.get("control_set") == name and "controlled" in record:
+            controlled, above = tuple(record["controlled"]), record.get("cost_above")
+            return TrialTerms(
+                controlled,
+                None if above is None else ControlSet(controlled, name=str(name), fixed_cost=above),
+                metric,
+            )
+    controlled = tuple(str(name).split("+"))
+    if not all(part in arm for part in controlled):
+        raise UserInputError(
+            f"trial {trial.index} was attached with the control set {name!r}, and no trial of the "
+            "strategy has used it yet, which would tell what it controls: attach the trial later, "
+            "or run it by hand and pass its outcome to complete_trial."
+        )
+    return TrialTerms(controlled, None, metric)
+
+
+def read_outcome(
+    trial: Trial, plain: Mapping[str, Any], default_cost: float | None
+) -> dict[str, Any]:
+    """What is recorded of a trial's outcome, exactly as ``complete_trial`` writes it.
+
+    Args:
+        trial: The trial.
+        plain: What the function returned, as ``plain_result`` gives it.
+        default_cost: What the trial cost where the function does not say.
+
+    Raises:
+        UserInputError: If ``complete_trial`` would refuse it, or it lacks an outcome that one of
+            the experiment's ``ReportedMetric`` is to give.
+    """
+    result = read_result(plain)
+    raw_data, cost = result.raw_data, result.cost
+    terms = terms_of(trial)
+    metric = terms.cost_metric
+    if cost is None and not (isinstance(raw_data, Mapping) and metric in raw_data):
+        cost = default_cost
+    measure = is_to_be_measured(trial)
+    if measure and (raw_data is not None or not plain["returned"]):
+        _check_reported(trial, raw_data, plain["returned"])
+    if not measure:
+        # The strategy did not ask for a measurement, so none is taken for one.
+        values = raw_data if isinstance(raw_data, Mapping) else {}
+        raw_data = {m: value for m, value in values.items() if m == metric} or None
+    record = completion_record(
+        trial,
+        raw_data=raw_data,
+        realized=result.realized,
+        cost=cost,
+        controlled=terms.controlled,
+        learned=terms.learned,
+        cost_metric=metric,
+    )
+    if metric is not None and "cost" not in record:
+        raise UserInputError(
+            f"cost=None: the strategy learns costs, from the metric {metric!r}: expected the "
+            "trial's cost, in TrialResult(..., cost=...), or time_cost=True for its seconds."
+        )
+    return record
+
+
+def failed_cost(cost: Any) -> float | None:
+    """What an attempt cost whose outcome was refused; None where its cost was, too."""
+    try:
+        return None if cost is None else nonnegative_number(cost, "cost")
+    except UserInputError:
+        return None
+
+
+def _check_reported(trial: Trial, raw_data: Any, returned: bool) -> None:
+    """Refuse a result without the outcomes that the experiment's ``ReportedMetric`` are to give."""
+    experiment = trial.experiment
+    config = experiment.optimization_config
+    names = set() if config is None else config.metric_names
+    due = sorted(n for n in names if isinstance(experiment.metrics.get(n), ReportedMetric))
+    if not due:
+        return
+    if not returned:
+        raise UserInputError(f"the function returned None for the metrics {due}: {EXPECTED}.")
+    if isinstance(raw_data, Mapping) and (absent := [n for n in due if n not in raw_data]):
+        raise UserInputError(
+            f"the function returned values of {sorted(raw_data)} and none of {absent}, which the "
+            "experiment optimizes: expected one of each."
+        )
