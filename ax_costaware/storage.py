@@ -13,11 +13,17 @@ from inspect import isbuiltin, isfunction, ismethod
 from typing import Any
 
 from ax.core.metric import Metric
+from ax.core.runner import Runner
 from ax.exceptions.core import UserInputError
 from ax.exceptions.storage import JSONEncodeError
-from ax.storage.botorch_modular_registry import register_acquisition_function, register_model
+from ax.storage.botorch_modular_registry import (
+    register_acquisition_function,
+    register_mll,
+    register_model,
+)
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.storage.metric_registry import CORE_METRIC_REGISTRY, register_metrics
+from ax.storage.runner_registry import CORE_RUNNER_REGISTRY, register_runners
 from ax.storage.transform_registry import register_transform
 from ax.utils.common.serialization import serialize_init_args
 
@@ -47,6 +53,7 @@ from ax_costaware.generators.target_parameters import TargetChoice, TargetRange
 from ax_costaware.generators.tree_node import CellNode, InitialCellNode
 from ax_costaware.generators.tree_settings import ResolutionTreeSettings
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
+from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.fixed_conditional_mean_process import FixedConditionalMeanProcess
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
 from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
@@ -162,6 +169,21 @@ def register_metric(cls: type[Metric]) -> None:
     CORE_DECODER_REGISTRY.update(decoders)
 
 
+def register_runner(cls: type[Runner]) -> None:
+    """Let experiments store a runner of your own, under the name of its class.
+
+    The class must be registered again before a stored experiment is loaded.
+
+    Args:
+        cls: The class; it is made anew from the arguments of its constructor, which it must keep
+            as attributes of the same names.
+    """
+    numbers, encoders, decoders = register_runners({cls: None})
+    CORE_RUNNER_REGISTRY.update(numbers)
+    CORE_ENCODER_REGISTRY.update(encoders)
+    CORE_DECODER_REGISTRY.update(decoders)
+
+
 def register_all() -> None:
     """Register the classes of this package; doing so again changes nothing."""
     for cls in VALUE_OBJECTS:
@@ -195,6 +217,7 @@ def register_all() -> None:
         TimeVaryingGP,
     ):
         register_model(model)
+    register_mll(DenseMarginalLogLikelihood)
     for acquisition_function in (
         ConditionalJointEntropySearch,
         ConditionalMaxValueEntropySearch,

@@ -1,7 +1,16 @@
 """Runners: trials that Ax starts by itself, and what the user's function returns for them."""
 
+from ax_costaware.runners.function_runner import FunctionRunner
 from ax_costaware.runners.polled_runner import PolledRunner
 from ax_costaware.runners.registry import register_trial_function
 from ax_costaware.runners.result import TrialFailedError, TrialResult
+from ax_costaware.runners.simulation_runner import SimulationRunner
 
-__all__ = ["PolledRunner", "TrialFailedError", "TrialResult", "register_trial_function"]
+__all__ = [
+    "FunctionRunner",
+    "PolledRunner",
+    "SimulationRunner",
+    "TrialFailedError",
+    "TrialResult",
+    "register_trial_function",
+]

@@ -21,7 +21,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from ax.api.protocols import IRunner
 from ax.core.base_trial import BaseTrial
 from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
@@ -32,7 +31,14 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.ledger import outcome_record, with_one_arm
 from ax_costaware.records import RECORD
 from ax_costaware.runners.reporting import failed_cost, read_outcome, trial_parameters
-from ax_costaware.runners.result import RUNNING, AttemptState, AttemptStatus, read_result
+from ax_costaware.runners.result import (
+    RUNNING,
+    AttemptState,
+    AttemptStatus,
+    TrialFunction,
+    read_result,
+)
+from ax_costaware.runners.stored_runner import StoredRunner
 
 logger = get_logger(__name__)
 
@@ -41,7 +47,7 @@ _ATTEMPTS = "attempts"
 _COMPLETED = "completed"
 
 
-class PolledRunner(IRunner):
+class PolledRunner(StoredRunner):
     """Runs trials by attempts in a backend: time-outs, retries, checks and records.
 
     A subclass defines the backend by ``start``, ``poll`` and ``cancel``, and ``forget`` if it keeps
@@ -55,6 +61,7 @@ class PolledRunner(IRunner):
     handed out by ``get_next_trials``, is started then.
 
     Args:
+        function: The user's function of a trial's parameters, or the name of a registered one.
         timeout: Seconds that an attempt may take; None for no limit.
         retries: How many more attempts follow one that failed.
         time_cost: Whether what an attempt costs is the seconds that it took, where the function
@@ -65,8 +72,13 @@ class PolledRunner(IRunner):
     """
 
     def __init__(
-        self, timeout: float | None = None, retries: int = 0, time_cost: bool = False
+        self,
+        function: TrialFunction | str,
+        timeout: float | None = None,
+        retries: int = 0,
+        time_cost: bool = False,
     ) -> None:
+        super().__init__(function)
         if timeout is not None and not (_is_number(timeout) and 0 < timeout < math.inf):
             raise UserInputError(f"timeout={timeout!r}: expected a number of seconds > 0, or None.")
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
@@ -110,6 +122,10 @@ class PolledRunner(IRunner):
     def forget(self, key: str) -> None:
         """Called when what came of an attempt is stored, so that the backend may let go of it."""
         return None
+
+    def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
+        """What ``start`` is given for a trial: the values to set, as ``query`` gives them."""
+        return trial_parameters(trial)
 
     def run(self, trial: BaseTrial) -> dict[str, Any]:
         """Start a trial's first attempt; returns the metadata from which it is polled."""
@@ -270,7 +286,7 @@ class PolledRunner(IRunner):
     def _launch(self, trial: Trial, attempt: int) -> dict[str, Any]:
         """Start an attempt; returns what is stored of it, its end included if it came at once."""
         key = attempt_key(trial, attempt)
-        self.start(key, trial_parameters(trial))
+        self.start(key, self.parameters_of(trial))
         running: dict[str, Any] = {"attempt": attempt, "key": key, "started": time.time()}
         state = self._ask(key)
         if state.status in (AttemptStatus.FINISHED, AttemptStatus.FAILED):

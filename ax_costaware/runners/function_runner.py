@@ -1,0 +1,125 @@
+"""Running trials by a function of the user's, in threads of this process."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ax.core.types import TParamValue
+
+from ax_costaware.runners.polled_runner import PolledRunner
+from ax_costaware.runners.registry import trial_function
+from ax_costaware.runners.result import (
+    RUNNING,
+    AttemptState,
+    AttemptStatus,
+    TrialFunction,
+    lost,
+    run_function,
+)
+
+
+class FunctionRunner(PolledRunner):
+    """Runs each trial by calling a function in a thread of this process.
+
+    In the place of a runner of your own::
+
+        client.configure_runner(FunctionRunner(train, timeout=600, retries=1))
+        client.configure_metrics([ReportedMetric("accuracy")])
+        client.run_trials(max_trials=30, parallelism=4)
+
+    The function takes the values to set as a dictionary, those that ``query(...).controlled``
+    names: with control sets only what the trial controls. It returns a number, ``(mean, sem)``, a
+    mapping from metric to either, or a ``TrialResult`` with the realised inputs and the cost. It
+    raises ``TrialFailedError``, or anything else, when the run failed.
+
+    How many trials run at once is what ``run_trials(parallelism=...)`` says. Functions that draw
+    from a library's global random numbers, or need more than one processor for Python code, belong
+    in processes of their own: see ``RayRunner``.
+
+    Threads end with the process, so an attempt that ran when the process was killed is lost, and is
+    tried again if there are retries. A function that hangs past ``timeout`` is left behind: Python
+    has no way to stop a thread. It runs on in the background, its result is ignored, and it does
+    not keep the interpreter from exiting; to really end it use ``RayRunner``.
+
+    Args:
+        function: The function, or the name under which ``register_trial_function`` knows it. Only
+            a name can be stored, so with a function the experiment cannot be.
+        timeout: Seconds that an attempt may take; None for no limit.
+        retries: How many more attempts follow one that failed, timed out or was lost.
+        time_cost: Whether what an attempt costs is the seconds that it took, where the function
+            says nothing of its cost.
+
+    Raises:
+        UserInputError: If an argument is of the wrong type or out of range.
+    """
+
+    def __init__(
+        self,
+        function: TrialFunction | str,
+        *,
+        timeout: float | None = None,
+        retries: int = 0,
+        time_cost: bool = False,
+    ) -> None:
+        super().__init__(function, timeout=timeout, retries=retries, time_cost=time_cost)
+        self._attempts = _Attempts()
+
+    def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
+        """Start a thread that calls the function.
+
+        Raises:
+            UserInputError: If no function is registered under the name.
+        """
+        self._attempts.start(key, trial_function(self.function), parameters)
+
+    def poll(self, key: str) -> AttemptState:
+        """Where the thread stands; lost where this process did not start it."""
+        return self._attempts.state(key)
+
+    def cancel(self, key: str) -> None:
+        """Ask no more for the thread, which Python cannot stop."""
+        self._attempts.drop(key)
+
+    def forget(self, key: str) -> None:
+        """Drop what the thread returned."""
+        self._attempts.drop(key)
+
+
+class _Attempts:
+    """The threads of a runner; a copy of the runner, as Ax makes them, speaks of the same ones."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, AttemptState] = {}
+        self._lock = threading.Lock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Attempts:
+        return self
+
+    def start(self, key: str, function: TrialFunction, parameters: dict[str, TParamValue]) -> None:
+        def work() -> None:
+            try:
+                state = run_function(function, parameters)
+            except BaseException as error:  # Nothing else would say that the thread is over.
+                state = AttemptState(AttemptStatus.FAILED, error=f"{type(error).__name__}: {error}")
+            with self._lock:
+                # A thread that was given up must not come back.
+                if self._states.get(key) is started:
+                    self._states[key] = state
+
+        started = AttemptState(RUNNING.status)
+        with self._lock:
+            if key in self._states:
+                return
+            self._states[key] = started
+        threading.Thread(target=work, name=key, daemon=True).start()
+
+    def state(self, key: str) -> AttemptState:
+        with self._lock:
+            return self._states.get(key) or lost(
+                "the process that ran it has ended, or the experiment was loaded again"
+            )
+
+    def drop(self, key: str) -> None:
+        with self._lock:
+            self._states.pop(key, None)

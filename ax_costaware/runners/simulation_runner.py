@@ -1,0 +1,221 @@
+"""Running trials by simulation: the environment is drawn from the declared laws.
+
+What a trial does not control is drawn from its law, the objective is evaluated at the full point,
+and the realised inputs are reported with it. An indirect query is answered by the average of the
+objective over the law of points that belongs to it. Values are in raw units, costs in the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from ax.core.trial import Trial
+from ax.core.types import TParamValue
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.queries.conditionals.conditional import Conditional
+from ax_costaware.queries.costs import Cost
+from ax_costaware.queries.joint.law import JointLaw
+from ax_costaware.queries.marginals import Marginal
+from ax_costaware.records import CONTROL_SET
+from ax_costaware.runners.draws import answer_points, draw_given, draw_independent
+from ax_costaware.runners.polled_runner import PolledRunner
+from ax_costaware.runners.registry import trial_function
+from ax_costaware.runners.result import (
+    AttemptState,
+    TrialFunction,
+    TrialResult,
+    lost,
+    run_function,
+)
+from ax_costaware.session.numbers import nonnegative_number
+
+OneCost: TypeAlias = float | Cost | Marginal
+"""A number, a function of the trial's values, or a law that costs are drawn from."""
+
+
+class SimulationRunner(PolledRunner):
+    """Simulates each trial from the declared laws, at once and in this process.
+
+    For example::
+
+        runner = SimulationRunner(yield_of, marginals={"wind": Uniform(0, 20)}, cost={"rig": 5.0})
+
+    Draws depend on ``seed``, the index of the trial and that of the attempt only, so that a
+    simulation replays, in whatever order trials are run and whoever continues them.
+
+    Args:
+        function: The objective at a full point, a dictionary by parameter: returns a number or a
+            mapping from metric to numbers, or raises ``TrialFailedError``. Or the name under which
+            ``register_trial_function`` knows it; only a name can be stored.
+        marginals: The laws of inputs on their own, by name. Those that a trial controls are not
+            drawn.
+        joint: The law of inputs that depend on each other, given those of them that are controlled.
+        conditional: The law of points given a query, for indirect queries and resolution trees. The
+            columns of a query are the trial's parameters, in their order; the outcome is the
+            average of the function over the law, and no input is realised.
+        targets: Names of the columns of points, with ``conditional``.
+        noise_std: Standard deviation of the noise on each outcome, in raw units.
+        cost: What a trial costs: a number, a ``Cost`` of the values of all parameters, or a
+            marginal to draw it from; or a mapping from the name of the control set to either. None:
+            no cost is reported, so what is declared is charged.
+        seed: Seed of all draws.
+        retries: How many more attempts follow one that failed; each is drawn anew.
+
+    Raises:
+        UserInputError: If an argument is of the wrong type or out of range.
+    """
+
+    def __init__(
+        self,
+        function: TrialFunction | str,
+        *,
+        marginals: Mapping[str, Marginal] | None = None,
+        joint: JointLaw | None = None,
+        conditional: Conditional | None = None,
+        targets: Sequence[str] | None = None,
+        noise_std: float = 0.0,
+        cost: OneCost | Mapping[str, OneCost] | None = None,
+        seed: int = 0,
+        retries: int = 0,
+    ) -> None:
+        super().__init__(function, retries=retries)
+        self.marginals = _checked_marginals(marginals)
+        if joint is not None and not isinstance(joint, JointLaw):
+            raise UserInputError(
+                f"joint={joint!r}: expected a law such as ax_costaware.GaussianCopula, or None."
+            )
+        if conditional is not None and not isinstance(conditional, Conditional):
+            raise UserInputError(
+                f"conditional={conditional!r}: expected a conditional such as "
+                "ax_costaware.GaussianConditional, or None."
+            )
+        if (conditional is None) != (targets is None) or isinstance(targets, str):
+            raise UserInputError(
+                f"conditional={conditional!r}, targets={targets!r}: expected both, with the names "
+                "of the columns of points as a list, or neither."
+            )
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise UserInputError(f"seed={seed!r}: expected an integer >= 0.")
+        self.joint = joint
+        self.conditional = conditional
+        self.targets = None if targets is None else list(targets)
+        self.noise_std = nonnegative_number(noise_std, "noise_std")
+        self.cost = _checked_costs(cost)
+        self.seed = seed
+        self._states: dict[str, AttemptState] = {}
+
+    def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
+        """The values to set, and the name of the control set if there is one."""
+        name = {} if trial.arm is None else trial.arm.parameters
+        chosen = {CONTROL_SET: name[CONTROL_SET]} if CONTROL_SET in name else {}
+        return {**super().parameters_of(trial), **chosen}
+
+    def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
+        """Simulate the trial.
+
+        Raises:
+            UserInputError: If no function is registered under the name.
+        """
+        trial_index, attempt = (int(part) for part in key.rsplit("/", 2)[1:])
+        random = np.random.default_rng([self.seed, trial_index, attempt])
+        function = trial_function(self.function)
+
+        def simulate(given: dict[str, TParamValue]) -> TrialResult:
+            return self._simulate(function, given, random)
+
+        self._states[key] = run_function(simulate, parameters)
+
+    def poll(self, key: str) -> AttemptState:
+        """What was simulated."""
+        return self._states.get(key) or lost("it was not simulated in this process")
+
+    def cancel(self, key: str) -> None:
+        """Nothing to stop: a simulation is over when it has started."""
+        self._states.pop(key, None)
+
+    def forget(self, key: str) -> None:
+        """Drop what was simulated."""
+        self._states.pop(key, None)
+
+    def _simulate(
+        self,
+        function: TrialFunction,
+        given: dict[str, TParamValue],
+        random: np.random.Generator,
+    ) -> TrialResult:
+        control_set = given.pop(CONTROL_SET, None)
+        realized: dict[str, TParamValue] = {}
+        if self.joint is not None:
+            realized.update(draw_given(self.joint, given, random))
+        realized.update(
+            draw_independent({n: m for n, m in self.marginals.items() if n not in given}, random)
+        )
+        point = {**given, **realized}
+        if self.conditional is None:
+            outcomes = _outcomes(function(dict(point)))
+        else:
+            points, weights = answer_points(self.conditional, self.targets or [], given)
+            found = [_outcomes(function(target)) for target in points]
+            outcomes = {
+                name: float(np.dot(weights, [one[name] for one in found])) for name in found[0]
+            }
+        noisy = {
+            name: value + self.noise_std * random.standard_normal()
+            for name, value in outcomes.items()
+        }
+        raw_data: Any = noisy.get("", noisy)
+        return TrialResult(raw_data, realized or None, self._cost(control_set, point, random))
+
+    def _cost(
+        self, control_set: TParamValue, point: Mapping[str, Any], random: np.random.Generator
+    ) -> float | None:
+        cost: Any = self.cost
+        if isinstance(cost, Mapping):
+            if control_set not in cost:
+                raise UserInputError(
+                    f"cost has no entry for the control set {control_set!r}: it has {list(cost)}."
+                )
+            cost = cost[str(control_set)]
+        if isinstance(cost, Cost):
+            return cost.at(point)
+        if isinstance(cost, Marginal):
+            return float(draw_independent({"cost": cost}, random)["cost"])
+        return None if cost is None else float(cost)
+
+
+def _outcomes(value: Any) -> dict[str, float]:
+    """The outcomes by metric; of one that has no name under the empty one."""
+    values = value if isinstance(value, Mapping) else {"": value}
+    try:
+        return {str(name): float(one) for name, one in values.items()}
+    except (TypeError, ValueError):
+        raise UserInputError(
+            f"the simulated function returned {value!r}: expected a number, or a mapping from "
+            "metric to numbers."
+        ) from None
+
+
+def _checked_marginals(marginals: Any) -> dict[str, Marginal]:
+    if not isinstance(marginals, Mapping | None):
+        raise UserInputError(
+            f"marginals={marginals!r}: expected a mapping from parameter to its law."
+        )
+    for name, law in (marginals or {}).items():
+        if not isinstance(law, Marginal):
+            raise UserInputError(
+                f"marginals[{name!r}]={law!r}: expected a law such as ax_costaware.Uniform."
+            )
+    return dict(marginals or {})
+
+
+def _checked_costs(cost: Any) -> Any:
+    if isinstance(cost, Mapping):
+        return {str(name): _checked_cost(one, f"cost[{name!r}]") for name, one in cost.items()}
+    return None if cost is None else _checked_cost(cost, "cost")
+
+
+def _checked_cost(cost: Any, what: str) -> OneCost:
+    return cost if isinstance(cost, Cost | Marginal) else nonnegative_number(cost, what)
