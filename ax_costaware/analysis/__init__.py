@@ -1,15 +1,28 @@
-"""Ax analyses of cost-aware experiments, for ``client.compute_analyses([...])``."""
+"""Ax analyses of cost-aware experiments.
+
+``overview(client)`` gives every card of the client's method; each is there for
+``client.compute_analyses([...])``, too.
+"""
 
 from ax_costaware.analysis.cost_and_value import CostAndValueAnalysis
+from ax_costaware.analysis.decisions import DecisionAnalysis
 from ax_costaware.analysis.feedback import FeedbackAnalysis
 from ax_costaware.analysis.indirect import IndirectQueryAnalysis
 from ax_costaware.analysis.input_law import InputLawAnalysis
+from ax_costaware.analysis.overview import CostAwareOverview, overview
+from ax_costaware.analysis.recommendation import RecommendationAnalysis
+from ax_costaware.analysis.spending import SpendingAnalysis
 from ax_costaware.analysis.stopping import StoppingAnalysis
 
 __all__ = [
     "CostAndValueAnalysis",
+    "CostAwareOverview",
+    "DecisionAnalysis",
     "FeedbackAnalysis",
     "IndirectQueryAnalysis",
     "InputLawAnalysis",
+    "RecommendationAnalysis",
+    "SpendingAnalysis",
     "StoppingAnalysis",
+    "overview",
 ]

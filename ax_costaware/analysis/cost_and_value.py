@@ -43,6 +43,7 @@ class CostAndValueAnalysis(MethodAnalysis[ControlSetSettings]):
       more than ``replay.MAX_REPLAYED``; missing before the first data).
     """
 
+    title = "Cost spent against the value of the recommendation"
     settings_class = ControlSetSettings
 
     def _card(
@@ -58,7 +59,7 @@ class CostAndValueAnalysis(MethodAnalysis[ControlSetSettings]):
         objective = objective_metric(experiment)
         return create_plotly_analysis_card(
             name=type(self).__name__,
-            title="Cost spent against the value of the recommendation",
+            title=self.title,
             subtitle=_subtitle(frame, settings, objective),
             df=frame,
             fig=cost_and_value_figure(

@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pandas as pd
-from plotly import express as px
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-_COLORS = px.colors.qualitative.D3
-_LINE = "#333333"
+from ax_costaware.analysis.figure_style import COLORS, LINE, short_names, write_plain_numbers
+
 _BAND = "rgba(51, 51, 51, 0.12)"
 
 _VALUE_PANEL_PIXELS = 280
 _LANE_PIXELS = 26
-_TOP_PIXELS = 40
-_BOTTOM_PIXELS = 70
+_TOP_PIXELS = 50
+_BOTTOM_PIXELS = 110
+_LEGEND_PIXELS = 55
+"""Distance of the legend below the lower panel."""
 
 _WIDE_BAR = 0.01
 """Bars wider than this part of the axis are set apart by a white border, which would cover the
@@ -46,6 +47,7 @@ def cost_and_value_figure(
         budget: Total budget, drawn as a vertical line; None for none.
     """
     used = [name for name in control_sets if (frame["control_set"] == name).any()]
+    names = short_names(used)
     lanes = max(len(used), 4) * _LANE_PIXELS
     total_cost = float(frame["cumulative_cost"].max())
     figure = make_subplots(
@@ -57,10 +59,11 @@ def cost_and_value_figure(
     )
     _add_recommendation(figure, frame)
     for position, name in enumerate(used):
-        color = _COLORS[position % len(_COLORS)]
-        _add_control_set(figure, frame[frame["control_set"] == name], name, color, total_cost)
+        color = COLORS[position % len(COLORS)]
+        rows = frame[frame["control_set"] == name]
+        _add_control_set(figure, rows, names[name], color, total_cost)
     if budget is not None:
-        figure.add_vline(x=budget, line={"color": _LINE, "dash": "dash", "width": 1})
+        figure.add_vline(x=budget, line={"color": LINE, "dash": "dash", "width": 1})
         figure.add_annotation(
             x=budget, y=1, yref="paper", text="budget", showarrow=False, yanchor="bottom"
         )
@@ -69,7 +72,7 @@ def cost_and_value_figure(
     figure.update_yaxes(
         title_text="Control set",
         categoryorder="array",
-        categoryarray=used[::-1],
+        categoryarray=[names[name] for name in used[::-1]],
         row=2,
         col=1,
     )
@@ -83,10 +86,16 @@ def cost_and_value_figure(
         barmode="overlay",
         bargap=0.25,
         height=_VALUE_PANEL_PIXELS + lanes + _TOP_PIXELS + _BOTTOM_PIXELS,
-        margin={"t": _TOP_PIXELS, "b": _BOTTOM_PIXELS},
+        margin={"t": _TOP_PIXELS, "b": _BOTTOM_PIXELS, "r": 20},
         hovermode="closest",
-        legend={"groupclick": "togglegroup"},
+        legend={
+            "groupclick": "togglegroup",
+            "orientation": "h",
+            "y": -_LEGEND_PIXELS / (_VALUE_PANEL_PIXELS + lanes),
+            "yanchor": "top",
+        },
     )
+    write_plain_numbers(figure)
     return figure
 
 
@@ -119,7 +128,7 @@ def _add_recommendation(figure: go.Figure, frame: pd.DataFrame) -> None:
             x=cost,
             y=value,
             mode="lines",
-            line={"color": _LINE, "width": 2, "shape": "hv"},
+            line={"color": LINE, "width": 2, "shape": "hv"},
             customdata=steps[["trial_index", "recommended_control_set", "recommendation_sd"]],
             hovertemplate="after trial %{customdata[0]}: recommended %{customdata[1]}<br>"
             "cost %{x:.6g}, expected value %{y:.6g} ± %{customdata[2]:.3g}<extra></extra>",
@@ -133,7 +142,7 @@ def _add_recommendation(figure: go.Figure, frame: pd.DataFrame) -> None:
             x=cost.iloc[-1:],
             y=value.iloc[-1:],
             mode="markers",
-            marker={"symbol": "star", "size": 15, "color": _LINE},
+            marker={"symbol": "star", "size": 15, "color": LINE},
             customdata=steps[["recommended_control_set", "recommendation_sd"]].iloc[-1:],
             hovertemplate="current recommendation: %{customdata[0]}<br>expected value %{y:.6g} ± "
             "%{customdata[1]:.3g}<extra></extra>",
@@ -161,9 +170,10 @@ def _add_control_set(
                 "symbol": ["circle-open" if first else "circle" for first in initial],
                 "line": {"width": 1.5, "color": color},
             },
-            customdata=rows[["trial_index", "charged", "query_sd"]],
-            hovertemplate=f"trial %{{customdata[0]}}: {name}<br>charged %{{customdata[1]:.6g}}, "
-            "expected value of its query %{y:.6g} ± %{customdata[2]:.3g}<extra></extra>",
+            customdata=rows[["trial_index", "charged", "query_sd", "control_set"]],
+            hovertemplate="trial %{customdata[0]}: %{customdata[3]}<br>charged "
+            "%{customdata[1]:.6g}, expected value of its query %{y:.6g} ± %{customdata[2]:.3g}"
+            "<extra></extra>",
             name=name,
             legendgroup=name,
         ),
@@ -175,14 +185,14 @@ def _add_control_set(
             orientation="h",
             base=rows["cumulative_cost"] - rows["charged"],
             x=rows["charged"],
-            y=rows["control_set"],
+            y=[name] * len(rows),
             marker={
                 "color": color,
                 "opacity": [0.45 if first else 1.0 for first in initial],
                 "line": {"color": ["white" if wide else color for wide in is_wide], "width": 1},
             },
-            customdata=rows[["trial_index", "status"]],
-            hovertemplate=f"trial %{{customdata[0]}}: {name}, %{{customdata[1]}}<br>"
+            customdata=rows[["trial_index", "status", "control_set"]],
+            hovertemplate="trial %{customdata[0]}: %{customdata[2]}, %{customdata[1]}<br>"
             "charged %{x:.6g}<extra></extra>",
             name=name,
             legendgroup=name,

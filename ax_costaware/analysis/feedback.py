@@ -43,6 +43,7 @@ class FeedbackAnalysis(MethodAnalysis[CostlyFeedbackSettings]):
       index have, and what they were charged.
     """
 
+    title = "What was used, and what was measured of it"
     settings_class = CostlyFeedbackSettings
 
     def _card(
@@ -59,7 +60,7 @@ class FeedbackAnalysis(MethodAnalysis[CostlyFeedbackSettings]):
         )
         return create_plotly_analysis_card(
             name=type(self).__name__,
-            title="What was used, and what was measured of it",
+            title=self.title,
             subtitle=_subtitle(frame, settings),
             df=frame,
             fig=feedback_figure(frame, labels),

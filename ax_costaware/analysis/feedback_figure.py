@@ -14,6 +14,8 @@ import pandas as pd
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
+from ax_costaware.analysis.figure_style import write_plain_numbers
+
 _EXPECTED = "#0072B2"
 _BAND = "rgba(0, 114, 178, 0.15)"
 _MEASURED = "#333333"
@@ -62,10 +64,11 @@ def feedback_figure(frame: pd.DataFrame, labels: FeedbackLabels) -> go.Figure:
     figure.update_xaxes(title_text=labels.time or "Trial", row=2, col=1)
     figure.update_layout(
         height=_HEIGHT_PIXELS,
-        margin={"t": 30, "b": 50},
+        margin={"t": 40, "b": 50, "r": 20},
         hovermode="closest",
         legend={"orientation": "h", "y": -0.18, "yanchor": "top"},
     )
+    write_plain_numbers(figure)
     return figure
 
 

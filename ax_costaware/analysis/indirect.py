@@ -57,6 +57,7 @@ class IndirectQueryAnalysis(MethodAnalysis[TargetSettings]):
     The figure shows one or two target parameters; further ones are at the recommended point.
     """
 
+    title = "The objective behind the averages"
     settings_class = TargetSettings
 
     def _card(
@@ -72,7 +73,7 @@ class IndirectQueryAnalysis(MethodAnalysis[TargetSettings]):
         labels = IndirectLabels(metric=objective_metric(experiment), minimize=minimizes(experiment))
         return create_plotly_analysis_card(
             name=type(self).__name__,
-            title="The objective behind the averages",
+            title=self.title,
             subtitle=_subtitle(frame, settings, best),
             df=frame,
             fig=indirect_figure(_shown(adapter, settings, best), frame, labels),

@@ -14,6 +14,8 @@ import pandas as pd
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
+from ax_costaware.analysis.figure_style import log_ticks, write_plain_numbers
+
 _LINE = "#0072B2"
 _BAND = "rgba(0, 114, 178, 0.15)"
 _QUERY = "#333333"
@@ -21,6 +23,9 @@ _BEST = "#D55E00"
 
 _HEIGHT_PIXELS = 480
 """A card shows as much without scrolling."""
+
+_SHORT = 10
+"""Trials below which each has a tick of its own."""
 
 
 @dataclass(frozen=True)
@@ -104,18 +109,20 @@ def indirect_figure(shown: Shown, frame: pd.DataFrame, labels: IndirectLabels) -
     for axis, update in zip(shown.axes, (figure.update_xaxes, figure.update_yaxes), strict=False):
         update(title_text=axis.name, row=1, col=1)
         if axis.is_log:
-            update(type="log", row=1, col=1)
+            update(**log_ticks(axis.values[0], axis.values[-1]), row=1, col=1)
         if axis.names is not None:
             update(tickvals=list(axis.values), ticktext=list(axis.names), row=1, col=1)
     better = "lower" if labels.minimize else "higher"
-    figure.update_xaxes(title_text="Before trial", row=1, col=2)
+    short = len(frame) < _SHORT
+    figure.update_xaxes(title_text="Before trial", dtick=1 if short else None, row=1, col=2)
     figure.update_yaxes(title_text=f"Expected value ({better} is better)", row=1, col=2)
     figure.update_layout(
         height=_HEIGHT_PIXELS,
-        margin={"t": 40, "b": 50},
+        margin={"t": 60, "b": 50, "r": 20},
         hovermode="closest",
         legend={"orientation": "h", "y": -0.2, "yanchor": "top"},
     )
+    write_plain_numbers(figure)
     return figure
 
 

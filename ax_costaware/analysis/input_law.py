@@ -63,6 +63,7 @@ class InputLawAnalysis(MethodAnalysis[ControlSetSettings]):
     - ``agrees``: False where the test says no, allowing for how many tests there are.
     """
 
+    title = "Inputs left to chance"
     settings_class = ControlSetSettings
 
     def __init__(self, last: int | None = None, significance: float = 0.01) -> None:
@@ -90,7 +91,7 @@ class InputLawAnalysis(MethodAnalysis[ControlSetSettings]):
         panels = [_panel(fit, report, trials, settings) for fit in report.fits]
         return create_plotly_analysis_card(
             name=type(self).__name__,
-            title="Inputs left to chance"
+            title=self.title
             + ("" if report.agrees else ": WARNING, they disagree with their laws"),
             subtitle=_subtitle(report),
             df=_frame(report),

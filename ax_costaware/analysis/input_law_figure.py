@@ -12,6 +12,7 @@ import numpy as np
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
+from ax_costaware.analysis.figure_style import write_plain_numbers
 from ax_costaware.queries.marginals import RawValue
 
 _ASSUMED = "#0072B2"
@@ -100,6 +101,7 @@ def input_law_figure(panels: Sequence[InputPanel]) -> go.Figure:
         barmode="group",
         legend={"orientation": "h", "y": 1 + _LEGEND_PIXELS / inner, "yanchor": "bottom"},
     )
+    write_plain_numbers(figure)
     return figure
 
 

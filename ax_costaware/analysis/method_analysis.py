@@ -1,30 +1,38 @@
 """What the analyses of all methods share: whether they apply, and that they say so.
 
-Each is for the experiments of one method, whose settings it reads from the generation strategy.
+Each is for the experiments of one method, or of all of them, whose settings it reads from the
+generation strategy.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Generic, final
+from typing import ClassVar, Generic, final
 
 from ax.adapter.base import Adapter
 from ax.analysis.analysis import Analysis
-from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.analysis.utils import validate_experiment
+from ax.core.analysis_card import AnalysisCard
 from ax.core.experiment import Experiment
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.analysis.objective import outcomes
 from ax_costaware.generators.method_settings import Settings, settings_of_method
+from ax_costaware.ledger import ledger
 
 
 class MethodAnalysis(Analysis, Generic[Settings]):
-    """An analysis of the experiments of one method, once a trial has data for the objective."""
+    """An analysis of the experiments of one method."""
+
+    title: ClassVar[str]
+    """What its cards are called."""
 
     settings_class: type[Settings]
-    """The settings of the method."""
+    """The settings of the method; those that all have in common for an analysis of any method."""
+
+    needs_outcomes: ClassVar[bool] = True
+    """Whether it waits for a trial with data for the objective; else for any trial."""
 
     @final
     def validate_applicable_state(
@@ -35,18 +43,19 @@ class MethodAnalysis(Analysis, Generic[Settings]):
     ) -> str | None:
         """Why the analysis cannot be computed yet; None if it can."""
         if reason := validate_experiment(
-            experiment=experiment, require_trials=True, require_data=True
+            experiment=experiment, require_trials=True, require_data=self.needs_outcomes
         ):
             return str(reason)
         if generation_strategy is None:
             return "The generation strategy must be provided: its settings hold the costs."
-        try:
-            settings = settings_of_method(generation_strategy, self.settings_class)
-        except UserInputError as error:
-            return str(error)
         if experiment is None:
             return None
-        if not outcomes(experiment):
+        try:
+            settings = settings_of_method(generation_strategy, self.settings_class)
+            ledger(experiment, settings)
+        except (UserInputError, UnsupportedError) as error:
+            return str(error)
+        if self.needs_outcomes and not outcomes(experiment):
             return "No trial has data for the objective yet."
         return self._missing(experiment, settings)
 
@@ -56,11 +65,12 @@ class MethodAnalysis(Analysis, Generic[Settings]):
         experiment: Experiment | None = None,
         generation_strategy: GenerationStrategy | None = None,
         adapter: Adapter | None = None,
-    ) -> PlotlyAnalysisCard:
-        """The card, with the figure and its data frame.
+    ) -> AnalysisCard:
+        """The card, with what it shows and its data frame.
 
         Args:
-            experiment: The experiment; it needs at least one trial with data.
+            experiment: The experiment; it needs at least one trial, with data where a model is
+                asked.
             generation_strategy: The strategy of the method.
             adapter: Not used: what is fitted is fitted to all data of the experiment.
 
@@ -83,5 +93,5 @@ class MethodAnalysis(Analysis, Generic[Settings]):
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
         settings: Settings,
-    ) -> PlotlyAnalysisCard:
+    ) -> AnalysisCard:
         """The card of an experiment that it applies to."""

@@ -51,6 +51,7 @@ class StoppingAnalysis(MethodAnalysis[GittinsSettings]):
       a probability of 95 %; NaN where nothing was predicted.
     """
 
+    title = "Is another trial worth its price?"
     settings_class = GittinsSettings
 
     def _card(
@@ -70,7 +71,7 @@ class StoppingAnalysis(MethodAnalysis[GittinsSettings]):
         )
         return create_plotly_analysis_card(
             name=type(self).__name__,
-            title="Is another trial worth its price?",
+            title=self.title,
             subtitle=_subtitle(frame, settings, assessment),
             df=frame,
             fig=stopping_figure(frame, labels),

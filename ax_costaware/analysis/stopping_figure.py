@@ -16,6 +16,8 @@ import pandas as pd
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
+from ax_costaware.analysis.figure_style import log_ticks, write_plain_numbers
+
 _INDEX = "#0072B2"
 _INCUMBENT = "#333333"
 _TRIAL = "#999999"
@@ -26,6 +28,9 @@ _HEIGHT_PIXELS = 660
 
 _SHORT = 10
 """Decisions below which each has a tick of its own."""
+
+_MANY = 60
+"""Decisions above which a line has no dot for each."""
 
 _REACH = 1.5
 """How far a value axis extends to outlying values, in multiples of the span that matters."""
@@ -89,10 +94,11 @@ def stopping_figure(frame: pd.DataFrame, labels: StoppingLabels) -> go.Figure:
         _add_calibration(figure, predicted, labels)
     figure.update_layout(
         height=_HEIGHT_PIXELS,
-        margin={"t": 50, "b": 50},
+        margin={"t": 60, "b": 50, "r": 20},
         hovermode="closest",
         legend={"orientation": "h", "y": -0.12, "yanchor": "top"},
     )
+    write_plain_numbers(figure)
     return figure
 
 
@@ -107,7 +113,7 @@ def _add_decisions(figure: go.Figure, frame: pd.DataFrame, labels: StoppingLabel
             go.Scatter(
                 x=rows["trial_index"],
                 y=rows[column],
-                mode="lines+markers",
+                mode="lines+markers" if len(rows) <= _MANY else "lines",
                 line={"color": color, "width": 2},
                 marker={"color": color, "size": 6},
                 customdata=rows[["lambda", "expected_cost"]],
@@ -250,8 +256,9 @@ def _add_calibration(figure: go.Figure, rows: pd.DataFrame, labels: StoppingLabe
         row=2,
         col=2,
     )
-    figure.update_xaxes(title_text=f"Reported {labels.cost}", type="log", dtick="D2", row=2, col=2)
-    figure.update_yaxes(title_text=f"Predicted {labels.cost}", type="log", dtick="D2", row=2, col=2)
+    ticks = log_ticks(*ends)
+    figure.update_xaxes(title_text=f"Reported {labels.cost}", **ticks, row=2, col=2)
+    figure.update_yaxes(title_text=f"Predicted {labels.cost}", **ticks, row=2, col=2)
 
 
 def _calibration_title(rows: pd.DataFrame) -> str:

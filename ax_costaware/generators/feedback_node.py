@@ -93,8 +93,8 @@ class InitialFeedbackNode(HandingOverNode):
             decision_record(trial).get("phase") == "initial" for trial in experiment.trials.values()
         )
         why = (
-            f"Initial trial {earlier + 1} of {settings.initial_trials}, whose values are "
-            "quasi-random and whose outcome is measured."
+            f"This is initial trial {earlier + 1} of {settings.initial_trials}; its values are "
+            "quasi-random, and its outcome is measured."
         )
         if earlier >= settings.initial_trials:
             why = (
@@ -102,7 +102,9 @@ class InitialFeedbackNode(HandingOverNode):
                 "quasi-random, and the outcome is measured."
             )
         if not where.pays:
-            why = f"Quasi-random values, and nothing is measured: {where.too_dear(settings)}."
+            why = (
+                f"Its values are quasi-random, and nothing is measured: {where.too_dear(settings)}."
+            )
         run._gen_metadata = {
             **(run.gen_metadata or {}),
             RECORD: {

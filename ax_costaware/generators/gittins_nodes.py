@@ -140,8 +140,8 @@ class InitialGittinsNode(HandingOverNode):
         )
         record: dict[str, Any] = {
             "why": (
-                f"Initial trial {earlier + 1} of {self.settings.initial_trials}, whose values are "
-                "quasi-random."
+                f"This is initial trial {earlier + 1} of {self.settings.initial_trials}; its "
+                "values are quasi-random."
             ),
             "phase": "initial",
             "decision": {"spent": where.spent, "remaining": where.remaining},

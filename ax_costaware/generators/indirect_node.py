@@ -213,7 +213,8 @@ class InitialQueryNode(HandingOverNode):
                 "measure": True,
                 "expected_cost": cost,
                 "why": (
-                    f"Initial trial {earlier + 1} of {self.count}, whose values are quasi-random."
+                    f"This is initial trial {earlier + 1} of {self.count}; its values are "
+                    "quasi-random."
                 ),
                 "phase": "initial",
                 "decision": dict(where.record()),

@@ -141,8 +141,8 @@ class InitialControlSetNode(HandingOverNode, ExternalGenerationNode):
                     "controlled": {name: arm[name] for name in control_set.parameters},
                     "expected_cost": cost,
                     "why": (
-                        f"Initial trial {index + 1} of {settings.initial_trials}: control set "
-                        f"{control_set.name!r} ({price}) comes next in the initial design, "
+                        f"This is initial trial {index + 1} of {settings.initial_trials}: control "
+                        f"set {control_set.name!r} ({price}) comes next in the initial design, "
                         "whose values are quasi-random."
                     ),
                     "phase": "initial",

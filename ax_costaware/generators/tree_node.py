@@ -129,8 +129,8 @@ class InitialCellNode(HandingOverNode, ExternalGenerationNode):
                     "measure": True,
                     "expected_cost": cost,
                     "why": (
-                        f"Initial trial {earlier + 1} of {self.count}: a cell of level "
-                        f"{cell.level}, of which the coarsest come first."
+                        f"This is initial trial {earlier + 1} of {self.count}; it is a cell of "
+                        f"level {cell.level}, for the coarsest come first."
                     ),
                     "phase": "initial",
                     "decision": {

@@ -381,7 +381,7 @@ def test_initial_trials_that_nobody_measures() -> None:
         (index,) = client.get_next_trials(max_trials=1)
         complete_trial(client, index)
     assert [record(client, i)["phase"] for i in range(5)] == ["initial"] * 5
-    assert "Initial trial 4 of 4" in query(client, 3).why
+    assert "initial trial 4 of 4" in query(client, 3).why
     assert "do not have enough outcomes for a model yet" in query(client, 4).why
     run_trials(client, 3)
     assert [record(client, i)["phase"] for i in range(5, 8)] == ["initial", "initial", "rule"]

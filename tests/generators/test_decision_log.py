@@ -48,7 +48,7 @@ def test_nothing_is_logged_but_decisions(caplog: pytest.LogCaptureFixture, tmp_p
 
 def test_a_budget_that_is_nearly_used_up_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     client = feedback_toy.make_client(budget=10.0, initial_trials=10)
-    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    (index,) = client.get_next_trials(max_trials=1)
     complete_trial(client, index, {"y": 1.0}, cost=6.5)
     for _ in range(2):
         client.get_next_trials(max_trials=1)

@@ -71,7 +71,7 @@ def test_what_is_asked_for_and_what_to_deploy(learned: bool) -> None:
     run(client, 3, cost=learned)
     first, last = query(client, 0), query(client, 2)
     assert first.control_set is None
-    assert "Initial trial 1 of 2" in first.why
+    assert "initial trial 1 of 2" in first.why
     assert sorted(last.controlled) == ["acid", "water"]
     assert "index" in last.why
     assert {"index", "incumbent", "lambda", "spent", "remaining"} <= last.decision.keys()

@@ -1,0 +1,139 @@
+"""What was decided, trial by trial, and why: a table, as an Ax analysis.
+
+For the experiments of every method. It shows what ``ax_costaware.query`` says of each trial beside
+what came of it, and needs no model. Costs are in the user's own unit, outcomes in the objective's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import pandas as pd
+from ax.analysis.markdown.markdown_analysis import (
+    MarkdownAnalysisCard,
+    create_markdown_analysis_card,
+)
+from ax.core.experiment import Experiment
+from ax.exceptions.core import UserInputError
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.analysis.objective import objective_metric, outcomes
+from ax_costaware.analysis.table import html_table
+from ax_costaware.display import display_number, display_values
+from ax_costaware.generators.method_settings import MethodSettings
+from ax_costaware.ledger import LedgerEntry, ledger
+from ax_costaware.session.query import query
+
+
+@final
+class DecisionAnalysis(MethodAnalysis[MethodSettings]):
+    """Every trial with what was set, what it was to cost and did cost, and why it was chosen.
+
+    The card's data frame has one row per trial, by trial index:
+
+    - ``trial_index``, ``control_set``, ``expected_cost``, ``charged``, ``status``: as in the
+      ledger;
+    - ``set``: the values to set, as text; ``measure``: whether to pay for the outcome;
+    - ``outcome``: reported objective (NaN without);
+    - ``why``: the reason of the choice, as ``query(client, trial_index).why`` has it.
+    """
+
+    title = "What was decided, and why"
+    settings_class = MethodSettings
+    needs_outcomes = False
+
+    def _card(
+        self,
+        experiment: Experiment,
+        generation_strategy: GenerationStrategy,
+        settings: MethodSettings,
+    ) -> MarkdownAnalysisCard:
+        outcome = outcomes(experiment)
+        frame = pd.DataFrame(
+            [
+                {
+                    "trial_index": entry.trial_index,
+                    **_asked(experiment, generation_strategy, entry),
+                    "outcome": outcome.get(entry.trial_index),
+                    "charged": entry.charged,
+                    "status": entry.status,
+                }
+                for entry in ledger(experiment, settings)
+            ]
+        )
+        frame = frame[list(_COLUMNS)].astype(
+            {"expected_cost": float, "charged": float, "outcome": float}
+        )
+        return create_markdown_analysis_card(
+            name=type(self).__name__,
+            title=self.title,
+            subtitle=_subtitle(frame),
+            df=frame,
+            message=_table(frame, objective_metric(experiment)),
+        )
+
+
+_COLUMNS = (
+    "trial_index",
+    "control_set",
+    "set",
+    "measure",
+    "expected_cost",
+    "charged",
+    "outcome",
+    "status",
+    "why",
+)
+
+
+def _asked(
+    experiment: Experiment, strategy: GenerationStrategy, entry: LedgerEntry
+) -> dict[str, Any]:
+    try:
+        asked = query((experiment, strategy), entry.trial_index)
+    except UserInputError as error:
+        return {
+            "control_set": entry.control_set,
+            "set": "",
+            "measure": True,
+            "expected_cost": entry.expected_cost,
+            "why": str(error),
+        }
+    return {
+        "control_set": asked.control_set,
+        "set": display_values(asked.controlled),
+        "measure": asked.measure,
+        "expected_cost": asked.expected_cost,
+        "why": asked.why,
+    }
+
+
+def _table(frame: pd.DataFrame, metric: str) -> str:
+    header = ["Trial", "Set", "Expected cost", "Charged", metric or "Outcome", "Status", "Why"]
+    rows = []
+    for row in frame.to_dict(orient="records"):
+        what = str(row["set"])
+        if row["control_set"] is not None:
+            what = f"{row['control_set']}: {what}"
+        if not row["measure"]:
+            what += " (without measuring)"
+        numbers = [row["expected_cost"], row["charged"], row["outcome"]]
+        rows.append(
+            [
+                str(row["trial_index"]),
+                what,
+                *("" if pd.isna(number) else display_number(number) for number in numbers),
+                str(row["status"]).lower().replace("_", " "),
+                str(row["why"]),
+            ]
+        )
+    return html_table(header, rows, numeric=(0, 2, 3, 4))
+
+
+def _subtitle(frame: pd.DataFrame) -> str:
+    last = frame.iloc[-1]
+    return (
+        f"The last decision, on trial {last['trial_index']}: {last['why']} Each row has the reason "
+        "that was recorded when the trial was chosen, with the numbers of that time."
+    )

@@ -1,0 +1,107 @@
+"""Where the money went: what every trial was charged, and what is left of the budget.
+
+An Ax analysis for the experiments of every method. It shows the ledger (``ax_costaware.ledger``),
+which needs no model and no outcome. Costs are in the user's own unit.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import pandas as pd
+from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
+from ax.core.experiment import Experiment
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.analysis.spending_figure import INITIAL, spending_figure
+from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.generators.method_settings import MethodSettings
+from ax_costaware.generators.tree_settings import ResolutionTreeSettings
+from ax_costaware.ledger import LedgerEntry, with_one_arm
+from ax_costaware.records import LEVEL
+from ax_costaware.session.spending import Spending, spending
+
+
+@final
+class SpendingAnalysis(MethodAnalysis[MethodSettings]):
+    """What each trial was charged, on what it was spent, and how far the budget is used up.
+
+    The card's data frame has one row per trial, by trial index: the columns of
+    ``spending(client).to_frame()``, and
+
+    - ``spent_on``: the control set, the level of a tree, else whether the trial is initial, was
+      chosen by the model, or was attached;
+    - ``cumulative_cost``: what this and all earlier trials were charged.
+    """
+
+    title = "Where the money went"
+    settings_class = MethodSettings
+    needs_outcomes = False
+
+    def _card(
+        self,
+        experiment: Experiment,
+        generation_strategy: GenerationStrategy,
+        settings: MethodSettings,
+    ) -> PlotlyAnalysisCard:
+        paid = spending((experiment, generation_strategy))
+        frame = paid.to_frame()
+        frame["spent_on"] = [_spent_on(entry, experiment, settings) for entry in paid.entries]
+        frame["cumulative_cost"] = frame["charged"].cumsum()
+        return create_plotly_analysis_card(
+            name=type(self).__name__,
+            title=self.title,
+            subtitle=_subtitle(paid, frame),
+            df=frame,
+            fig=spending_figure(
+                frame, _groups(frame, settings), settings.budget, settings.cost_metric
+            ),
+        )
+
+
+def _spent_on(entry: LedgerEntry, experiment: Experiment, settings: MethodSettings) -> str:
+    if entry.control_set is not None:
+        return entry.control_set
+    arm = with_one_arm(experiment.trials[entry.trial_index]).arm
+    if isinstance(settings, ResolutionTreeSettings) and arm is not None:
+        return f"level {arm.parameters[LEVEL]}"
+    return INITIAL if entry.initial else "chosen by the model" if entry.by_rule else "attached"
+
+
+def _groups(frame: pd.DataFrame, settings: MethodSettings) -> list[str]:
+    """What trials were spent on: control sets as declared, levels from coarse to fine."""
+    used = list(dict.fromkeys(frame["spent_on"]))
+    if isinstance(settings, ControlSetSettings):
+        return [name for name in settings.names if name in used]
+    if isinstance(settings, ResolutionTreeSettings):
+        return sorted(used, key=lambda name: int(name.split()[-1]))
+    return used
+
+
+def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
+    parts = [str(paid).splitlines()[0]]
+    groups = frame.groupby("spent_on")["charged"].agg(["size", "sum"])
+    by_cost = groups.sort_values("sum", ascending=False, kind="stable")
+    shares = [
+        f"{name} {row['sum']:.6g} in {int(row['size'])} trial{'' if row['size'] == 1 else 's'}"
+        for name, row in by_cost.iterrows()
+    ]
+    parts.append(f"By what it was spent on: {'; '.join(shares)}.")
+    without = [
+        (frame["status"] == TrialStatus.FAILED.name, "failed"),
+        (frame["skipped"], "were not measured"),
+    ]
+    for chosen, what in without:
+        if count := int(chosen.sum()):
+            cost = frame.loc[chosen, "charged"].sum()
+            parts.append(
+                f"{count} trial{'' if count == 1 else 's'} {what}"
+                f"{f', and cost {cost:.6g}' if cost else ', free of charge'}."
+            )
+    parts.append(
+        "Above, the sum of all charges so far; below, what each trial was charged: what was "
+        "reported, else what was expected of it, which an unfinished trial reserves."
+    )
+    return " ".join(parts)

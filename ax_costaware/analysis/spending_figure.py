@@ -1,0 +1,206 @@
+"""The figure of spending: the sum of all charges so far, and what each trial was charged.
+
+Costs are in the user's own unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from ax.core.trial_status import TrialStatus
+from plotly import graph_objects as go
+from plotly.subplots import make_subplots
+
+from ax_costaware.analysis.figure_style import COLORS, LINE, LOST, short_names, write_plain_numbers
+
+INITIAL = "initial"
+"""What an initial trial is spent on, where nothing else is known of it."""
+
+_HEIGHT_PIXELS = 480
+"""A card shows as much without scrolling."""
+
+_SHORT = 10
+"""Trials below which each has a tick of its own."""
+
+_PALE = 0.45
+"""Opacity of initial trials."""
+
+_RESERVED, _FAILED, _STOPPED = ".", "x", "/"
+"""Patterns of bars."""
+
+_PATTERNS = {_RESERVED: "reserved", _FAILED: "failed", _STOPPED: "stopped early"}
+
+
+def spending_figure(
+    frame: pd.DataFrame, groups: Sequence[str], budget: float | None, cost_metric: str | None
+) -> go.Figure:
+    """The figure of a frame made by ``SpendingAnalysis``.
+
+    Args:
+        frame: One row per trial, with the columns that ``SpendingAnalysis`` documents.
+        groups: What trials were spent on, in the order of the colours.
+        budget: Total budget, drawn as a horizontal line; None for none.
+        cost_metric: The metric in which costs are reported; None where they are known beforehand.
+    """
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.07)
+    _add_total(figure, frame)
+    patterns = [_pattern(status) for status in frame["status"]]
+    names = short_names(groups)
+    for position, group in enumerate(groups):
+        chosen = frame["spent_on"] == group
+        _add_group(
+            figure,
+            frame[chosen],
+            [p for p, mine in zip(patterns, chosen, strict=True) if mine],
+            names[group],
+            COLORS[position % len(COLORS)],
+        )
+    _add_free(figure, frame)
+    _explain(figure, frame, patterns)
+    if budget is not None:
+        figure.add_hline(
+            y=budget,
+            line={"color": LINE, "dash": "dash", "width": 1},
+            annotation_text="budget",
+            annotation_position="top left",
+            row=1,
+            col=1,
+        )
+    unit = "" if cost_metric is None else f" ({cost_metric})"
+    # Room for the name of the line.
+    top = 1.12 * max(float(frame["cumulative_cost"].max()), budget or 0.0)
+    figure.update_yaxes(
+        title_text=f"Spent so far{unit}",
+        range=[0, top] if top > 0 else None,
+        row=1,
+        col=1,
+    )
+    largest = float(frame["charged"].max())
+    figure.update_yaxes(
+        title_text=f"Charged{unit}",
+        # Room for the marks of trials that were charged nothing.
+        range=[-0.06 * largest, 1.06 * largest] if largest > 0 else None,
+        row=2,
+        col=1,
+    )
+    figure.update_xaxes(title_text="Trial", dtick=1 if len(frame) < _SHORT else None, row=2, col=1)
+    figure.update_layout(
+        height=_HEIGHT_PIXELS,
+        margin={"t": 40, "b": 50, "r": 20},
+        barmode="stack",
+        bargap=0.15,
+        hovermode="closest",
+        legend={"orientation": "h", "y": -0.15, "yanchor": "top", "traceorder": "normal"},
+    )
+    write_plain_numbers(figure)
+    return figure
+
+
+def _pattern(status: str) -> str:
+    if status == TrialStatus.FAILED.name:
+        return _FAILED
+    if status == TrialStatus.EARLY_STOPPED.name:
+        return _STOPPED
+    return "" if TrialStatus[status].is_terminal else _RESERVED
+
+
+def _add_total(figure: go.Figure, frame: pd.DataFrame) -> None:
+    """The sum of all charges by the end of each trial."""
+    first, last = frame["trial_index"].iloc[0], frame["trial_index"].iloc[-1]
+    figure.add_trace(
+        go.Scatter(
+            # A step at the left side of each bar below.
+            x=[first - 0.5, *(frame["trial_index"] - 0.5), last + 0.5],
+            y=[0.0, *frame["cumulative_cost"], frame["cumulative_cost"].iloc[-1]],
+            mode="lines",
+            line={"color": LINE, "width": 2, "shape": "hv"},
+            customdata=[first, *frame["trial_index"], last],
+            hovertemplate="with trial %{customdata}: %{y:.6g} spent<extra></extra>",
+            name="spent",
+            showlegend=False,
+        ),
+        row=1,
+        col=1,
+    )
+
+
+def _add_group(
+    figure: go.Figure, rows: pd.DataFrame, patterns: list[str], name: str, color: str
+) -> None:
+    """A bar for each trial that was spent on one thing."""
+    figure.add_trace(
+        go.Bar(
+            x=rows["trial_index"],
+            y=rows["charged"],
+            marker={
+                "color": color,
+                "opacity": [_PALE if pale else 1.0 for pale in _pale(rows)],
+                "pattern": {"shape": patterns, "fgcolor": "white", "size": 6, "solidity": 0.35},
+            },
+            customdata=rows[["spent_on", "status", "expected_cost", "reported_cost"]],
+            hovertemplate="trial %{x}: %{customdata[0]}, %{customdata[1]}<br>charged %{y:.6g} "
+            "(expected %{customdata[2]:.6g}, reported %{customdata[3]:.6g})<extra></extra>",
+            name=name,
+        ),
+        row=2,
+        col=1,
+    )
+
+
+def _pale(rows: pd.DataFrame) -> pd.Series:
+    """Initial trials, unless what they were spent on says so already."""
+    return rows["initial"].astype(bool) & (rows["spent_on"] != INITIAL)
+
+
+def _add_free(figure: go.Figure, frame: pd.DataFrame) -> None:
+    """A mark on the axis for each trial that was charged nothing."""
+    free = frame["charged"] == 0
+    for name, chosen, symbol in (
+        ("not measured", free & frame["skipped"], "line-ns"),
+        ("not charged", free & ~frame["skipped"], "circle-open"),
+    ):
+        if not chosen.any():
+            continue
+        rows = frame[chosen]
+        figure.add_trace(
+            go.Scatter(
+                x=rows["trial_index"],
+                y=rows["charged"],
+                mode="markers",
+                marker={
+                    "symbol": symbol,
+                    "size": 8,
+                    "color": LOST,
+                    "line": {"color": LOST, "width": 1.5},
+                },
+                customdata=rows[["status"]],
+                hovertemplate=f"trial %{{x}}: {name}, %{{customdata[0]}}<extra></extra>",
+                name=name,
+            ),
+            row=2,
+            col=1,
+        )
+
+
+def _explain(figure: go.Figure, frame: pd.DataFrame, patterns: list[str]) -> None:
+    """An entry of the legend for each pattern, and for pale bars, that the figure has."""
+    entries = [(name, shape, 1.0) for shape, name in _PATTERNS.items() if shape in patterns]
+    if _pale(frame).any():
+        entries.append(("initial (pale)", "", _PALE))
+    for name, shape, opacity in entries:
+        figure.add_trace(
+            go.Bar(
+                x=[None],
+                y=[None],
+                marker={
+                    "color": "#999999",
+                    "opacity": opacity,
+                    "pattern": {"shape": shape, "fgcolor": "white", "size": 6, "solidity": 0.35},
+                },
+                hoverinfo="skip",
+                name=name,
+            ),
+            row=2,
+            col=1,
+        )
