@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
-from ax.storage.sqa_store.db import (
-    create_all_tables,
-    get_engine,
-    init_engine_and_session_factory,
-)
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
 from ax_costaware import (
     ControlSet,
@@ -39,8 +29,9 @@ from ax_costaware.generators.method_settings import settings_of
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.session import Recommendation
 from tests.ax.toy import MARGINALS, arm_of, complete, make_client, record
+from tests.fresh import FreshProcess
+from tests.resuming import Run
 
-ROOT = Path(__file__).parents[2]
 NUM_TRIALS = 7
 
 RNG = np.random.default_rng(0)
@@ -57,41 +48,21 @@ def ids(joint: JointLaw) -> str:
 
 
 @pytest.mark.parametrize("joint", JOINTS, ids=ids)
-def test_next_decision_after_reload_is_the_same(tmp_path: Path, joint: JointLaw) -> None:
-    """A joint law, and a law that is learned from the trials: JSON and SQLite after each."""
-    database = tmp_path / "toy.db"
-    config = StorageConfig(url=f"sqlite:///{database}")
-    init_engine_and_session_factory(url=config.url, force_init=True)
-    create_all_tables(get_engine())
+def test_next_decision_after_reload_is_the_same(
+    tmp_path: Path, joint: JointLaw, fresh_process: FreshProcess
+) -> None:
+    """A joint law, and a law that is learned from the trials: stored after each."""
+    run = Run(tmp_path)
     client = make_client(
-        storage_config=config, initial_trials=2, budget=20, marginals=LEARNED, joint=joint
+        storage_config=run.config, initial_trials=2, budget=20, marginals=LEARNED, joint=joint
     )
-    paths: list[str] = []
-    expected: list[dict[str, Any]] = []
-    for step in range(NUM_TRIALS + 1):
-        ((index, arm),) = client.get_next_trials(max_trials=1).items()
-        expected.append({"arm": dict(arm), "record": record(client, index)})
-        if step == NUM_TRIALS:
-            break
-        complete(client, index, dict(arm))
-        saved, copied = tmp_path / f"after{step}.json", tmp_path / f"after{step}.db"
-        client.save_to_json_file(str(saved))
-        shutil.copy(database, copied)
-        paths += [str(saved), str(copied)]
-    found = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.ax.resume", *paths],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    decisions = json.loads(found.stdout.splitlines()[-1])
-    for step in range(NUM_TRIALS):
-        then = json.loads(json.dumps(expected[step + 1]))
-        assert decisions[2 * step] == then, f"JSON, after trial {step}"
-        assert decisions[2 * step + 1] == then, f"SQLite, after trial {step}"
-    restored = Client.load_from_json_file(paths[0])
+    for _ in range(NUM_TRIALS):
+        index, arm = run.decide(client)
+        complete(client, index, arm)
+        run.store(client)
+    run.decide(client)
+    run.assert_resumed_alike(fresh_process)
+    restored = Client.load_from_json_file(run.paths[0])
     assert settings_of(restored._generation_strategy) == settings_of(client._generation_strategy)
 
 

@@ -1,0 +1,93 @@
+"""A process beside the tests, in which functions run that share no memory with them.
+
+It imports Ax and the package once, from disk, and forks a child for every call: nothing that the
+tests or an earlier call did is in the child's memory. Starting an interpreter for every call would
+prove the same, and take ten seconds each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+
+class FreshProcess:
+    """The process; use it as a context manager."""
+
+    def __enter__(self) -> FreshProcess:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "tests.fresh"],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """Call a function in a child of the process.
+
+        Args:
+            function: The function, as ``package.module:function``.
+            arguments: What JSON can say.
+
+        Returns:
+            What it returned, through JSON.
+
+        Raises:
+            AssertionError: If it raised; the message has its traceback.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([function, arguments]) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, f"the process ended while it ran {function}"
+        error, value = json.loads(answer)
+        assert error is None, error
+        return value
+
+
+def _answer(request: str) -> str:
+    function, arguments = json.loads(request)
+    module, name = function.split(":")
+    try:
+        return json.dumps([None, getattr(importlib.import_module(module), name)(*arguments)])
+    except BaseException:
+        return json.dumps([traceback.format_exc(), None])
+
+
+def _serve() -> None:
+    """Answer each line of the standard input from a child of its own."""
+    # What is printed on the way must not get between the answers.
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for request in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            answers.write(_answer(request) + "\n")
+            answers.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    importlib.import_module("tests.resuming")
+    _serve()
