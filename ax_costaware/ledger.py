@@ -10,8 +10,12 @@ What a trial is charged:
   reported costs (a trial of the initial design has no expected cost where costs are learned), with
   control sets that of the reported costs of its own;
 - nothing, if it is an initial trial and the strategy does not charge those;
-- nothing, if it was abandoned or went stale without a reported cost: it was never run;
-- a trial that failed or was stopped early is charged, for it was run;
+- nothing, if it was abandoned or went stale without a reported cost, and no runner of the package
+  had started it: it was never run;
+- a trial that failed or was stopped early is charged, for it was run; a runner of the package says
+  what its last attempt cost;
+- attempts of such a runner that failed, timed out or were lost, and were followed by another, are
+  charged on top: their known cost, else what is expected of an attempt;
 - a trial that is not finished yet is charged what is expected of it, which reserves that much.
 
 Where the method may do without a measurement, what costs is to measure (Wang et al. 2020,
@@ -77,6 +81,9 @@ class LedgerEntry:
     """Whether the trial was completed without a value of the objective, under a method that may do
     without; False for all other methods."""
 
+    lost: float = 0.0
+    """The part of ``charged`` that went into attempts which failed and were followed by another."""
+
 
 def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntry, ...]:
     """The ledger of an experiment: one entry per trial, by increasing trial index.
@@ -105,8 +112,10 @@ def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntr
         rule_has_begun = rule_has_begun or by_rule
         initial = not by_rule and (decision.get("phase") == "initial" or not rule_has_begun)
         expected = expected_cost_of(trial, settings)
+        record = outcome_record(trial)
+        was_started = bool(record.get("attempts") or record.get("running"))
         free = (initial and not settings.charge_initial) or (
-            index not in reported and trial.status in _NEVER_RUN
+            index not in reported and trial.status in _NEVER_RUN and not was_started
         )
         skipped = settings.may_skip and trial.status.is_completed and index not in measured
         due = expected
@@ -118,6 +127,14 @@ def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntr
         if due is None:
             due = settings.cost_by_others(control_set, by_control_set)
         estimate = 0.0 if due is None else due
+        failed, last = _attempts(trial)
+        lost = 0.0 if free else math.fsum(estimate if cost is None else cost for cost in failed)
+        if index in reported:
+            due = reported[index]
+        elif last is not None and not trial.status.is_completed:
+            due = last
+        else:
+            due = estimate
         entries.append(
             LedgerEntry(
                 trial_index=index,
@@ -126,12 +143,25 @@ def ledger(experiment: Experiment, settings: MethodSettings) -> tuple[LedgerEntr
                 by_rule=by_rule,
                 expected_cost=expected,
                 reported_cost=reported.get(index),
-                charged=0.0 if free else reported.get(index, estimate),
+                charged=0.0 if free else due + lost,
                 status=trial.status.name,
                 skipped=skipped,
+                lost=lost,
             )
         )
     return tuple(entries)
+
+
+def _attempts(trial: Trial) -> tuple[list[float | None], float | None]:
+    """What the attempts of a runner cost that another followed, and the last one; None: unknown."""
+    record = outcome_record(trial)
+    attempts = record.get("attempts") or []
+    costs = [attempt.get("cost") for attempt in attempts]
+    # The user may have completed by hand what the runner had not.
+    by_hand = trial.status.is_completed and attempts and attempts[-1]["state"] != "completed"
+    if record.get("running") or by_hand or not costs:
+        return costs, None
+    return costs[:-1], costs[-1]
 
 
 def _by_control_set(
@@ -181,11 +211,16 @@ def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
 
 
 def measured_trials(experiment: Experiment) -> frozenset[int]:
-    """Trials with a finite value of the objective among Ax's data, whatever their status."""
+    """Trials with a finite value of the objective, recorded or in Ax's data, whatever the status."""
     config = experiment.optimization_config
     names = [] if config is None else config.objective.metric_names
-    found = [frozenset(values_in_data(experiment, name)) for name in names]
-    return frozenset.intersection(*found) if found else frozenset()
+    recorded = {i: outcome_record(t).get("outcomes") or {} for i, t in experiment.trials.items()}
+    found = [
+        values_in_data(experiment, name).keys()
+        | {i for i, outcomes in recorded.items() if name in outcomes}
+        for name in names
+    ]
+    return frozenset(set.intersection(*found)) if found else frozenset()
 
 
 def spent(entries: Iterable[LedgerEntry]) -> float:

@@ -30,7 +30,12 @@ from ax.utils.common.logger import get_logger
 
 from ax_costaware.ledger import outcome_record, with_one_arm
 from ax_costaware.records import RECORD
-from ax_costaware.runners.reporting import failed_cost, read_outcome, trial_parameters
+from ax_costaware.runners.reporting import (
+    failed_cost,
+    is_cost_of_trial,
+    read_outcome,
+    trial_parameters,
+)
 from ax_costaware.runners.result import (
     RUNNING,
     AttemptState,
@@ -39,6 +44,7 @@ from ax_costaware.runners.result import (
     read_result,
 )
 from ax_costaware.runners.stored_runner import StoredRunner
+from ax_costaware.session.realized import warn_out_of_bounds
 
 logger = get_logger(__name__)
 
@@ -197,7 +203,7 @@ class PolledRunner(StoredRunner):
             if self.timeout is None or seconds <= self.timeout:
                 return TrialStatus.RUNNING, False
             self._cancel(running["key"])
-            error = f"it was still running after {self.timeout:g} seconds"
+            error = f"was still running after {self.timeout:g} seconds"
             record = self._record(trial, record, running, "timed out", seconds, error=error)
         elif state.status is AttemptStatus.FINISHED:
             refused = self._complete(trial, record, running, state, seconds)
@@ -218,7 +224,7 @@ class PolledRunner(StoredRunner):
         while (attempt := len(record[_ATTEMPTS])) <= self.retries:
             failure = record[_ATTEMPTS][-1]
             logger.warning(
-                f"Attempt {attempt} of trial {trial.index} {_said(failure)}; it is tried again."
+                f"Attempt {attempt} of trial {trial.index} {_said(failure)}. It is tried again."
             )
             try:
                 running = self._launch_again(trial, attempt)
@@ -226,13 +232,15 @@ class PolledRunner(StoredRunner):
                 raise
             except Exception as error:
                 unstarted = {"attempt": attempt, "key": None, "started": time.time()}
-                text = f"it could not be started: {type(error).__name__}: {error}"
+                text = f"could not be started: {type(error).__name__}: {error}"
                 record = self._record(trial, record, unstarted, "failed", 0.0, text, 0.0)
                 continue
             self._continue(trial, record, running)
             return TrialStatus.RUNNING, True
         failure = record[_ATTEMPTS][-1]
-        logger.warning(f"Trial {trial.index} failed: its last attempt {_said(failure)}.")
+        if failure["cost"] is not None and is_cost_of_trial(trial, failure["cost"]):
+            trial.update_run_metadata({RECORD: {**record, "cost": failure["cost"]}})
+        logger.warning(f"Trial {trial.index} has failed, since its last attempt {_said(failure)}.")
         return TrialStatus.FAILED, False
 
     def _complete(
@@ -251,6 +259,7 @@ class PolledRunner(StoredRunner):
             return str(error)
         cost = outcome.get("cost")
         self._record(trial, {**record, **outcome}, running, _COMPLETED, seconds, cost=cost)
+        warn_out_of_bounds(outcome["realized"], trial.experiment.search_space)
         return None
 
     def _record(
@@ -347,8 +356,9 @@ def _seconds_since(started: float) -> float:
 def _said(attempt: Mapping[str, Any]) -> str:
     """How an attempt ended, as the rest of a sentence."""
     if attempt["state"] == "timed out":
-        return f"timed out: {attempt['error']}"
-    return f"{'was lost' if attempt['state'] == 'lost' else 'failed'}: {attempt['error']}"
+        return str(attempt["error"])
+    how = "was lost" if attempt["state"] == "lost" else "failed"
+    return f"{how} ({str(attempt['error']).rstrip('.')})"
 
 
 def _is_number(value: object) -> bool:

@@ -141,6 +141,14 @@ def failed_cost(cost: Any) -> float | None:
         return None
 
 
+def is_cost_of_trial(trial: Trial, cost: float) -> bool:
+    """Whether a failed attempt's cost can be recorded as the trial's, where costs are learned."""
+    terms = terms_of(trial)
+    if terms.learned is not None:
+        return cost > terms.learned.fixed_cost
+    return terms.cost_metric is None or cost > 0
+
+
 def _check_reported(trial: Trial, raw_data: Any, returned: bool) -> None:
     """Refuse a result without the outcomes that the experiment's ``ReportedMetric`` are to give."""
     experiment = trial.experiment

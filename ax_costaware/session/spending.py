@@ -19,6 +19,7 @@ _FRAME_COLUMNS = (
     "expected_cost",
     "reported_cost",
     "charged",
+    "lost",
     "status",
     "initial",
     "skipped",
@@ -53,23 +54,33 @@ class Spending:
 
         The columns are ``trial_index``, ``control_set`` (None for a method without control sets),
         ``expected_cost`` (NaN where nothing was expected yet), ``reported_cost`` (NaN where none
-        was reported), ``charged``, ``status``, ``initial`` and ``skipped`` (completed without a
-        measurement, under a method that may do without).
+        was reported), ``charged``, ``lost`` (the part of it that went into attempts of a runner
+        which failed and were followed by another), ``status``, ``initial`` and ``skipped``
+        (completed without a measurement, under a method that may do without).
         """
         frame = pd.DataFrame(
             [asdict(entry) for entry in self.entries],
             columns=[field.name for field in fields(LedgerEntry)],
         )
         return frame[list(_FRAME_COLUMNS)].astype(
-            {"expected_cost": float, "reported_cost": float, "charged": float}
+            {"expected_cost": float, "reported_cost": float, "charged": float, "lost": float}
         )
+
+    @property
+    def lost(self) -> float:
+        """The part of ``spent`` that went into attempts which failed and were tried again."""
+        return math.fsum(entry.lost for entry in self.entries)
 
     def __str__(self) -> str:
         total = f"Spent {display_number(self.spent)}"
         if self.budget is not None:
             total += f" of {display_number(self.budget)}"
-        if self.reserved > 0:
-            total += f" ({display_number(self.reserved)} of it reserved for unfinished trials)"
+        parts = {"reserved for unfinished trials": self.reserved, "lost in attempts": self.lost}
+        shares = [
+            f"{display_number(part)} of it {what}" for what, part in parts.items() if part > 0
+        ]
+        if shares:
+            total += f" ({', '.join(shares)})"
         if self.remaining is not None:
             total += f", {display_number(self.remaining)} remaining"
         counts = Counter(_kind(entry) for entry in self.entries)
@@ -89,7 +100,8 @@ def spending(client: SessionClient) -> Spending:
 
     A trial is charged its reported cost, else its expected cost; unfinished trials reserve the
     latter; a trial whose measurement was skipped is charged nothing, under a method that may do
-    without. See ``ax_costaware.ledger`` for all cases.
+    without; attempts of a runner that failed and were followed by another are charged, too. See
+    ``ax_costaware.ledger`` for all cases.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
