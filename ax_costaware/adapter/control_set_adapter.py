@@ -163,6 +163,7 @@ class ControlSetAdapter(CostAwareAdapter):
         chosen = settings.control_set(record["control_set"])
         arm = generator_run.arms[0].parameters
         record["controlled"] = {name: arm[name] for name in chosen.parameters}
+        record["cost_above"] = chosen.fixed_cost if chosen.cost is None else None
         if fixed:
             record["why"] += f" The caller had fixed {fixed}."
         log_decision(generator_run, self.experiment, settings, len(undelivered))

@@ -86,6 +86,7 @@ class GittinsDecision:
             "expected_cost": chosen.expected_cost,
             "why": self.why(settings),
             "phase": "rule",
+            "cost_metric": settings.cost_metric,
             "decision": {
                 "index": chosen.index,
                 "incumbent": self.incumbent.mean,

@@ -144,6 +144,7 @@ class InitialGittinsNode(HandingOverNode):
                 "values are quasi-random."
             ),
             "phase": "initial",
+            "cost_metric": self.settings.cost_metric,
             "decision": {"spent": where.spent, "remaining": where.remaining},
         }
         if cost is not None:

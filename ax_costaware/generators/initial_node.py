@@ -139,6 +139,7 @@ class InitialControlSetNode(HandingOverNode, ExternalGenerationNode):
                 RECORD: {
                     "control_set": control_set.name,
                     "controlled": {name: arm[name] for name in control_set.parameters},
+                    "cost_above": control_set.fixed_cost if control_set.cost is None else None,
                     "expected_cost": cost,
                     "why": (
                         f"This is initial trial {index + 1} of {settings.initial_trials}: control "
