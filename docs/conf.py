@@ -87,4 +87,4 @@ def _keep_colons(
 ) -> None:
     """Keep napoleon from reading "what: this" in a field's first line as a type and a text."""
     if what in ("attribute", "data", "property"):
-        lines.insert(0, "")
+        lines[:0] = ["..", ""]  # an empty comment
