@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ax.adapter.torch import TorchAdapter
-from ax.core.data_utils import ExperimentData
+from ax.core.data_utils import ExperimentData, extract_experiment_data
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.search_space import SearchSpace
@@ -29,6 +29,7 @@ from ax_costaware.adapter.decoded_space import DecodedSpace
 from ax_costaware.adapter.experiment_checks import check_optimization_config
 from ax_costaware.adapter.realized_data import realized_data
 from ax_costaware.generators.method_settings import MethodSettings, model_spec_of
+from ax_costaware.restored_data import restore_data
 
 
 class Recommended(Protocol):
@@ -125,6 +126,10 @@ class CostAwareAdapter(TorchAdapter):
         config = self._optimization_config
         check_optimization_config(config)
         assert config is not None
+        if restore_data(self._experiment):
+            experiment_data = extract_experiment_data(
+                experiment=self._experiment, data_loader_config=self._data_loader_config
+            )
         realized = realized_data(
             experiment_data,
             trials=self._experiment.trials,

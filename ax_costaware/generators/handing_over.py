@@ -9,6 +9,8 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.transition_criterion import MinTrials, TransitionCriterion
 from ax.storage.json_store.decoder import object_from_json
 
+from ax_costaware.restored_data import restore_data
+
 
 def enough_trials(count: int, next_node: str) -> list[TransitionCriterion]:
     """Criteria to hand over to the node that has a model.
@@ -56,6 +58,16 @@ class HandingOverNode(GenerationNode):
     ) -> dict[str, Any]:
         """Decode the settings, which Ax leaves to the class."""
         return decoded_init_args(args, decoder_registry, class_decoder_registry)
+
+    def should_transition_to_next_node(
+        self, raise_data_required_error: bool = True
+    ) -> tuple[bool, str]:
+        """Whether this node is done, and the name of the node to generate from.
+
+        Trials whose data were lost between two transactions count as the others do.
+        """
+        restore_data(self.experiment)
+        return super().should_transition_to_next_node(raise_data_required_error)
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
         """How many trials can be generated now.

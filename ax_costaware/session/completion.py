@@ -25,6 +25,8 @@ from ax_costaware.session.resolution import Outcomes, Session, SessionClient, op
 
 logger = get_logger(__name__)
 
+_REPORTED = ("realized", "outcomes", "cost")
+
 
 def complete_trial(
     client: SessionClient,
@@ -35,7 +37,9 @@ def complete_trial(
 ) -> None:
     """Record a trial's outcome, its inputs as they really were, and its cost, and complete it.
 
-    The trial is saved if the client has a database. A refused call changes nothing.
+    The trial is saved if the client has a database. A refused call changes nothing. If only saving
+    fails, the trial is completed in this process: once the database is back, the same call again,
+    or ``save``, stores it.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -69,7 +73,9 @@ def complete_trial(
     """
     session = open_session(client)
     trial = session.trial(trial_index)
-    _check_running(trial)
+    may_be_unsaved = trial.status.is_completed and session.has_database
+    if not may_be_unsaved:
+        _check_running(trial)
     control_set = session.settings.control_set_of(trial)
     cost_metric = session.settings.cost_metric
     record = completion_record(
@@ -81,6 +87,9 @@ def complete_trial(
         learned=control_set,
         cost_metric=cost_metric,
     )
+    if may_be_unsaved:
+        _save_again(session, trial, record)
+        return
     outcomes = {m: (mean, sem) for m, (mean, sem) in record["outcomes"].items()}
     metrics = session.experiment.metrics
     warn_out_of_bounds(record["realized"], session.experiment.search_space)
@@ -98,11 +107,19 @@ def _check_running(trial: Trial) -> None:
         )
 
 
+def _save_again(session: Session, trial: Trial, record: dict[str, Any]) -> None:
+    """Save a completed trial for which the same was reported, as after a database was away."""
+    reported = {name: part for name, part in outcome_record(trial).items() if name in _REPORTED}
+    if record != reported:
+        raise UserInputError(f"trial {trial.index} is already completed, with another outcome.")
+    session.save_trial(trial)
+
+
 def _write(session: Session, trial: Trial, record: dict[str, Any], outcomes: Outcomes) -> None:
     """Write the record, then complete the trial; undo both if Ax refuses the completion.
 
     If the trial was completed and only saving it failed, everything stays: the outcome is in the
-    experiment, and the next save stores it.
+    experiment, and the error says how to store it.
     """
     data_before = session.experiment.data
     record_before = trial.run_metadata.get(RECORD)
@@ -111,8 +128,14 @@ def _write(session: Session, trial: Trial, record: dict[str, Any], outcomes: Out
     trial.update_run_metadata({RECORD: {**record, **attempts}})
     try:
         session.complete(trial, outcomes)
-    except BaseException:
-        if not trial.status.is_completed:
+    except BaseException as error:
+        if trial.status.is_completed:
+            error.add_note(
+                f"Trial {trial.index} is completed in this process, but it may not be stored: once "
+                "the database is back, call complete_trial with the same arguments again, or "
+                "ax_costaware.save(client)."
+            )
+        else:
             session.experiment.data = data_before
             if record_before is None:
                 trial.run_metadata.pop(RECORD)

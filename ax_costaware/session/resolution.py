@@ -18,8 +18,12 @@ from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.service.ax_client import AxClient
+from ax.utils.common.logger import get_logger
 
 from ax_costaware.generators.method_settings import MethodSettings, settings_of
+from ax_costaware.restored_data import raw_data_of, restore_data
+
+logger = get_logger(__name__)
 
 SessionClient: TypeAlias = Client | AxClient | tuple[Experiment, GenerationStrategy]
 """An Ax ``Client``, an ``AxClient``, or an experiment with its strategy."""
@@ -73,24 +77,24 @@ class Session:
     def complete(self, trial: Trial, outcomes: Outcomes) -> None:
         """Complete ``trial`` in Ax and save it where the client has a database.
 
-        Without ``outcomes`` the trial is completed without data, which ``AxClient`` has no method
-        for: its ``complete_trial`` would mark the trial as failed. ``Client`` warns of it, which
-        is right unless the method does without.
+        What was recorded of the trial, its status and its data go into the database together: the
+        clients' own ``complete_trial`` saves the trial before it is completed, too, so that a
+        process which is killed in between would leave a running trial with an outcome.
         """
-        raw_data: dict[str, Any] = {
-            metric: mean if sem is None else (mean, sem) for metric, (mean, sem) in outcomes.items()
-        }
+        if outcomes:
+            trial.update_trial_data(raw_data=raw_data_of(outcomes))
+        trial.mark_completed()
+        self._log_completion(trial, outcomes)
+        self.save_trial(trial)
+
+    def _log_completion(self, trial: Trial, outcomes: Outcomes) -> None:
+        """Say what Ax's ``Client`` says of a completed trial."""
         config = self.experiment.optimization_config
-        has_objective = config is not None and config.metric_names <= raw_data.keys()
-        if isinstance(self.client, Client) and (has_objective or not self.settings.may_skip):
-            self.client.complete_trial(trial_index=trial.index, raw_data=raw_data or None)
-        elif self.client is not None and has_objective:
-            self.client.complete_trial(trial_index=trial.index, raw_data=raw_data)
+        missing = set() if config is None else config.metric_names - outcomes.keys()
+        if missing and not self.settings.may_skip:
+            logger.warning(f"Trial {trial.index} is completed without {sorted(missing)}.")
         else:
-            if raw_data:
-                trial.update_trial_data(raw_data=raw_data)
-            trial.mark_completed()
-            self.save_trial(trial)
+            logger.info(f"Trial {trial.index} is completed.")
 
     def save_trial(self, trial: Trial) -> None:
         """Save ``trial`` where the client has a database."""
@@ -98,6 +102,19 @@ class Session:
             self.client._save_or_update_trial_in_db_if_possible(
                 experiment=self.experiment, trial=trial
             )
+
+    def save_everything(self) -> None:
+        """Save the experiment with all trials, and the strategy, where there is a database."""
+        if self.client is not None:
+            self.client._save_experiment_to_db_if_possible(experiment=self.experiment)
+            self.client._save_generation_strategy_to_db_if_possible(
+                generation_strategy=self.strategy
+            )
+
+    @property
+    def has_database(self) -> bool:
+        """Whether the client has a database."""
+        return self.client is not None and self.client.db_settings_set
 
     def save_properties(self) -> None:
         """Save the properties of the experiment where the client has a database."""
@@ -131,12 +148,14 @@ def open_session(client: SessionClient) -> Session:
             "client has no generation strategy yet: set one of this package first, for example "
             "with client.set_generation_strategy(gittins_strategy(...))."
         )
+    restore_data(experiment)
     return Session(experiment=experiment, strategy=strategy, client=client)
 
 
 def _session_of_pair(pair: tuple[Any, ...]) -> Session:
     match pair:
         case (Experiment() as experiment, GenerationStrategy() as strategy):
+            restore_data(experiment)
             return Session(experiment=experiment, strategy=strategy)
     raise _refused(f"a tuple of {[type(part).__name__ for part in pair]}")
 
