@@ -1,0 +1,234 @@
+"""A runner for Ray: trials run on the machines of a cluster, or in processes of this one.
+
+Each attempt is a detached actor that bears the attempt's key, and one more detached actor keeps
+what came of them. Both outlive the process that started them, if the cluster does: a driver that
+was killed is started again, loads the experiment from its store, and finds its attempts by their
+keys. An attempt whose worker or machine died is lost, and is tried again like one that failed. An
+attempt that takes too long is killed. ``docs/cluster.md`` says how to start a cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ax.core.types import TParamValue
+from ax.exceptions.core import UserInputError
+from ax.utils.common.logger import get_logger
+
+from ax_costaware.runners.polled_runner import PolledRunner
+from ax_costaware.runners.ray_worker import attempt_class, pack, results_class
+from ax_costaware.runners.registry import trial_function
+from ax_costaware.runners.result import (
+    RUNNING,
+    AttemptState,
+    AttemptStatus,
+    TrialFunction,
+    lost,
+)
+
+logger = get_logger(__name__)
+
+RESULTS = "ax_costaware/results"
+"""Name of the actor that keeps results; an attempt's key has an ``@`` and so is never this."""
+
+_OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
+"""Ray's own resources and how an actor is asked for with them."""
+
+_ANSWER_WITHIN = 30.0
+"""Seconds after which the cluster counts as unreachable for now."""
+
+_END_WITHIN = 30.0
+"""Seconds that an actor may take to be gone after it was killed."""
+
+
+class RayRunner(PolledRunner):
+    """Runs trials with Ray, whose extra is ``ax-costaware[ray]``.
+
+    The function is sent to the workers with the module that defines it; what it imports, and is
+    installed as a package, must be installed there. An attempt that waits until the cluster has
+    room for it does not use up its ``timeout``.
+
+    Args:
+        function: Takes the parameters of a trial and returns its outcome, as of ``FunctionRunner``;
+            or the name under which ``register_trial_function`` knows it, without which the
+            experiment cannot be stored.
+        timeout: Seconds that an attempt may run before it is killed; None for no limit.
+        retries: How many more attempts follow one that failed, took too long, or was lost with its
+            worker.
+        resources: What an attempt takes of the cluster while it runs, by Ray's names: ``CPU``,
+            ``GPU``, ``memory`` (bytes) and those of your own. By default one CPU.
+        address: Of the cluster, as ``ray.init`` takes it: ``"auto"`` for one that runs on this
+            machine, ``"local"`` for one that is started here and ends with this process. None: the
+            cluster of the environment variable ``RAY_ADDRESS`` or of this machine if there is one,
+            else a local one. Not used where ``ray.init`` was called before.
+        namespace: In which Ray keeps the actors; the same in every process that continues the
+            experiment.
+        time_cost: Whether what an attempt costs is the seconds that it took, where the function
+            says nothing of its cost.
+
+    Raises:
+        UserInputError: If an argument is of the wrong type or out of range.
+    """
+
+    def __init__(
+        self,
+        function: TrialFunction | str,
+        *,
+        timeout: float | None = None,
+        retries: int = 1,
+        resources: Mapping[str, float] | None = None,
+        address: str | None = None,
+        namespace: str = "ax_costaware",
+        time_cost: bool = False,
+    ) -> None:
+        super().__init__(function, timeout=timeout, retries=retries, time_cost=time_cost)
+        for name, value in (("address", address), ("namespace", namespace)):
+            if not (isinstance(value, str) and value) and (name, value) != ("address", None):
+                raise UserInputError(f"{name}={value!r}: expected a non-empty string.")
+        self.resources = _checked_resources(resources)
+        self.address = address
+        self.namespace = namespace
+
+    def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
+        """Start an attempt on the cluster, unless the cluster has it already.
+
+        Args:
+            key: Names the attempt.
+            parameters: The values to set, by parameter name.
+
+        Raises:
+            UserInputError: If Ray is not installed or there is no cluster at the address, if no
+                function has the name, or the function cannot be sent to a worker.
+        """
+        function = trial_function(self.function)
+        ray, results = self._ray(), self._results()
+        payload = pack(function, parameters)
+        is_known = self._answer(results.announce.remote(key, parameters))
+        if is_known and self.poll(key).status is not AttemptStatus.LOST:
+            return
+        self._end(key)
+        self._warn_if_too_large(ray)
+        options: dict[str, Any] = {"num_cpus": 0}
+        for name, amount in self.resources.items():
+            if name in _OPTIONS:
+                options[_OPTIONS[name]] = amount
+            else:
+                options.setdefault("resources", {})[name] = amount
+        attempt = ray.remote(attempt_class())
+        attempt.options(
+            name=key, namespace=self.namespace, lifetime="detached", max_restarts=0, **options
+        ).remote(key, payload, results)
+
+    def poll(self, key: str) -> AttemptState:
+        """Where an attempt stands; ``lost`` if it is neither over nor on the cluster."""
+        results = self._results()
+        for _ in range(2):  # It may hand over its result, and go, between the two questions.
+            state, seconds = self._answer(results.look.remote(key))
+            if state is not None:
+                return AttemptState.from_plain(state)
+            if self._actor(key) is not None:
+                return RUNNING if seconds is None else _running(seconds)
+        return lost("its worker died, or the cluster was stopped")
+
+    def cancel(self, key: str) -> None:
+        """Kill an attempt, whatever it is doing."""
+        if (actor := self._actor(key)) is not None:
+            self._ray().kill(actor)
+
+    def forget(self, key: str) -> None:
+        """Let the cluster forget what came of an attempt."""
+        self._results().drop.remote(key)
+
+    def _ray(self) -> Any:
+        """Ray, connected to the cluster."""
+        try:
+            import ray
+        except ImportError as error:
+            raise UserInputError(
+                "RayRunner needs Ray, which is not installed: pip install 'ax-costaware[ray]'."
+            ) from error
+        if not ray.is_initialized():
+            try:
+                ray.init(
+                    address=self.address,
+                    namespace=self.namespace,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.WARNING,
+                )
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise UserInputError(
+                    f"address={self.address!r}: Ray could not connect to a cluster there, or start "
+                    f"one ({type(error).__name__}: {error})."
+                ) from error
+        return ray
+
+    def _results(self) -> Any:
+        """The actor that keeps results; it is started if there is none, and is never ended."""
+        if (known := self._actor(RESULTS)) is not None:
+            return known
+        actor = self._ray().remote(results_class())
+        return actor.options(
+            name=RESULTS,
+            namespace=self.namespace,
+            lifetime="detached",
+            get_if_exists=True,
+            num_cpus=0,
+            max_restarts=-1,
+            max_task_retries=-1,
+        ).remote()
+
+    def _answer(self, reference: Any) -> Any:
+        return self._ray().get(reference, timeout=_ANSWER_WITHIN)
+
+    def _actor(self, key: str) -> Any:
+        """The actor of an attempt, waiting or at work; None if there is none."""
+        try:
+            return self._ray().get_actor(key, namespace=self.namespace)
+        except ValueError:
+            return None
+
+    def _end(self, key: str) -> None:
+        """Kill what bears the key, so that another one can."""
+        self.cancel(key)
+        deadline = time.monotonic() + _END_WITHIN
+        while self._actor(key) is not None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"an attempt of the key {key!r} is still there")
+            time.sleep(0.01)
+
+    def _warn_if_too_large(self, ray: Any) -> None:
+        """Say so if an attempt would wait for ever on the cluster as it is."""
+        fits = any(
+            all(node["Resources"].get(name, 0.0) >= n for name, n in self.resources.items())
+            for node in ray.nodes()
+            if node["Alive"]
+        )
+        if not fits:
+            logger.warning(
+                f"resources={self.resources}: no machine of the cluster has as much, so that "
+                "trials wait until one that has joins it."
+            )
+
+
+def _running(seconds: float) -> AttemptState:
+    return AttemptState(AttemptStatus.RUNNING, seconds=seconds)
+
+
+def _checked_resources(resources: Any) -> dict[str, float]:
+    if resources is None:
+        return {"CPU": 1.0}
+    expected = "expected a mapping from Ray's names, such as 'CPU' and 'GPU', to amounts"
+    if not isinstance(resources, Mapping):
+        raise UserInputError(f"resources={resources!r}: {expected}.")
+    for name, amount in resources.items():
+        is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
+        if not (isinstance(name, str) and name and is_number and 0 < amount < math.inf):
+            raise UserInputError(
+                f"resources={dict(resources)!r}: got {amount!r} for {name!r}; {expected} > 0."
+            )
+    return {name: float(amount) for name, amount in resources.items()}
