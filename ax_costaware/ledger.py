@@ -211,10 +211,14 @@ def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
 
 
 def measured_trials(experiment: Experiment) -> frozenset[int]:
-    """Trials with a finite value of the objective, recorded or in Ax's data, whatever the status."""
+    """Trials with a finite value of the objective, in Ax's data or recorded, whatever status."""
     config = experiment.optimization_config
     names = [] if config is None else config.objective.metric_names
-    recorded = {i: outcome_record(t).get("outcomes") or {} for i, t in experiment.trials.items()}
+    recorded = {
+        index: outcome_record(trial).get("outcomes") or {}
+        for index, trial in experiment.trials.items()
+        if trial.status.is_completed
+    }
     found = [
         values_in_data(experiment, name).keys()
         | {i for i, outcomes in recorded.items() if name in outcomes}
