@@ -17,7 +17,7 @@ from ax_costaware.analysis.figure_style import COLORS, LINE, short_names, write_
 
 _BAND = "rgba(51, 51, 51, 0.12)"
 
-_VALUE_PANEL_PIXELS = 280
+_VALUE_PANEL_PIXELS = 240
 _LANE_PIXELS = 26
 _TOP_PIXELS = 50
 _BOTTOM_PIXELS = 110

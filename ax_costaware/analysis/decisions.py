@@ -9,17 +9,13 @@ from __future__ import annotations
 from typing import Any, final
 
 import pandas as pd
-from ax.analysis.markdown.markdown_analysis import (
-    MarkdownAnalysisCard,
-    create_markdown_analysis_card,
-)
 from ax.core.experiment import Experiment
 from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.objective import objective_metric, outcomes
-from ax_costaware.analysis.table import html_table
+from ax_costaware.analysis.table import TableCard, html_table
 from ax_costaware.display import display_number, display_values
 from ax_costaware.generators.method_settings import MethodSettings
 from ax_costaware.ledger import LedgerEntry, ledger
@@ -48,7 +44,7 @@ class DecisionAnalysis(MethodAnalysis[MethodSettings]):
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
         settings: MethodSettings,
-    ) -> MarkdownAnalysisCard:
+    ) -> TableCard:
         outcome = outcomes(experiment)
         frame = pd.DataFrame(
             [
@@ -65,12 +61,12 @@ class DecisionAnalysis(MethodAnalysis[MethodSettings]):
         frame = frame[list(_COLUMNS)].astype(
             {"expected_cost": float, "charged": float, "outcome": float}
         )
-        return create_markdown_analysis_card(
+        return TableCard(
             name=type(self).__name__,
             title=self.title,
             subtitle=_subtitle(frame),
             df=frame,
-            message=_table(frame, objective_metric(experiment)),
+            blob=_table(frame, objective_metric(experiment)),
         )
 
 
@@ -110,7 +106,7 @@ def _asked(
 
 
 def _table(frame: pd.DataFrame, metric: str) -> str:
-    header = ["Trial", "Set", "Expected cost", "Charged", metric or "Outcome", "Status", "Why"]
+    header = ["Trial", "Set", "Why", "Expected cost", "Charged", metric or "Outcome", "Status"]
     rows = []
     for row in frame.to_dict(orient="records"):
         what = str(row["set"])
@@ -123,12 +119,12 @@ def _table(frame: pd.DataFrame, metric: str) -> str:
             [
                 str(row["trial_index"]),
                 what,
+                str(row["why"]),
                 *("" if pd.isna(number) else display_number(number) for number in numbers),
                 str(row["status"]).lower().replace("_", " "),
-                str(row["why"]),
             ]
         )
-    return html_table(header, rows, numeric=(0, 2, 3, 4))
+    return html_table(header, rows, numeric=(0, 3, 4, 5))
 
 
 def _subtitle(frame: pd.DataFrame) -> str:

@@ -230,7 +230,7 @@ def _subtitle(frame: pd.DataFrame, settings: TargetSettings, best: BestPoint) ->
     )
     return (
         f"Spent {spent}. The posterior is that of the objective at single points, which were never "
-        f"measured themselves. {where} The star is the point that is recommended now.{rest} On the "
-        "right, what the recommended point was expected to be worth before each trial, with two "
-        "standard deviations on either side."
+        f"measured themselves. {where} The star is the point that is recommended now.{rest} Below, "
+        "what the recommended point was expected to be worth before each trial, with two standard "
+        "deviations on either side."
     )

@@ -1,7 +1,7 @@
 """The figure of indirect queries: the objective behind the averages, and the recommendation.
 
-Left: its posterior, as a line with a band for one parameter and as a map for two, with the queries.
-Right: what was recommended over time. Values are in the objective's unit and sign.
+Above: its posterior, as a line with a band for one parameter and as a map for two, with the
+queries. Below: what was recommended over time. Values are in the objective's unit and sign.
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ _BAND = "rgba(0, 114, 178, 0.15)"
 _QUERY = "#333333"
 _BEST = "#D55E00"
 
-_HEIGHT_PIXELS = 480
-"""A card shows as much without scrolling."""
+_HEIGHT_PIXELS = 560
+
+_LOWER = 0.3
+"""Part of the height that is for the lower panel."""
+
+_GAP = 0.2
+"""Part of the height that is between them."""
 
 _SHORT = 10
 """Trials below which each has a tick of its own."""
@@ -50,7 +55,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the left panel shows."""
+    """What the upper panel shows."""
 
     axes: tuple[Axis, ...]
     """One or two axes."""
@@ -94,12 +99,16 @@ def indirect_figure(shown: Shown, frame: pd.DataFrame, labels: IndirectLabels) -
         frame: One row per trial, with the columns that ``IndirectQueryAnalysis`` documents.
         labels: Names and direction.
     """
+    better = "lower" if labels.minimize else "higher"
     figure = make_subplots(
-        rows=1,
-        cols=2,
-        column_widths=[0.6, 0.4],
-        horizontal_spacing=0.16,
-        subplot_titles=(f"{labels.metric} at a point", f"{labels.metric} at the recommended point"),
+        rows=2,
+        cols=1,
+        row_heights=[1 - _LOWER, _LOWER],
+        vertical_spacing=_GAP,
+        subplot_titles=(
+            f"{labels.metric} at a point",
+            f"{labels.metric} at the recommended point ({better} is better)",
+        ),
     )
     if len(shown.axes) == 1:
         _add_line(figure, shown, labels)
@@ -112,15 +121,14 @@ def indirect_figure(shown: Shown, frame: pd.DataFrame, labels: IndirectLabels) -
             update(**log_ticks(axis.values[0], axis.values[-1]), row=1, col=1)
         if axis.names is not None:
             update(tickvals=list(axis.values), ticktext=list(axis.names), row=1, col=1)
-    better = "lower" if labels.minimize else "higher"
     short = len(frame) < _SHORT
-    figure.update_xaxes(title_text="Before trial", dtick=1 if short else None, row=1, col=2)
-    figure.update_yaxes(title_text=f"Expected value ({better} is better)", row=1, col=2)
+    figure.update_xaxes(title_text="Before trial", dtick=1 if short else None, row=2, col=1)
+    figure.update_yaxes(title_text=labels.metric, row=2, col=1)
     figure.update_layout(
         height=_HEIGHT_PIXELS,
         margin={"t": 60, "b": 50, "r": 20},
         hovermode="closest",
-        legend={"orientation": "h", "y": -0.2, "yanchor": "top"},
+        legend={"orientation": "h", "y": -0.16, "yanchor": "top"},
     )
     write_plain_numbers(figure)
     return figure
@@ -145,7 +153,7 @@ def _add_line(figure: go.Figure, shown: Shown, labels: IndirectLabels) -> None:
             col=1,
         )
     else:
-        _add_band(figure, axis.values, shown.mean, band, "posterior", col=1)
+        _add_band(figure, axis.values, shown.mean, band, "posterior", row=1)
     queries = shown.queries
     figure.add_trace(
         go.Scatter(
@@ -175,7 +183,13 @@ def _add_map(figure: go.Figure, shown: Shown, labels: IndirectLabels) -> None:
             z=shown.mean.T,
             customdata=shown.standard_deviation.T,
             colorscale="Viridis",
-            colorbar={"x": 0.53, "thickness": 12, "len": 1.0},
+            colorbar={
+                "thickness": 12,
+                "len": (1 - _LOWER) * (1 - _GAP),
+                "lenmode": "fraction",
+                "y": 1,
+                "yanchor": "top",
+            },
             hovertemplate=(
                 f"{first.name} %{{x:.6g}}, {second.name} %{{y:.6g}}<br>{labels.metric} "
                 "%{z:.6g}, standard deviation %{customdata:.3g}<extra></extra>"
@@ -255,10 +269,10 @@ def _add_recommended(figure: go.Figure, frame: pd.DataFrame) -> None:
 
 
 def _add_band(
-    figure: go.Figure, x: Any, mean: Any, band: Any, name: str, col: int, mode: str = "lines"
+    figure: go.Figure, x: Any, mean: Any, band: Any, name: str, row: int, mode: str = "lines"
 ) -> None:
-    color = _LINE if col == 1 else _BEST
-    fillcolor = _BAND if col == 1 else "rgba(213, 94, 0, 0.15)"
+    color = _LINE if row == 1 else _BEST
+    fillcolor = _BAND if row == 1 else "rgba(213, 94, 0, 0.15)"
     for edge, fill in ((mean + band, None), (mean - band, "tonexty")):
         figure.add_trace(
             go.Scatter(
@@ -273,8 +287,8 @@ def _add_band(
                 legendgroup=name,
                 showlegend=False,
             ),
-            row=1,
-            col=col,
+            row=row,
+            col=1,
         )
     figure.add_trace(
         go.Scatter(
@@ -286,8 +300,8 @@ def _add_band(
             name=f"{name} ± 2 standard deviations",
             legendgroup=name,
         ),
-        row=1,
-        col=col,
+        row=row,
+        col=1,
     )
 
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 from typing import final
 
 import pandas as pd
-from ax.analysis.markdown.markdown_analysis import (
-    MarkdownAnalysisCard,
-    create_markdown_analysis_card,
-)
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.objective import minimizes, objective_metric
-from ax_costaware.analysis.table import html_table
+from ax_costaware.analysis.table import TableCard, html_table
 from ax_costaware.display import display_number, display_values
 from ax_costaware.generators.method_settings import MethodSettings
 from ax_costaware.session.recommendation import recommend
@@ -45,7 +41,7 @@ class RecommendationAnalysis(MethodAnalysis[MethodSettings]):
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
         settings: MethodSettings,
-    ) -> MarkdownAnalysisCard:
+    ) -> TableCard:
         best = recommend((experiment, generation_strategy))
         frame = pd.DataFrame(
             {
@@ -61,7 +57,7 @@ class RecommendationAnalysis(MethodAnalysis[MethodSettings]):
         better = "least" if minimizes(experiment) else "greatest"
         first = frame.iloc[0]
         where = "" if first["control_set"] is None else f" with control set {first['control_set']}"
-        return create_markdown_analysis_card(
+        return TableCard(
             name=type(self).__name__,
             title=self.title,
             subtitle=(
@@ -71,12 +67,12 @@ class RecommendationAnalysis(MethodAnalysis[MethodSettings]):
                 "model does not know; single outcomes vary by more)."
             ),
             df=frame,
-            message=_table(frame, metric),
+            blob=_table(frame, metric),
         )
 
 
 def _table(frame: pd.DataFrame, metric: str) -> str:
-    header = ["", "Set", f"Expected {metric}", "± 2 standard deviations"]
+    header = ["", "Set", f"Expected {metric}", "± 2 s.d."]
     if has_cost := bool(frame["expected_cost"].notna().any()):
         header.append("Cost of a trial")
     rows = []

@@ -80,11 +80,11 @@ def stopping_figure(frame: pd.DataFrame, labels: StoppingLabels) -> go.Figure:
         rows=2,
         cols=2 if learned else 1,
         specs=[[{"colspan": 2}, None], [{}, {}]] if learned else [[{}], [{}]],
-        vertical_spacing=0.2,
-        horizontal_spacing=0.12,
+        vertical_spacing=0.26,
+        horizontal_spacing=0.2,
         subplot_titles=[
             "Is another trial worth its price?",
-            "What was found for the cost",
+            "What was found<br>for the cost",
             *([_calibration_title(predicted)] if learned else []),
         ],
     )
@@ -92,11 +92,12 @@ def stopping_figure(frame: pd.DataFrame, labels: StoppingLabels) -> go.Figure:
     _add_outcomes(figure, frame, labels)
     if learned:
         _add_calibration(figure, predicted, labels)
+    figure.update_annotations(font={"size": 14})
     figure.update_layout(
         height=_HEIGHT_PIXELS,
         margin={"t": 60, "b": 50, "r": 20},
         hovermode="closest",
-        legend={"orientation": "h", "y": -0.12, "yanchor": "top"},
+        legend={"orientation": "h", "y": -0.16, "yanchor": "top"},
     )
     write_plain_numbers(figure)
     return figure
@@ -197,7 +198,7 @@ def _add_outcomes(figure: go.Figure, frame: pd.DataFrame, labels: StoppingLabels
     hidden = 0 if axis is None else int((~rows["outcome"].between(*axis)).sum())
     title = "Cost spent" if labels.cost_metric is None else f"Cost spent: {labels.cost_metric}"
     if hidden:
-        title += f"; {hidden} outcome{'' if hidden == 1 else 's'} beyond the axis"
+        title += f"<br>({hidden} outcome{'' if hidden == 1 else 's'} beyond the axis)"
     figure.update_xaxes(title_text=title, rangemode="tozero", row=2, col=1)
     if labels.budget is not None:
         figure.add_vline(
@@ -262,7 +263,7 @@ def _add_calibration(figure: go.Figure, rows: pd.DataFrame, labels: StoppingLabe
 
 
 def _calibration_title(rows: pd.DataFrame) -> str:
-    return f"Learned cost: {int(_inside(rows).sum())} of {len(rows)} within the predicted 95 %"
+    return f"Learned cost: {int(_inside(rows).sum())} of {len(rows)}<br>within the predicted 95 %"
 
 
 def _inside(rows: pd.DataFrame) -> pd.Series:

@@ -1,13 +1,26 @@
-"""Tables of cards, as HTML that notebooks and pages show alike."""
+"""Cards that are tables, as HTML that notebooks and pages show alike."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from html import escape
 
+from ax.analysis.markdown.markdown_analysis import MarkdownAnalysisCard
+
 _CELL = "padding:3px 8px;vertical-align:top;border-bottom:1px solid #ddd;"
 _ROOM = ((60, 22), (20, 11))
 """Characters from which a text gets room to wrap in, and how much of it, in em."""
+
+
+class TableCard(MarkdownAnalysisCard):
+    """A card whose text is a table made by ``html_table``.
+
+    Ax stores and reloads it as what it derives from. Its own text is put into a card with a
+    ``div`` that is never closed (ax-platform 1.3.1), so that the cards after it are drawn inside.
+    """
+
+    def _body_html(self, depth: int) -> str:
+        return f"<div class='content' style='height:auto'>{self.get_markdown()}</div>"
 
 
 def html_table(

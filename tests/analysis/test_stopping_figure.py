@@ -79,7 +79,7 @@ def test_an_outlier_does_not_press_the_others_together(minimize: bool, outlier: 
     low, high = figure.layout.yaxis2.range
     assert low < 0.8 < 0.9 < high
     assert high - low < 1
-    assert figure.layout.xaxis2.title.text == "Cost spent: hours; 1 outcome beyond the axis"
+    assert figure.layout.xaxis2.title.text == "Cost spent: hours<br>(1 outcome beyond the axis)"
 
 
 def test_calibration_tells_inside_from_outside() -> None:
@@ -91,13 +91,13 @@ def test_calibration_tells_inside_from_outside() -> None:
     assert inside.y[0] + inside.error_y.array[0] == pytest.approx(4.0)
     assert list(outside.x) == [4.0]
     assert (figure.layout.xaxis3.type, figure.layout.yaxis3.type) == ("log", "log")
-    assert "Learned cost: 1 of 2 within the predicted 95 %" in _texts(figure)
+    assert "Learned cost: 1 of 2<br>within the predicted 95 %" in _texts(figure)
 
 
 def test_known_costs_have_no_calibration() -> None:
     figure = stopping_figure(KNOWN, replace(LABELS, cost_metric=None))
     assert not [text for text in _texts(figure) if text.startswith("Learned")]
-    assert figure.layout.xaxis2.title.text.startswith("Cost spent;")
+    assert figure.layout.xaxis2.title.text.startswith("Cost spent<br>")
 
 
 @pytest.mark.parametrize("rows", [[0, 3], [3], [0]])

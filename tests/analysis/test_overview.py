@@ -1,0 +1,166 @@
+"""``overview``: every card of a method, in any state of the experiment, and as a page."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
+from ax.api.client import Client
+from ax.core.analysis_card import (
+    AnalysisCard,
+    AnalysisCardGroup,
+    ErrorAnalysisCard,
+    NotApplicableStateAnalysisCard,
+)
+from ax.core.base_trial import TrialStatus
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.analysis import CostAwareOverview, SpendingAnalysis, overview
+from ax_costaware.session import complete_trial
+from tests.ax import feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
+from tests.session.conftest import KINDS, behind
+
+METHODS: dict[str, tuple[Any, list[str]]] = {
+    "control sets": (toy, ["CostAndValueAnalysis"]),
+    "gittins": (gittins_toy, ["StoppingAnalysis"]),
+    "feedback": (feedback_toy, ["FeedbackAnalysis"]),
+    "indirect": (indirect_toy, ["IndirectQueryAnalysis"]),
+    "tree": (tree_toy, ["IndirectQueryAnalysis"]),
+}
+COMMON = ["SpendingAnalysis", "DecisionAnalysis"]
+
+
+def unavailable(cards: list[AnalysisCard]) -> dict[str, str]:
+    """The reasons of the cards that could not be computed, by name."""
+    return {c.name: c.blob for c in cards if isinstance(c, NotApplicableStateAnalysisCard)}
+
+
+def next_trial(client: Client) -> int:
+    """Index of a new trial."""
+    return next(iter(client.get_next_trials(max_trials=1)))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method(name: str, tmp_path: Path) -> None:
+    method, special = METHODS[name]
+    client = method.make_client(initial_trials=2, budget=30.0)
+    method.run_trials(client, 3)
+    path = tmp_path / "page.html"
+    cards = overview(client, path)
+    chance = ["InputLawAnalysis"] if name == "control sets" else []
+    assert [c.name for c in cards] == ["RecommendationAnalysis", *special, *COMMON, *chance]
+    assert not any(isinstance(c, ErrorAnalysisCard) for c in cards)
+    assert set(unavailable(cards)) <= {"InputLawAnalysis"}
+    page = path.read_text("utf-8")
+    assert page.count("plotly.js v") == 1
+    text = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    for card in cards:
+        assert f"<h2>{escape(card.title)}</h2>\n<p>{escape(card.subtitle)}</p>" in text
+    assert not re.search(r"(src|href)\s*=", text)
+    assert page.count("Plotly.newPlot(") >= sum(isinstance(c, PlotlyAnalysisCard) for c in cards)
+    (group,) = client.compute_analyses([CostAwareOverview()], display=False)
+    assert isinstance(group, AnalysisCardGroup)
+    assert [c.title for c in group.flatten()] == [c.title for c in cards]
+    # A notebook shows the cards side by side, which an element left open would prevent.
+    shown = re.sub(r"<script.*?</script>", "", group._to_html(depth=0), flags=re.DOTALL)
+    assert len(re.findall("<div", shown)) == len(re.findall("</div>", shown))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_never_an_error(name: str) -> None:
+    method, special = METHODS[name]
+    client = method.make_client(initial_trials=2, budget=30.0)
+
+    def check(missing: set[str]) -> list[AnalysisCard]:
+        cards = overview(client)
+        assert not any(isinstance(c, ErrorAnalysisCard) for c in cards)
+        assert set(unavailable(cards)) - {"InputLawAnalysis"} == missing
+        assert all(unavailable(cards).values())
+        return cards
+
+    of_model = {"RecommendationAnalysis", *special}
+    check({*of_model, *COMMON})  # no trials
+    first = next_trial(client)
+    check(of_model)  # one that is running
+    client.mark_trial_failed(first)
+    check(of_model)  # only a failed one
+    client._experiment.trials[next_trial(client)].mark_abandoned()
+    check(of_model)
+    client._experiment.trials[next_trial(client)].mark_early_stopped(unsafe=True)
+    check(of_model)
+    last = next_trial(client)  # nothing measured, and the budget is used up
+    arm = dict(client._experiment.trials[last].arms[0].parameters)
+    realized = toy.realize(last, arm) if method is toy else None
+    complete_trial(client, last, realized=realized, cost=30.0)
+    (paid,) = [c for c in check(of_model) if c.name == "SpendingAnalysis"]
+    assert list(paid.df["status"]) == ["FAILED", "ABANDONED", "EARLY_STOPPED", "COMPLETED"]
+    assert paid.subtitle.startswith("Spent ")
+    assert "1 trial failed" in paid.subtitle
+
+
+def test_a_single_outcome() -> None:
+    for method, _ in METHODS.values():
+        client = method.make_client()
+        method.run_trials(client, 1)
+        cards = overview(client)
+        assert not any(isinstance(c, ErrorAnalysisCard) for c in cards)
+        assert set(unavailable(cards)) <= {"InputLawAnalysis"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_client(kind: str) -> None:
+    client = feedback_toy.make_client()
+    feedback_toy.run_trials(client, 1)
+    assert len(overview(behind(kind, client))) == 4
+
+
+def test_what_is_in_the_way_is_named(client: Client, tmp_path: Path) -> None:
+    # A trial that the strategy does not know the control set of.
+    trial = client._experiment.trials[0]
+    assert trial.arms[0].parameters["control_set"] == "water"
+    trial.arms[0]._parameters["control_set"] = "air"
+    trial._status = TrialStatus.FAILED
+    cards = overview(client, tmp_path / "page.html")
+    assert len(unavailable(cards)) == len(cards) == 5
+    assert all("'air'" in reason for reason in unavailable(cards).values())
+    assert escape("'air'") in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_an_unforeseen_error_is_a_card(
+    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*args: Any) -> None:
+        raise ZeroDivisionError("by chance")
+
+    monkeypatch.setattr(SpendingAnalysis, "_card", fail)
+    cards = overview(client, tmp_path / "page.html")
+    (error,) = [c for c in cards if isinstance(c, ErrorAnalysisCard)]
+    assert error.name == "SpendingAnalysis"
+    assert "by chance" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_names_are_escaped(tmp_path: Path, client: Client) -> None:
+    client._experiment.name = "<b>&plants"
+    page = tmp_path / "page.html"
+    overview(client, page)
+    assert "<h1>Overview of &lt;b&gt;&amp;plants</h1>" in page.read_text("utf-8")
+
+
+def test_bad_arguments(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match=r"path=.*expected the name of a file in a folder"):
+        overview(client, tmp_path / "none" / "page.html")
+    with pytest.raises(UserInputError, match=r"path=.*expected the name of a file in a folder"):
+        overview(client, tmp_path)
+    with pytest.raises(UserInputError, match="path=3: expected the name of a file, or None"):
+        overview(client, 3)  # type: ignore[arg-type]
+    with pytest.raises(UserInputError, match="client is a str"):
+        overview("client")  # type: ignore[arg-type]
+    client.configure_generation_strategy(method="random_search")
+    with pytest.raises(UserInputError, match="does not know what a trial costs"):
+        overview(client)
+    (card,) = client.compute_analyses([CostAwareOverview()], display=False)
+    assert isinstance(card, NotApplicableStateAnalysisCard)
