@@ -33,7 +33,12 @@ html_theme = "furo"
 html_title = "ax_costaware"
 html_math_renderer = "mathml"
 html_copy_source = False
-html_theme_options = {"navigation_with_keys": True}
+html_theme_options = {
+    "navigation_with_keys": True,
+    "light_css_variables": {"code-font-size": "75%"},
+}
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

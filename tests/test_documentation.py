@@ -1,0 +1,120 @@
+"""The README and the pages of `docs`: examples run, links lead somewhere, no name is left out."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ax_costaware
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = [
+    README,
+    ROOT / "CONTRIBUTING.md",
+    *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.glob("api/*.md")),
+]
+
+BLOCK = re.compile(r"^```python(?P<info>.*)\n(?P<code>(?:.*\n)*?)^```$", re.M)
+FENCED = re.compile(r"^```.*\n(?:.*\n)*?^```$", re.M)
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+HEADING = re.compile(r"^#+ (?P<text>.+)$", re.M)
+
+PRINTED = {
+    "README": [
+        "Trial 6: set epochs",
+        "initial: 5 trials",
+        "chosen by the model: 2 trials",
+        "Trial 6: set temperature",
+        "Spent 7 of 50, 43 remaining.",
+        "dose = 4",  # the best dose is 42
+        "Trial 7: set timeout",
+        "of 500, ",
+    ],
+    "botorch": ["worth it:", "there is a trial worth its cost"],
+    "control_sets": ["Trial 2: set temperature", "humidity: 3 trials", "shift: 3 trials"],
+    "costly_feedback": ["of 300 rounds measured; ", "Trial 2: set timeout"],
+    "gittins": ["Trial 5: set epochs", "Largest index"],
+    "indirect_queries": ["Trial 5: set recommended", "dose = "],
+    "resolution_tree": ["Trial 7: set level", "of 60, ", "east = "],
+    "unknown_costs": ["Trial 8: set temperature", "of 60, ", "temperature+humidity"],
+}
+"""What the examples of a page print, among other things."""
+
+
+def read(page: Path) -> str:
+    return page.read_text("utf-8")
+
+
+def with_examples() -> list[Path]:
+    return [page for page in PAGES if BLOCK.search(read(page))]
+
+
+@pytest.mark.parametrize("page", with_examples(), ids=lambda page: page.stem)
+def test_python_examples_run(
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """All examples of a page, one after the other, as a reader would type them.
+
+    Those fenced as ``python no-run`` need what a test has not, a cluster say: they are compiled.
+    """
+    monkeypatch.chdir(tmp_path)
+    # Ax has one database per process.
+    monkeypatch.setattr("ax.storage.sqa_store.db.SESSION_FACTORY", None)
+    random.seed(0)
+    namespace: dict[str, Any] = {"__name__": page.stem}
+    for number, block in enumerate(BLOCK.finditer(read(page))):
+        code = compile(block["code"], f"{page.name}, example {number}", "exec")
+        if block["info"].strip() != "no-run":
+            exec(code, namespace)
+    printed = capsys.readouterr().out
+    for text in PRINTED.get(page.stem, []):
+        assert text in printed
+    if page.stem == "costly_feedback":
+        assert namespace["loop"].num_measured < 250
+    if page.stem == "botorch":
+        assert namespace["best"].points.shape == (3, 3)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    texts = (heading["text"] for heading in HEADING.finditer(FENCED.sub("", read(page))))
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    dead = []
+    for link in LINK.finditer(FENCED.sub("", read(page))):
+        target, _, anchor = link["target"].partition("#")
+        if target.startswith(("https:", "http:")):
+            continue
+        to = page if not target else (page.parent / target).resolve()
+        if not to.exists() or (anchor and anchor not in anchors(to)):
+            dead.append(link["target"])
+    assert not dead
+
+
+def test_reference_has_every_public_name() -> None:
+    directives = re.findall(r"^\.\. auto(?:class|function):: (\S+)$", reference("top_level"), re.M)
+    assert set(ax_costaware.__all__) <= set(directives)
+    for name in directives:
+        assert hasattr(ax_costaware, name) or name.startswith("ax_costaware.")
+
+
+@pytest.mark.parametrize("package", ["acquisition", "analysis", "models", "policies", "queries"])
+def test_reference_has_every_package(package: str) -> None:
+    assert f".. automodule:: ax_costaware.{package}\n" in reference(package)
+
+
+def reference(page: str) -> str:
+    return (DOCS / "api" / f"{page}.rst").read_text("utf-8")
