@@ -29,13 +29,9 @@ from typing import Any
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.storage.sqa_store.db import (
-    create_all_tables,
-    get_engine,
-    init_engine_and_session_factory,
-)
 
 import ax_costaware as ac
+from tests.resuming import open_database
 
 NAME = "stored"
 """Name of every stored experiment."""
@@ -190,22 +186,20 @@ CASES: dict[str, Case] = {
 PAIRS = [[(0.05 + 0.17 * i) % 1.0, (0.11 + 0.29 * i) % 1.0] for i in range(30)]
 
 
-def open_database(path: Path) -> StorageConfig:
-    """Make the SQLite file at ``path`` the database of this process, with Ax's tables in it."""
-    config = StorageConfig(url=f"sqlite:///{path}")
-    init_engine_and_session_factory(url=config.url, force_init=True)
-    create_all_tables(get_engine())
-    return config
-
-
-def run(case: Case, config: StorageConfig) -> Client:
-    """A client whose experiment has run up to the trial that is still running."""
+def new_client(case: Case, config: StorageConfig | None = None) -> Client:
+    """A client with the experiment and the strategy of a case."""
     client = Client(storage_config=config)
     client.configure_experiment(name=NAME, parameters=case.parameters())
     client.configure_optimization(objective="y")
     if case.metrics:
         client.configure_tracking_metrics(list(case.metrics))
     client.set_generation_strategy(case.strategy())
+    return client
+
+
+def run(case: Case, config: StorageConfig) -> Client:
+    """A client whose experiment has run up to the trial that is still running."""
+    client = new_client(case, config)
     for step in range(NUM_TRIALS):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
         if step == FAILED:

@@ -1,0 +1,1 @@
+"""What goes wrong around an experiment: killed processes, databases that go away."""
