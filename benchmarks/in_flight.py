@@ -211,7 +211,7 @@ class Setting:
 
     def value(self, client: Client) -> float:
         """The true expected value of what is recommended."""
-        chosen = recommend(client).parameters
+        chosen: Mapping[str, Any] = recommend(client).parameters
         axes = [
             (np.array([float(chosen[name])]), np.ones(1))
             if name in chosen

@@ -113,7 +113,7 @@ def pack(function: TrialFunction, parameters: dict[str, TParamValue]) -> bytes:
     """
     from ray import cloudpickle
 
-    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+    class Pickler(cloudpickle.CloudPickler):
         def reducer_override(self, value: Any) -> Any:
             # To look this one up would import Ax.
             return super().reducer_override(_Refusal if value is UserInputError else value)

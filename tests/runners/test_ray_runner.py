@@ -66,9 +66,7 @@ def until(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
 
 def over(runner: RayRunner, key: str) -> Any:
     """The state of an attempt that is over."""
-    return until(
-        lambda: (s := runner.poll(key)).status is not AttemptStatus.RUNNING and s  # type: ignore[func-returns-value]
-    )
+    return until(lambda: None if (s := runner.poll(key)).status is AttemptStatus.RUNNING else s)
 
 
 def attached(function: Any, **options: Any) -> tuple[Client, RayRunner, Trial]:
@@ -120,7 +118,7 @@ def test_outcomes_costs_and_realized_inputs_are_recorded(cluster: str) -> None:
     for index, trial in client._experiment.trials.items():
         record = outcome_record(trial)
         controlled = query(client, index).controlled
-        values = {**{name: 0.25 for name in ("x1", "x2", "x3")}, **controlled}
+        values = {**dict.fromkeys(("x1", "x2", "x3"), 0.25), **controlled}
         assert trial.status is TrialStatus.COMPLETED
         assert record["realized"] == {n: 0.25 for n in values if n not in controlled}
         assert record["outcomes"] == {"y": [pytest.approx(height(values)), 0.0]}
@@ -299,7 +297,7 @@ def test_a_function_that_cannot_be_sent_is_named(cluster: str) -> None:
         with lock:
             return 0.0
 
-    with pytest.raises(UserInputError, match="function=.*cannot be sent to a worker"):
+    with pytest.raises(UserInputError, match=r"function=.*cannot be sent to a worker"):
         RayRunner(function, namespace="tests").start("name@0/0/0", {})
 
 
