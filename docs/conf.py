@@ -7,7 +7,9 @@ MathML by docutils' own converter, and there are no links into other projects' i
 from __future__ import annotations
 
 import html
+import re
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -19,6 +21,9 @@ from sphinx.util import logging
 import ax_costaware
 
 logger = logging.getLogger(__name__)
+
+_PAGE = (Path(__file__).parent / "api" / "top_level.rst").read_text("utf-8")
+TOP_LEVEL = set(re.findall(r"^\.\. auto(?:class|function):: (\w+)$", _PAGE, re.M))
 
 project = "ax_costaware"
 release = version = installed_version("ax-costaware")
@@ -33,6 +38,7 @@ html_theme = "furo"
 html_title = "ax_costaware"
 html_math_renderer = "mathml"
 html_copy_source = False
+html_show_copyright = False
 html_theme_options = {
     "navigation_with_keys": True,
     "light_css_variables": {"code-font-size": "75%"},
@@ -82,7 +88,7 @@ def _skip_repeated(
     app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any
 ) -> bool | None:
     """Leave out of the layers' pages what the page of the top level describes."""
-    if what == "module" and getattr(ax_costaware, name, None) is obj:
+    if name in TOP_LEVEL and getattr(ax_costaware, name, None) is obj:
         return True
     return None
 
