@@ -6,9 +6,11 @@ what came of it, and needs no model. Costs are in the user's own unit, outcomes 
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import Any, final
 
 import pandas as pd
+from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
 from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -18,7 +20,7 @@ from ax_costaware.analysis.objective import objective_metric, outcomes
 from ax_costaware.analysis.table import TableCard, html_table
 from ax_costaware.display import display_number, display_values
 from ax_costaware.generators.method_settings import MethodSettings
-from ax_costaware.ledger import LedgerEntry, ledger
+from ax_costaware.ledger import LedgerEntry, ledger, outcome_record
 from ax_costaware.session.query import query
 
 
@@ -32,6 +34,8 @@ class DecisionAnalysis(MethodAnalysis[MethodSettings]):
       ledger;
     - ``set``: the values to set, as text; ``measure``: whether to pay for the outcome;
     - ``outcome``: reported objective (NaN without);
+    - ``error``: what the last attempt of a runner failed of, for a trial that has not been
+      completed; else empty;
     - ``why``: the reason of the choice, as ``query(client, trial_index).why`` has it.
     """
 
@@ -54,6 +58,7 @@ class DecisionAnalysis(MethodAnalysis[MethodSettings]):
                     "outcome": outcome.get(entry.trial_index),
                     "charged": entry.charged,
                     "status": entry.status,
+                    "error": _error(experiment.trials[entry.trial_index]),
                 }
                 for entry in ledger(experiment, settings)
             ]
@@ -70,6 +75,9 @@ class DecisionAnalysis(MethodAnalysis[MethodSettings]):
         )
 
 
+_MOST_OF_ERROR = 200
+"""Characters of an error that the table shows; the data frame has all."""
+
 _COLUMNS = (
     "trial_index",
     "control_set",
@@ -79,6 +87,7 @@ _COLUMNS = (
     "charged",
     "outcome",
     "status",
+    "error",
     "why",
 )
 
@@ -105,6 +114,16 @@ def _asked(
     }
 
 
+def _error(trial: BaseTrial) -> str:
+    attempts = [] if trial.status.is_completed else outcome_record(trial).get("attempts")
+    return str(attempts[-1].get("error") or "") if attempts else ""
+
+
+def _ended(status: str, error: str) -> str:
+    words = status.lower().replace("_", " ")
+    return f"{words}: {shorten(error, _MOST_OF_ERROR)}" if error else words
+
+
 def _table(frame: pd.DataFrame, metric: str) -> str:
     header = ["Trial", "Set", "Why", "Expected cost", "Charged", metric or "Outcome", "Status"]
     rows = []
@@ -121,7 +140,7 @@ def _table(frame: pd.DataFrame, metric: str) -> str:
                 what,
                 str(row["why"]),
                 *("" if pd.isna(number) else display_number(number) for number in numbers),
-                str(row["status"]).lower().replace("_", " "),
+                _ended(str(row["status"]), str(row["error"])),
             ]
         )
     return html_table(header, rows, numeric=(0, 3, 4, 5))

@@ -56,6 +56,7 @@ def spending_figure(
             names[group],
             COLORS[position % len(COLORS)],
         )
+    _add_lost(figure, frame)
     _add_free(figure, frame)
     _explain(figure, frame, patterns)
     if budget is not None:
@@ -132,14 +133,15 @@ def _add_group(
     figure.add_trace(
         go.Bar(
             x=rows["trial_index"],
-            y=rows["charged"],
+            y=rows["charged"] - rows["lost"],
             marker={
                 "color": color,
                 "opacity": [_PALE if pale else 1.0 for pale in _pale(rows)],
                 "pattern": {"shape": patterns, "fgcolor": "white", "size": 6, "solidity": 0.35},
             },
-            customdata=rows[["spent_on", "status", "expected_cost", "reported_cost"]],
-            hovertemplate="trial %{x}: %{customdata[0]}, %{customdata[1]}<br>charged %{y:.6g} "
+            customdata=rows[["spent_on", "status", "expected_cost", "reported_cost", "charged"]],
+            hovertemplate="trial %{x}: %{customdata[0]}, %{customdata[1]}<br>"
+            "charged %{customdata[4]:.6g} "
             "(expected %{customdata[2]:.6g}, reported %{customdata[3]:.6g})<extra></extra>",
             name=name,
         ),
@@ -151,6 +153,26 @@ def _add_group(
 def _pale(rows: pd.DataFrame) -> pd.Series:
     """Initial trials, unless what they were spent on says so already."""
     return rows["initial"].astype(bool) & (rows["spent_on"] != INITIAL)
+
+
+def _add_lost(figure: go.Figure, frame: pd.DataFrame) -> None:
+    """On top of a trial's bar, what its failed attempts were charged."""
+    rows = frame[frame["lost"] > 0]
+    if rows.empty:
+        return
+    figure.add_trace(
+        go.Bar(
+            x=rows["trial_index"],
+            y=rows["lost"],
+            marker={"color": LOST},
+            customdata=rows[["charged"]],
+            hovertemplate="trial %{x}: %{y:.6g} of the %{customdata[0]:.6g} charged went into "
+            "attempts that failed<extra></extra>",
+            name="failed attempts",
+        ),
+        row=2,
+        col=1,
+    )
 
 
 def _add_free(figure: go.Figure, frame: pd.DataFrame) -> None:

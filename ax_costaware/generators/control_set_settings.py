@@ -133,6 +133,10 @@ class ControlSetSettings(MethodSettings):
         """None: what a control set costs is declared, or recorded by ``complete_trial``."""
         return None
 
+    def candidates(self) -> tuple[ControlSet, ...]:
+        """The control sets, as declared."""
+        return self.control_sets
+
     def control_set_of(self, trial: Trial) -> ControlSet:
         """The control set that the trial's arm names.
 

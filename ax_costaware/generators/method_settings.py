@@ -61,6 +61,10 @@ class MethodSettings(ABC):
             UserInputError: If the method has control sets and the trial names none of them.
         """
 
+    def candidates(self) -> Sequence[ControlSet]:
+        """The control sets that a decision is between; none for a method without."""
+        return ()
+
     @abstractmethod
     def declared_cost(self, trial: Trial) -> float | None:
         """Cost of the trial by the settings alone; None where it can only be learned.

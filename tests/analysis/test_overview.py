@@ -62,9 +62,14 @@ def test_every_method(name: str, tmp_path: Path) -> None:
         assert f"<h2>{escape(card.title)}</h2>\n<p>{escape(card.subtitle)}</p>" in text
     assert not re.search(r"(src|href)\s*=", text)
     assert page.count("Plotly.newPlot(") >= sum(isinstance(c, PlotlyAnalysisCard) for c in cards)
+
+
+def test_by_way_of_the_client() -> None:
+    client = feedback_toy.make_client()
+    feedback_toy.run_trials(client, 2)
     (group,) = client.compute_analyses([CostAwareOverview()], display=False)
     assert isinstance(group, AnalysisCardGroup)
-    assert [c.title for c in group.flatten()] == [c.title for c in cards]
+    assert [c.title for c in group.flatten()] == [c.title for c in overview(client)]
     # A notebook shows the cards side by side, which an element left open would prevent.
     shown = re.sub(r"<script.*?</script>", "", group._to_html(depth=0), flags=re.DOTALL)
     assert len(re.findall("<div", shown)) == len(re.findall("</div>", shown))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,17 @@ def test_one_line_for_each_decision(method: Any, caplog: pytest.LogCaptureFixtur
         first, _ = str(asked).split(". " + asked.why)
         before = sum(query(client, i).expected_cost or 0.0 for i in range(index))
         assert line == f"{first}; {before:.6g} spent before. {asked.why}"
+        assert asked.why[0].isupper()
+        assert asked.why.endswith(".")
+        data = asked.to_dict()
+        assert json.loads(json.dumps(data)) == data
+        assert data["why"] == asked.why
+        frame = asked.to_frame()
+        (chosen,) = frame[frame["chosen"]].to_dict(orient="records")
+        assert chosen["in_play"]
+        assert chosen["cost"] == asked.expected_cost
+        assert chosen["control_set"] == asked.control_set
+        assert math.isfinite(chosen["value"]) == (index >= 2)
 
 
 def test_nothing_is_logged_but_decisions(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:

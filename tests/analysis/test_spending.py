@@ -1,0 +1,142 @@
+"""The cards of what was spent and decided: their frames, texts and figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from ax.analysis.markdown.markdown_analysis import MarkdownAnalysisCard
+from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
+from ax.api.client import Client
+
+from ax_costaware.analysis import DecisionAnalysis, RecommendationAnalysis, SpendingAnalysis
+from ax_costaware.analysis.figure_style import log_ticks, short_names
+from ax_costaware.analysis.spending_figure import spending_figure
+from ax_costaware.analysis.table import html_table
+from ax_costaware.records import RECORD
+from ax_costaware.session import query, recommend, spending
+
+NAN = float("nan")
+FRAME = pd.DataFrame(
+    {
+        "trial_index": [0, 1, 2, 3, 4],
+        "spent_on": ["a", "b", "a", "b", "a"],
+        "charged": [1.0, 5.0, 1.0, 0.0, 1.0],
+        "lost": [0.0, 2.0, 0.0, 0.0, 0.0],
+        "expected_cost": [1.0, 3.0, 1.0, 3.0, 1.0],
+        "reported_cost": [NAN, 3.0, NAN, NAN, NAN],
+        "status": ["COMPLETED", "COMPLETED", "FAILED", "ABANDONED", "RUNNING"],
+        "initial": [True, False, False, False, False],
+        "skipped": [False] * 5,
+        "cumulative_cost": [1.0, 6.0, 7.0, 7.0, 8.0],
+    }
+)
+
+
+def traces(figure: Any) -> dict[str, Any]:
+    """Traces by name."""
+    return {trace.name: trace for trace in figure.data}
+
+
+def test_figure() -> None:
+    figure = spending_figure(FRAME, ["b", "a"], budget=10.0, cost_metric="hours")
+    found = traces(figure)
+    assert set(found) == {
+        *("spent", "a", "b", "failed attempts", "not charged"),
+        *("failed", "reserved", "initial (pale)"),
+    }
+    assert list(found["spent"].x) == [-0.5, -0.5, 0.5, 1.5, 2.5, 3.5, 4.5]
+    assert list(found["spent"].y) == [0.0, 1.0, 6.0, 7.0, 7.0, 8.0, 8.0]
+    assert list(found["b"].y) == [3.0, 0.0]
+    assert list(found["failed attempts"].y) == [2.0]
+    assert list(found["a"].marker.pattern.shape) == ["", "x", "."]
+    assert list(found["not charged"].x) == [3]
+    assert figure.layout.yaxis.title.text == "Spent so far (hours)"
+    assert figure.layout.yaxis.range[1] > 10.0
+    assert [shape.y0 for shape in figure.layout.shapes] == [10.0]
+
+
+def test_figure_without_a_budget_or_a_charge() -> None:
+    rows = FRAME.iloc[3:4].assign(cumulative_cost=0.0)
+    figure = spending_figure(rows, ["b"], budget=None, cost_metric=None)
+    assert set(traces(figure)) == {"spent", "b", "not charged"}
+    assert figure.layout.yaxis.range is None
+    assert not figure.layout.shapes
+
+
+def test_spending(client: Client) -> None:
+    (card,) = client.compute_analyses([SpendingAnalysis()], display=False)
+    assert isinstance(card, PlotlyAnalysisCard)
+    paid = spending(client)
+    pd.testing.assert_frame_equal(card.df[list(paid.to_frame())], paid.to_frame())
+    assert list(card.df["spent_on"]) == ["water", "water+acid", "water", "water", "water+acid"]
+    assert card.df["cumulative_cost"].iloc[-1] == paid.spent == 9.0
+    assert card.subtitle.startswith(
+        "Spent 9 of 20 (3 of it reserved for unfinished trials), 11 remaining. By what it was "
+        "spent on: water+acid 6 in 2 trials; water 3 in 3 trials. Above, "
+    )
+
+
+def test_decisions(client: Client) -> None:
+    trial = client._experiment.trials[4].mark_failed()
+    attempt = {"attempt": 1, "state": "failed", "error": "ValueError: <no water>"}
+    trial.update_run_metadata({RECORD: {"attempts": [attempt]}})
+    (card,) = client.compute_analyses([DecisionAnalysis()], display=False)
+    assert isinstance(card, MarkdownAnalysisCard)
+    assert list(card.df["trial_index"]) == [0, 1, 2, 3, 4]
+    assert list(card.df["set"])[:2] == ["water = 5", "water = 60, acid = 0.4"]
+    assert list(card.df["why"]) == [query(client, i).why for i in range(5)]
+    assert list(card.df["error"]) == ["", "", "", "", "ValueError: <no water>"]
+    assert list(card.df["outcome"].notna()) == [True, False, True, True, False]
+    assert "failed: ValueError: &lt;no water&gt;" in card.get_markdown()
+    assert f"The last decision, on trial 4: {query(client, 4).why}" in card.subtitle
+
+
+def test_recommendation(client: Client) -> None:
+    (card,) = client.compute_analyses([RecommendationAnalysis()], display=False)
+    best = recommend(client)
+    first = card.df.iloc[0]
+    assert first["control_set"] == best.control_set
+    assert first["expected_value"] == best.expected_value
+    assert len(card.df) == 1 + len(best.alternatives)
+    assert "greatest expected growth" in card.subtitle
+    again = RecommendationAnalysis().compute(client._experiment, client._generation_strategy)
+    pd.testing.assert_frame_equal(card.df, again.df)
+
+
+def test_table_escapes_and_stays_one_block() -> None:
+    table = html_table(["<a>"], [["x\n\n<script>"], ["y" * 100]])
+    assert "&lt;a&gt;" in table
+    assert "x &lt;script&gt;" in table
+    assert "\n\n" not in table
+    assert "min-width:22em" in table
+
+
+def test_short_names_stay_apart() -> None:
+    long = "only the temperature of the first furnace in hall {} (by night)"
+    names = [long.format("A"), long.format("B") + " ", "everything"]
+    names[1] = names[0].replace("first", "third")
+    short = short_names(names)
+    assert len(set(short.values())) == 3
+    assert short["everything"] == "everything"
+    assert all(len(name) <= 38 for name in short.values())
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.4, 6.0, ["0.1", "0.2", "0.5", "1", "2", "5", "10", "20", "50"]),
+        (1e-6, 1e2, ["1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1", "10", "100"]),
+    ],
+)
+def test_log_ticks(low: float, high: float, text: list[str]) -> None:
+    assert log_ticks(low, high)["ticktext"] == text
+
+
+def test_all_of_it_at_any_scale() -> None:
+    for scale in (1e-6, 1e6):
+        rows = FRAME.assign(**{c: FRAME[c] * scale for c in ("charged", "lost", "cumulative_cost")})
+        figure = spending_figure(rows, ["a", "b"], budget=10 * scale, cost_metric=None)
+        assert figure.layout.yaxis.exponentformat == "power"
+        assert figure.layout.yaxis.range[1] == pytest.approx(11.2 * scale)
