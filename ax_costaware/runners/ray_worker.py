@@ -20,8 +20,9 @@ from typing import Any
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
-import ax_costaware
+from ax_costaware.runners import result
 from ax_costaware.runners.result import TrialFailedError, TrialFunction, TrialResult, run_function
+from ax_costaware.session import numbers
 
 
 def results_class() -> type:
@@ -116,13 +117,15 @@ def pack(function: TrialFunction, parameters: dict[str, TParamValue]) -> bytes:
     class Pickler(cloudpickle.CloudPickler):
         def reducer_override(self, value: Any) -> Any:
             # To look this one up would import Ax.
-            return super().reducer_override(_Refusal if value is UserInputError else value)
+            sent = _Refusal if value is UserInputError else value
+            return cloudpickle.CloudPickler.reducer_override(self, sent)
 
     packed = io.BytesIO()
-    modules = [ax_costaware, *_module_to_send(function)]
+    pickler: Any = Pickler
+    modules = [sys.modules[__name__], result, numbers, *_module_to_send(function)]
     try:
         with _by_value(cloudpickle, modules):
-            Pickler(packed).dump(functools.partial(_attempt, function, parameters))
+            pickler(packed).dump(functools.partial(_attempt, function, parameters))
     except Exception as error:
         raise UserInputError(
             f"function={function!r} cannot be sent to a worker ({type(error).__name__}: {error}): "
