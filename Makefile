@@ -7,7 +7,7 @@ RUN := $(VENV)/bin/python
 SMALL_THREADS := OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-gittins demo-feedback test test-all lint format types tutorials docs clean
+.PHONY: help demo demo-gittins demo-feedback test test-all test-postgres lint format types tutorials docs clean
 
 help:
 	@echo "make demo          choose control sets on the stack-loss data (under four minutes)"
@@ -15,6 +15,7 @@ help:
 	@echo "make demo-feedback tune augmentation while a network is trained (under four minutes)"
 	@echo "make test          lint, format check, types, tests"
 	@echo "make test-all      the same with the slow tests"
+	@echo "make test-postgres tests on a PostgreSQL server, which is installed and started"
 	@echo "make format        apply the format and the safe lint fixes"
 	@echo "make tutorials     run the tutorials and keep their outputs"
 	@echo "make docs          build the documentation into docs/_build/html"
@@ -34,6 +35,10 @@ test: lint types
 
 test-all: lint types
 	$(SMALL_THREADS) $(RUN) -m pytest
+
+test-postgres: $(VENV)/.installed-dev $(VENV)/.installed-postgres
+	@$(RUN) -m tests.postgres.server
+	AX_COSTAWARE_POSTGRES=start $(SMALL_THREADS) $(RUN) -m pytest tests/postgres
 
 # Docstrings may be missing in tests, whose names say what they test, but not in the package.
 lint: $(VENV)/.installed-dev

@@ -9,12 +9,8 @@ from typing import Any
 
 from ax.api.client import Client
 from ax.api.configs import StorageConfig
-from ax.storage.sqa_store.db import (
-    create_all_tables,
-    get_engine,
-    init_engine_and_session_factory,
-)
 
+from ax_costaware.database import create_tables
 from ax_costaware.ledger import decision_record
 from tests.fresh import FreshProcess
 
@@ -25,8 +21,7 @@ STORED_IN_BOTH = 2
 def open_database(path: str | Path) -> StorageConfig:
     """Make a SQLite file, or a server's URL, the database of this process, with Ax's tables."""
     url = str(path) if "://" in str(path) else f"sqlite:///{path}"
-    init_engine_and_session_factory(url=url, force_init=True)
-    create_all_tables(get_engine())
+    create_tables(url)
     return StorageConfig(url=url)
 
 

@@ -37,7 +37,7 @@ SECONDS = 1.0
 """Longest time before a driver is killed by the clock, counted from when it has loaded."""
 
 
-def _in_child(work: Callable[[], object]) -> int:
+def in_child(work: Callable[[], object]) -> int:
     """Fork a child that does ``work`` and ends; its process id."""
     child = os.fork()
     if child == 0:
@@ -177,7 +177,7 @@ def run(folder: str, case: str, kills: int, seed: int) -> dict[str, int]:
     expected = json.loads(json.dumps(reference(case, num_trials)))
     database, journal = f"{folder}/{case}.db", Path(folder, f"{case}.txt")
     journal.touch()
-    set_up = _in_child(lambda: new_client(CASES[case], open_database(database)))
+    set_up = in_child(lambda: new_client(CASES[case], open_database(database)))
     assert os.waitpid(set_up, 0)[1] == 0
     counts = {"by the clock": 0, "at a statement": 0}
     while sum(counts.values()) < kills:
@@ -187,13 +187,13 @@ def run(folder: str, case: str, kills: int, seed: int) -> dict[str, int]:
         def drive(statement: int | None = statement) -> None:
             _drive(database, case, journal, num_trials, statement)
 
-        driver = _in_child(drive)
+        driver = in_child(drive)
         if by_clock:
             killed = _kill(driver, journal, draw.uniform(0.0, SECONDS))
         else:
             killed = os.WIFSIGNALED(os.waitpid(driver, 0)[1])
         counts["by the clock" if by_clock else "at a statement"] += killed
-        checker = _in_child(lambda: _check(database, journal, expected))
+        checker = in_child(lambda: _check(database, journal, expected))
         assert os.waitpid(checker, 0)[1] == 0, f"after {counts} of {case}, see the log"
         if not killed:
             break

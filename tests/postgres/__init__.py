@@ -1,0 +1,1 @@
+"""Tests on a PostgreSQL server, which `make test-postgres` installs and starts."""
