@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
 from ax.api.protocols import IMetric
 from ax.core.base_trial import BaseTrial
 from ax.core.data import Data
@@ -21,7 +22,12 @@ from ax.core.experiment import Experiment
 from ax.core.metric import Metric, MetricFetchResult
 from ax.utils.common.result import Ok
 
-from ax_costaware.ledger import is_to_be_measured, outcome_record, values_in_data
+from ax_costaware.ledger import (
+    is_to_be_measured,
+    outcome_record,
+    values_in_data,
+    with_one_arm,
+)
 from ax_costaware.records import RECORD
 from ax_costaware.storage import register_metric
 
@@ -97,9 +103,11 @@ class ReportedMetric(SkippingMetric):
     no value of a tracking metric for.
     """
 
+    has_map_data = False  # What is recorded has no progression, as under ``complete_trial``.
+
     def fetch(
         self, trial_index: int, trial_metadata: Mapping[str, Any]
-    ) -> tuple[int, float | tuple[float, float]]:
+    ) -> tuple[int, tuple[float, float]]:
         """The recorded mean and standard error (NaN if unknown).
 
         Raises:
@@ -108,11 +116,54 @@ class ReportedMetric(SkippingMetric):
         mean, sem = trial_metadata[RECORD]["outcomes"][self.name]
         return 0, (mean, math.nan if sem is None else sem)
 
+    def is_recorded(self, trial: BaseTrial) -> bool:
+        """Whether the trial's record has a value of this metric."""
+        return self.name in (outcome_record(trial).get("outcomes") or {})
+
     def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
-        """The recorded outcome; no data where there is none."""
-        if self.name not in (outcome_record(trial).get("outcomes") or {}):
+        """The recorded value; no data where there is none."""
+        if not self.is_recorded(trial):
             return Ok(value=Data())
-        return super().fetch_trial_data(trial, **kwargs)
+        trial = with_one_arm(trial)
+        _, (mean, sem) = self.fetch(trial.index, trial.run_metadata)
+        row = {
+            "trial_index": trial.index,
+            "arm_name": trial.arms[0].name,
+            "metric_name": self.name,
+            "metric_signature": self.signature,
+            "mean": mean,
+            "sem": sem,
+        }
+        return Ok(value=Data(df=pd.DataFrame([row])))
+
+    def fetch_data_prefer_lookup(
+        self,
+        experiment: Experiment,
+        metrics: list[Metric],
+        trials: list[BaseTrial] | None = None,
+        **kwargs: Any,
+    ) -> tuple[dict[int, dict[str, MetricFetchResult]], bool]:
+        """As of any metric, but without metrics that a trial has no value of.
+
+        Ax would take their empty data for an error and say so in the log.
+        """
+        found: dict[int, dict[str, MetricFetchResult]] = {}
+        is_new = False
+        known = {metric.name: values_in_data(experiment, metric.name) for metric in metrics}
+        for trial in experiment.trials.values() if trials is None else trials:
+            asked = [
+                metric
+                for metric in metrics
+                if trial.index in known[metric.name]
+                or (isinstance(metric, ReportedMetric) and metric.is_recorded(trial))
+            ]
+            if asked:
+                results, new = Metric.fetch_data_prefer_lookup(
+                    self, experiment, asked, [trial], **kwargs
+                )
+                found.update(results)
+                is_new = is_new or new
+        return found, is_new
 
 
 class CostMetric(ReportedMetric):
@@ -125,7 +176,7 @@ class CostMetric(ReportedMetric):
 
     def fetch(
         self, trial_index: int, trial_metadata: Mapping[str, Any]
-    ) -> tuple[int, float | tuple[float, float]]:
+    ) -> tuple[int, tuple[float, float]]:
         """The recorded cost.
 
         Raises:
@@ -136,10 +187,6 @@ class CostMetric(ReportedMetric):
             return 0, (record["cost"], math.nan)
         return super().fetch(trial_index, trial_metadata)
 
-    def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
-        """The recorded cost, measured trial or not; no data where there is none."""
-        record = outcome_record(trial)
-        if "cost" not in record and self.name not in (record.get("outcomes") or {}):
-            return Ok(value=Data())
-        fetched: MetricFetchResult = IMetric.fetch_trial_data(self, trial, **kwargs)
-        return fetched
+    def is_recorded(self, trial: BaseTrial) -> bool:
+        """Whether the trial's record has a cost."""
+        return "cost" in outcome_record(trial) or super().is_recorded(trial)

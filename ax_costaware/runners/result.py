@@ -21,7 +21,7 @@ from ax.exceptions.core import UserInputError
 from ax_costaware.session.numbers import nonnegative_number
 from ax_costaware.session.outcomes import RawData
 
-TrialFunction: TypeAlias = Callable[[dict[str, TParamValue]], Any]
+TrialFunction: TypeAlias = Callable[[dict[str, Any]], Any]
 """Takes a trial's parameters and returns its outcome; see ``run_function``."""
 
 EXPECTED = (

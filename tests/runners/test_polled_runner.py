@@ -1,0 +1,288 @@
+"""Time-outs, retries, checks and records, whatever the backend."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from ax.core.trial_status import TrialStatus
+from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.orchestration.orchestrator import FailureRateExceededError
+
+from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
+from ax_costaware.metrics import CostMetric, ReportedMetric
+from ax_costaware.runners.result import (
+    RUNNING,
+    AttemptState,
+    AttemptStatus,
+    TrialResult,
+    plain_result,
+)
+from ax_costaware.session import complete_trial, spending
+from ax_costaware.session.realized import OutOfBoundsWarning
+from tests.runners.bench import Bench, make_client, orchestrate, record_of, statuses
+from tests.session.conftest import strategy_with
+
+
+def finished(outcome: Any, seconds: float | None = 3.0) -> AttemptState:
+    return AttemptState(AttemptStatus.FINISHED, result=plain_result(outcome), seconds=seconds)
+
+
+def failed(error: str = "spilt", cost: float | None = None) -> AttemptState:
+    return AttemptState(AttemptStatus.FAILED, error=error, cost=cost, seconds=2.0)
+
+
+class Trial:
+    """One trial under a ``Bench``, run and polled by hand as Ax does."""
+
+    def __init__(self, *metrics: Any, record: dict[str, Any] | None = None, **options: Any) -> None:
+        self.runner = Bench(**options)
+        self.client = make_client(self.runner, *metrics, records={0: record or {}})
+        self.client.get_next_trials(max_trials=1)
+        self.trial = self.client._experiment.trials[0]
+        self.trial.update_run_metadata(self.runner.run(self.trial))
+
+    def stands(self, state: AttemptState) -> dict[TrialStatus, set[int]]:
+        """Poll while the attempt that runs stands at ``state``."""
+        self.runner.states[self.record["running"]["key"]] = state
+        return self.runner.poll_trial_status([self.trial])
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return record_of(self.client)
+
+    @property
+    def ends(self) -> list[tuple[str, float | None]]:
+        return [(attempt["state"], attempt["cost"]) for attempt in self.record["attempts"]]
+
+
+def test_a_finished_attempt_is_recorded_and_completes_the_trial() -> None:
+    trial = Trial()
+    ((key, parameters),) = trial.runner.started.items()
+    assert key.startswith("bench@")
+    assert key.endswith("/0/0")
+    assert parameters == trial.trial.arms[0].parameters
+    assert trial.stands(RUNNING) == {TrialStatus.RUNNING: {0}}
+    result = TrialResult({"growth": (0.1 + 0.2, 0.5)}, realized={"water": 0.25}, cost=1 / 3)
+    assert trial.stands(finished(result)) == {TrialStatus.COMPLETED: {0}}
+    attempt = trial.record.pop("attempts")[0]
+    assert trial.record["cost"] == 1 / 3
+    assert (attempt["state"], attempt["seconds"], attempt["cost"]) == ("completed", 3.0, 1 / 3)
+    assert trial.record["realized"] == {"water": 0.25}
+    assert trial.record["outcomes"] == {"growth": [0.1 + 0.2, 0.5]}
+
+
+def test_asked_again_says_the_same() -> None:
+    trial = Trial()
+    trial.stands(finished(1.0))
+    assert trial.runner.poll_trial_status([trial.trial]) == {TrialStatus.COMPLETED: {0}}
+    broken = Trial()
+    broken.stands(failed())
+    assert broken.runner.poll_trial_status([broken.trial]) == {TrialStatus.FAILED: {0}}
+
+
+def test_a_failed_attempt_is_tried_again_then_the_trial_fails() -> None:
+    trial = Trial(retries=1)
+    # Reported as staged and then as running, which makes Ax store the trial.
+    assert list(trial.stands(failed(cost=0.5)).items()) == [
+        (TrialStatus.STAGED, {0}),
+        (TrialStatus.RUNNING, {0}),
+    ]
+    assert [key.rsplit("/", 1)[1] for key in trial.runner.started] == ["0", "1"]
+    assert trial.stands(failed("broken", cost=0.25)) == {TrialStatus.FAILED: {0}}
+    assert trial.ends == [("failed", 0.5), ("failed", 0.25)]
+    assert trial.record["cost"] == 0.25
+    assert trial.runner.poll_exception(trial.trial) == "broken"
+
+
+def test_a_lost_attempt_is_tried_again() -> None:
+    trial = Trial(retries=1)
+    assert TrialStatus.STAGED in trial.runner.poll_trial_status([trial.trial])
+    assert trial.record["attempts"][0]["error"] == "the bench was cleared"
+    trial.stands(finished(1.0))
+    assert [state for state, _ in trial.ends] == ["lost", "completed"]
+
+
+def test_an_attempt_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1e9
+    monkeypatch.setattr("time.time", lambda: now)
+    trial = Trial(timeout=10, time_cost=True)
+    now += 10
+    assert trial.stands(RUNNING) == {TrialStatus.RUNNING: {0}}
+    now += 1
+    assert trial.stands(RUNNING) == {TrialStatus.FAILED: {0}}
+    assert trial.ends == [("timed out", 11.0)]
+    assert trial.runner.cancelled == list(trial.runner.started)
+    assert "10 seconds" in trial.runner.poll_exception(trial.trial)
+
+
+def test_the_backend_may_say_how_long_an_attempt_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = Trial(timeout=10)
+    monkeypatch.setattr("time.time", lambda: 1e12)
+    waiting = AttemptState(AttemptStatus.RUNNING, seconds=0.0)
+    assert trial.stands(waiting) == {TrialStatus.RUNNING: {0}}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "message"),
+    [
+        (None, "returned None for the metrics \\['growth'\\]"),
+        ({"size": 1.0}, "values of \\['size'\\] and none of \\['growth'\\]"),
+        ({"growth": 1.0, "size": 1.0}, "raw_data names \\['size'\\]"),
+        ({"growth": "much"}, "expected a finite number"),
+        ((1.0, -1.0), "sem in raw_data"),
+        (TrialResult(1.0, cost=-1.0), "cost=-1.0"),
+        (TrialResult(1.0, realized={"wind": 1.0}), "realized names \\['wind'\\]"),
+    ],
+)
+def test_what_does_not_fit_fails_the_attempt(outcome: Any, message: str) -> None:
+    trial = Trial()
+    assert trial.stands(finished(outcome)) == {TrialStatus.FAILED: {0}}
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(trial.runner.poll_exception(trial.trial))
+    assert "outcomes" not in trial.record
+    assert trial.trial.status is TrialStatus.RUNNING
+
+
+def test_a_refused_outcome_still_cost_something() -> None:
+    trial = Trial()
+    trial.stands(finished(TrialResult({"size": 1.0}, cost=4.0)))
+    assert trial.ends == [("failed", 4.0)]
+
+
+def test_a_function_may_say_that_it_measured_nothing() -> None:
+    trial = Trial()
+    assert trial.stands(finished(TrialResult(cost=1.0))) == {TrialStatus.COMPLETED: {0}}
+    assert (trial.record["outcomes"], trial.record["cost"]) == ({}, 1.0)
+
+
+def test_what_the_strategy_does_not_measure_is_not_recorded() -> None:
+    trial = Trial(record={"measure": False, "expected_cost": 0.0})
+    assert trial.stands(finished(1.0)) == {TrialStatus.COMPLETED: {0}}
+    assert trial.record["outcomes"] == {}
+    assert "cost" not in trial.record
+
+
+def test_a_control_set_that_learns_its_cost_needs_one() -> None:
+    arm = {"controlled": {"water": 0.5}, "control_set": "water", "cost_above": 0.2}
+    trial = Trial(record=arm, retries=2)
+    trial.trial.arms[0]._parameters["control_set"] = "water"
+    trial.stands(finished(1.0))
+    assert "'water', whose cost is not known" in trial.record["attempts"][-1]["error"]
+    trial.stands(finished(TrialResult(1.0, cost=0.1)))
+    assert "expected more than 0.2" in trial.record["attempts"][-1]["error"]
+    trial.stands(failed(cost=0.2))
+    assert "cost" not in trial.record  # Nothing that a model could learn from.
+    assert [cost for _, cost in trial.ends] == [None, 0.1, 0.2]
+
+
+def test_a_strategy_that_learns_costs_from_a_metric_needs_one() -> None:
+    trial = Trial(CostMetric("seconds"), record={"cost_metric": "seconds"}, retries=1)
+    trial.stands(finished(1.0))
+    assert "learns costs, from the metric 'seconds'" in trial.record["attempts"][-1]["error"]
+    trial.stands(finished(TrialResult(1.0, cost=2.0)))
+    assert trial.record["outcomes"] == {"growth": [1.0, None], "seconds": [2.0, None]}
+    timed = Trial(CostMetric("seconds"), record={"cost_metric": "seconds"}, time_cost=True)
+    timed.stands(finished({"growth": 1.0, "seconds": 7.0}))
+    assert timed.record["cost"] == 7.0
+
+
+def test_an_input_out_of_bounds_is_recorded() -> None:
+    trial = Trial()
+    with pytest.warns(OutOfBoundsWarning, match=r"realized\['water'\]=1.5"):
+        trial.stands(finished(TrialResult(1.0, realized={"water": 1.5})))
+    assert trial.record["realized"] == {"water": 1.5}
+
+
+def test_a_trial_without_an_attempt_is_started() -> None:
+    runner = Bench()
+    client = make_client(runner)
+    index = client.attach_trial({"water": 0.5})
+    trial = client._experiment.trials[index]
+    assert TrialStatus.STAGED in runner.poll_trial_status([trial])
+    assert list(runner.started.values()) == [{"water": 0.5}]
+
+
+def test_an_error_in_asking_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = Trial()
+
+    def away(key: str) -> AttemptState:
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(trial.runner, "poll", away)
+    assert trial.runner.poll_trial_status([trial.trial]) == {TrialStatus.RUNNING: {0}}
+    assert "attempts" not in trial.record
+
+
+def test_an_attempt_that_cannot_be_started_failed_or_ends_the_run() -> None:
+    trial = Trial(retries=2)
+    trial.runner.refusal = OSError("no machine")
+    assert trial.stands(failed()) == {TrialStatus.FAILED: {0}}
+    assert trial.ends == [("failed", None), ("failed", 0.0), ("failed", 0.0)]
+    assert "could not be started: OSError: no machine" in trial.record["attempts"][-1]["error"]
+    other = Trial(retries=1)
+    other.runner.refusal = UserInputError("unknown function")
+    with pytest.raises(UnsupportedError, match="trial 0 cannot be started: unknown function"):
+        other.stands(failed())
+    with pytest.raises(UserInputError, match="unknown function"):
+        other.runner.run(other.trial)
+
+
+def test_a_stopped_trial_is_recorded_and_not_tried_again() -> None:
+    trial = Trial(retries=3)
+    trial.client.attach_data(0, {"growth": 0.1})  # without which Ax stops no trial early
+    trial.client._experiment.stop_trial_runs([trial.trial], reasons=["hopeless"])
+    assert trial.trial.status is TrialStatus.EARLY_STOPPED
+    assert trial.ends == [("stopped", None)]
+    assert trial.record["attempts"][0]["error"] == "hopeless"
+    assert trial.runner.cancelled == list(trial.runner.started)
+
+
+def test_attempts_are_forgotten_once_ax_has_stored_their_trial() -> None:
+    trial = Trial()
+    trial.stands(finished(1.0))
+    assert trial.runner.forgotten == []
+    trial.runner.poll_trial_status([])
+    assert trial.runner.forgotten == list(trial.runner.started)
+
+
+def test_ax_completes_and_fails_trials() -> None:
+    class Plant(Bench):
+        def poll(self, key: str) -> AttemptState:
+            parameters = self.started[key]
+            return finished(parameters["water"]) if key.endswith("1") else failed(key)
+
+    client = make_client(Plant(retries=1), CostMetric("cost"), ReportedMetric("height"))
+    orchestrate(client, trials=4, parallelism=3)
+    assert statuses(client) == ["COMPLETED"] * 4
+    data = client._experiment.lookup_data().df
+    assert set(data["metric_name"]) == {"growth"}
+    with pytest.raises(FailureRateExceededError):
+        orchestrate(make_client(Plant()), trials=4, failures=0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout": 0}, "timeout=0"),
+        ({"timeout": math.inf}, "timeout=inf"),
+        ({"retries": -1}, "retries=-1"),
+        ({"retries": 1.5}, "retries=1.5"),
+        ({"time_cost": 1}, "time_cost=1"),
+        ({"function": 3}, "function=3"),
+    ],
+)
+def test_refuses_bad_arguments(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserInputError, match=message):
+        Bench(**options)
+
+
+def test_completing_by_hand_keeps_what_attempts_cost() -> None:
+    trial = Trial(retries=1)
+    trial.stands(failed(cost=0.5))
+    session = (trial.client._experiment, strategy_with(CostlyFeedbackSettings(cost=2.0)))
+    assert spending(session).entries[0].charged == 2.5
+    complete_trial(session, 0, 1.0)
+    (entry,) = spending(session).entries
+    assert (entry.lost, entry.charged) == (0.5, 2.5)
