@@ -59,6 +59,7 @@ def setup(app: Sphinx) -> None:
     """Register what the pages need beside Sphinx's own."""
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
     app.connect("autodoc-skip-member", _skip_repeated)
+    app.connect("autodoc-process-signature", _drop_protocol_signature)
     # Before napoleon, whose priority is 500.
     app.connect("autodoc-process-docstring", _keep_colons, priority=400)
 
@@ -99,3 +100,16 @@ def _keep_colons(
     """Keep napoleon from reading "what: this" in a field's first line as a type and a text."""
     if what in ("attribute", "data", "property"):
         lines[:0] = ["..", ""]  # an empty comment
+
+
+def _drop_protocol_signature(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: Any,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str, None] | None:
+    """Leave out the constructor's arguments that Python makes up for a protocol."""
+    return ("", None) if what == "class" and signature == "(*args, **kwargs)" else None
