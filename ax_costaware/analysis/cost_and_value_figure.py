@@ -176,6 +176,20 @@ def _add_control_set(
             "<extra></extra>",
             name=name,
             legendgroup=name,
+            showlegend=False,
+        ),
+        row=1,
+        col=1,
+    )
+    # Without it the legend would show the first trial, which is hollow.
+    figure.add_trace(
+        go.Scatter(
+            x=[None],
+            y=[None],
+            mode="markers",
+            marker={"color": color, "size": 8},
+            name=name,
+            legendgroup=name,
         ),
         row=1,
         col=1,

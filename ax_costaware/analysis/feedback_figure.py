@@ -25,6 +25,9 @@ _ALL = "#999999"
 _HEIGHT_PIXELS = 480
 """A card shows as much without scrolling."""
 
+_SHORT = 10
+"""Trials below which each has a tick of its own."""
+
 _HOVER_CHARACTERS = 70
 """Width of the text that appears over a point."""
 
@@ -61,7 +64,8 @@ def feedback_figure(frame: pd.DataFrame, labels: FeedbackLabels) -> go.Figure:
     better = "lower" if labels.minimize else "higher"
     figure.update_yaxes(title_text=f"{labels.metric} ({better} is better)", row=1, col=1)
     figure.update_yaxes(title_text="Number so far", rangemode="tozero", row=2, col=1)
-    figure.update_xaxes(title_text=labels.time or "Trial", row=2, col=1)
+    dtick = 1 if labels.time is None and len(frame) < _SHORT else None
+    figure.update_xaxes(title_text=labels.time or "Trial", dtick=dtick, row=2, col=1)
     figure.update_layout(
         height=_HEIGHT_PIXELS,
         margin={"t": 40, "b": 50, "r": 20},
@@ -99,8 +103,11 @@ def _add_expected(figure: go.Figure, frame: pd.DataFrame) -> None:
         go.Scatter(
             x=rows["time"],
             y=mean,
-            mode="lines",
+            mode="lines" if len(rows) > 1 else "markers",
             line={"color": _EXPECTED, "width": 2},
+            # A single one has neither a line nor a band.
+            marker={"color": _EXPECTED, "symbol": "line-ew-open", "size": 14},
+            error_y={"array": band, "visible": len(rows) == 1, "color": _BAND, "thickness": 6},
             customdata=rows[["trial_index", "standard_deviation"]],
             hovertemplate="before trial %{customdata[0]}: expected %{y:.6g} ± "
             "%{customdata[1]:.3g}<extra></extra>",

@@ -12,7 +12,6 @@ from typing import Any, final
 import pandas as pd
 from ax.adapter.base import Adapter
 from ax.analysis.analysis import (
-    NOT_APPLICABLE_STATE_SUBTITLE,
     Analysis,
     AnalysisE,
     error_card_from_analysis_e,
@@ -171,7 +170,7 @@ def _card(
     return NotApplicableStateAnalysisCard(
         name=type(analysis).__name__,
         title=f"{analysis.title}: not available yet",
-        subtitle=NOT_APPLICABLE_STATE_SUBTITLE,
+        subtitle=reason,
         df=pd.DataFrame(),
         blob=reason,
     )

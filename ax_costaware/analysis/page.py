@@ -75,8 +75,9 @@ def _body(card: AnalysisCard) -> str:
         return f'<div class="figure">{html}</div>'
     if isinstance(card, MarkdownAnalysisCard):
         return card.get_markdown()
-    # What could not be computed says why.
-    return f"<pre>{escape(card.blob)}</pre>" if "\n" in card.blob else f"<p>{escape(card.blob)}</p>"
+    if card.blob == card.subtitle:
+        return ""
+    return f"<pre>{escape(card.blob)}</pre>"
 
 
 def _data(card: AnalysisCard) -> str:

@@ -5,7 +5,7 @@ Costs are in the user's own unit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from ax.core.trial_status import TrialStatus
@@ -22,6 +22,8 @@ _HEIGHT_PIXELS = 480
 
 _SHORT = 10
 """Trials below which each has a tick of its own."""
+
+_GREY = "#999999"
 
 _PALE = 0.45
 """Opacity of initial trials."""
@@ -47,18 +49,14 @@ def spending_figure(
     _add_total(figure, frame)
     patterns = [_pattern(status) for status in frame["status"]]
     names = short_names(groups)
-    for position, group in enumerate(groups):
+    colors = {names[group]: COLORS[i % len(COLORS)] for i, group in enumerate(groups)}
+    for group in groups:
         chosen = frame["spent_on"] == group
-        _add_group(
-            figure,
-            frame[chosen],
-            [p for p, mine in zip(patterns, chosen, strict=True) if mine],
-            names[group],
-            COLORS[position % len(COLORS)],
-        )
+        mine = [pattern for pattern, is_mine in zip(patterns, chosen, strict=True) if is_mine]
+        _add_group(figure, frame[chosen], mine, names[group], colors[names[group]])
+    _explain(figure, frame, patterns, colors)
     _add_lost(figure, frame)
     _add_free(figure, frame)
-    _explain(figure, frame, patterns)
     if budget is not None:
         figure.add_hline(
             y=budget,
@@ -144,6 +142,9 @@ def _add_group(
             "charged %{customdata[4]:.6g} "
             "(expected %{customdata[2]:.6g}, reported %{customdata[3]:.6g})<extra></extra>",
             name=name,
+            legendgroup=name,
+            # The legend would show it as its first trial is, pale or with a pattern.
+            showlegend=False,
         ),
         row=2,
         col=1,
@@ -205,23 +206,27 @@ def _add_free(figure: go.Figure, frame: pd.DataFrame) -> None:
         )
 
 
-def _explain(figure: go.Figure, frame: pd.DataFrame, patterns: list[str]) -> None:
-    """An entry of the legend for each pattern, and for pale bars, that the figure has."""
-    entries = [(name, shape, 1.0) for shape, name in _PATTERNS.items() if shape in patterns]
+def _explain(
+    figure: go.Figure, frame: pd.DataFrame, patterns: list[str], colors: Mapping[str, str]
+) -> None:
+    """An entry of the legend for each colour, each pattern, and pale bars, if there are any."""
+    entries = [(name, "", color, 1.0) for name, color in colors.items()]
+    entries += [(name, shape, _GREY, 1.0) for shape, name in _PATTERNS.items() if shape in patterns]
     if _pale(frame).any():
-        entries.append(("initial (pale)", "", _PALE))
-    for name, shape, opacity in entries:
+        entries.append(("initial (pale)", "", _GREY, _PALE))
+    for name, shape, color, opacity in entries:
         figure.add_trace(
             go.Bar(
                 x=[None],
                 y=[None],
                 marker={
-                    "color": "#999999",
+                    "color": color,
                     "opacity": opacity,
                     "pattern": {"shape": shape, "fgcolor": "white", "size": 6, "solidity": 0.35},
                 },
                 hoverinfo="skip",
                 name=name,
+                legendgroup=name,
             ),
             row=2,
             col=1,

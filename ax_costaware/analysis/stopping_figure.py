@@ -84,7 +84,7 @@ def stopping_figure(frame: pd.DataFrame, labels: StoppingLabels) -> go.Figure:
         horizontal_spacing=0.2,
         subplot_titles=[
             "Is another trial worth its price?",
-            "What was found<br>for the cost",
+            f"What was found{'<br>' if learned else ' '}for the cost",
             *([_calibration_title(predicted)] if learned else []),
         ],
     )

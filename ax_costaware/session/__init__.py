@@ -7,6 +7,7 @@ the inputs that are left to chance follow the laws that are assumed, and ``add_p
 a strategy has learned queries from.
 """
 
+from ax_costaware.session.candidate import Candidate
 from ax_costaware.session.completion import complete_trial
 from ax_costaware.session.input_fit import InputFitReport, input_fit
 from ax_costaware.session.pairs import add_pairs
@@ -19,6 +20,7 @@ from ax_costaware.session.should_stop import StopAssessment, should_stop
 from ax_costaware.session.spending import Spending, spending
 
 __all__ = [
+    "Candidate",
     "InputFitReport",
     "OutOfBoundsWarning",
     "Query",

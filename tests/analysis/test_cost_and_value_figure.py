@@ -34,7 +34,8 @@ def _figure(frame: pd.DataFrame = FRAME, budget: float | None = 10.0) -> go.Figu
 
 
 def _traces(figure: go.Figure, name: str) -> list[go.Scatter | go.Bar]:
-    return [trace for trace in figure.data if trace.name == name]
+    named = [trace for trace in figure.data if trace.name == name]
+    return [trace for trace in named if tuple(trace.x) != (None,)]  # one is for the legend
 
 
 def test_recommendation_with_its_band() -> None:

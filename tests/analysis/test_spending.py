@@ -35,8 +35,8 @@ FRAME = pd.DataFrame(
 
 
 def traces(figure: Any) -> dict[str, Any]:
-    """Traces by name."""
-    return {trace.name: trace for trace in figure.data}
+    """The first trace of each name; after that of a group there is one for the legend."""
+    return {trace.name: trace for trace in reversed(figure.data)}
 
 
 def test_figure() -> None:
