@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ax_costaware import query, recommend, spending
+from ax_costaware.database import read_experiment
+from ax_costaware.ledger import LedgerEntry
 from tests.faults.kill import in_child
 from tests.resuming import load
 from tests.stores.make import CASES, NAME, decide
@@ -31,10 +33,10 @@ def read(url: str, num_trials: int) -> None:
     """Read a stored experiment, until it has so many trials that are completed."""
     completed = 0
     while completed < num_trials:
-        client = load(url, NAME)
+        client = read_experiment(NAME, url)
         entries = spending(client).entries
         assert all(query(client, entry.trial_index).why for entry in entries)
-        measured = set(client._experiment.lookup_data().df["trial_index"])
+        measured = set(client[0].lookup_data().df["trial_index"])
         done = {e.trial_index for e in entries if e.status == "COMPLETED"}
         assert done <= measured, "a trial is completed and has no data"
         assert len(done) >= completed, "a completed trial is gone"
@@ -53,6 +55,6 @@ def read_while_written(url: str, case: str, num_trials: int) -> int:
     return sum(e.status == "COMPLETED" for e in entries_of(url)) - before
 
 
-def entries_of(url: str) -> Any:
+def entries_of(url: str) -> tuple[LedgerEntry, ...]:
     """The ledger of a stored experiment."""
-    return spending(load(url, NAME)).entries
+    return spending(read_experiment(NAME, url)).entries
