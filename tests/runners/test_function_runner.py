@@ -32,7 +32,7 @@ def test_runs_trials_in_threads() -> None:
     assert statuses(client) == ["COMPLETED"] * 3
     data = client._experiment.lookup_data().df
     assert list(data["mean"]) == [
-        pytest.approx(trial.arms[0].parameters["water"] ** 2, abs=1e-9)
+        pytest.approx(float(str(trial.arms[0].parameters["water"])) ** 2, abs=1e-9)
         for trial in client._experiment.trials.values()
     ]
     assert [record_of(client, i)["cost"] for i in range(3)] == [2.0] * 3

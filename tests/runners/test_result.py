@@ -43,7 +43,7 @@ def raw(data: Any) -> Any:
         (TrialResult(), TrialResult()),
         (
             TrialResult(
-                {"a": np.int32(1)}, realized={"wind": np.float64(3), "on": np.True_}, cost=2
+                raw({"a": np.int32(1)}), realized={"wind": np.float64(3), "on": np.True_}, cost=2
             ),
             TrialResult({"a": 1}, realized={"wind": 3.0, "on": True}, cost=2),
         ),
