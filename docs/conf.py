@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 from importlib.metadata import version as installed_version
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,10 @@ def setup(app: Sphinx) -> None:
     """Register what the pages need beside Sphinx's own."""
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
     app.connect("autodoc-skip-member", _skip_repeated)
-    app.connect("autodoc-process-signature", _drop_protocol_signature)
+    app.connect("autodoc-process-signature", _tidy_signature)
     # Before napoleon, whose priority is 500.
     app.connect("autodoc-process-docstring", _keep_colons, priority=400)
+    app.connect("autodoc-process-docstring", _add_constructor, priority=400)
 
 
 def _inline_math(translator: Any, node: nodes.math) -> None:
@@ -102,7 +104,7 @@ def _keep_colons(
         lines[:0] = ["..", ""]  # an empty comment
 
 
-def _drop_protocol_signature(
+def _tidy_signature(
     app: Sphinx,
     what: str,
     name: str,
@@ -110,6 +112,18 @@ def _drop_protocol_signature(
     options: Any,
     signature: str | None,
     returns: str | None,
-) -> tuple[str, None] | None:
-    """Leave out the constructor's arguments that Python makes up for a protocol."""
-    return ("", None) if what == "class" and signature == "(*args, **kwargs)" else None
+) -> tuple[str, str | None] | None:
+    """Leave out what Python makes up: a protocol's arguments, a property behind a field."""
+    if what != "class" or signature is None:
+        return None
+    if signature == "(*args, **kwargs)":
+        return "", None
+    return signature.replace(" = <property object>", ""), returns
+
+
+def _add_constructor(
+    app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]
+) -> None:
+    """Add what a class says of its own constructor; Sphinx would add what it inherits, too."""
+    if what == "class" and (text := getattr(vars(obj).get("__init__"), "__doc__", None)):
+        lines += ["", *cleandoc(text).splitlines(), ""]
