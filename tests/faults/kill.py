@@ -33,8 +33,9 @@ from tests.stores.make import CASES, NAME, new_client
 STATEMENTS = 90
 """About as many statements of SQL as a driver needs for two trials."""
 
-SECONDS = 1.0
-"""Longest time before a driver is killed by the clock, counted from when it has loaded."""
+STEPS = 3
+SECONDS = 0.4
+"""A driver is killed by the clock so many steps after it has loaded, and so much later, at most."""
 
 
 def in_child(work: Callable[[], object]) -> int:
@@ -117,13 +118,14 @@ def _die_at(statement: int) -> None:
     event.listen(Engine, "commit", count)
 
 
-def _kill(driver: int, journal: Path, delay: float) -> bool:
-    """Kill the driver so long after it has loaded; whether it still ran."""
-    loaded = journal.read_text().count("loaded")
-    while journal.read_text().count("loaded") == loaded:
-        if os.waitpid(driver, os.WNOHANG)[0]:
-            raise AssertionError("the driver ended before it had loaded")
-        time.sleep(0.005)
+def _kill(driver: int, journal: Path, before: int, steps: int, delay: float) -> bool:
+    """Kill the driver so long after it has done some steps; whether it still ran."""
+    while len(journal.read_text().splitlines()) < before + 1 + steps:
+        ended, status = os.waitpid(driver, os.WNOHANG)
+        if ended:
+            assert status == 0, "the driver failed: see the log"
+            return False
+        time.sleep(0.002)
     time.sleep(delay)
     os.kill(driver, signal.SIGKILL)
     _, status = os.waitpid(driver, 0)
@@ -187,11 +189,16 @@ def run(folder: str, case: str, kills: int, seed: int) -> dict[str, int]:
         def drive(statement: int | None = statement) -> None:
             _drive(database, case, journal, num_trials, statement)
 
+        before = len(journal.read_text().splitlines())
         driver = in_child(drive)
         if by_clock:
-            killed = _kill(driver, journal, draw.uniform(0.0, SECONDS))
+            killed = _kill(
+                driver, journal, before, draw.randint(0, STEPS), draw.uniform(0, SECONDS)
+            )
         else:
-            killed = os.WIFSIGNALED(os.waitpid(driver, 0)[1])
+            _, status = os.waitpid(driver, 0)
+            killed = os.WIFSIGNALED(status)
+            assert killed or status == 0, "the driver failed: see the log"
         counts["by the clock" if by_clock else "at a statement"] += killed
         checker = in_child(lambda: _check(database, journal, expected))
         assert os.waitpid(checker, 0)[1] == 0, f"after {counts} of {case}, see the log"

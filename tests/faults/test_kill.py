@@ -14,7 +14,6 @@ def kill(fresh_process: FreshProcess, folder: Path, case: str, kills: int, seed:
     """Kill so many drivers of a case."""
     found = fresh_process.call("tests.faults.kill:run", str(folder), case, kills, seed)
     assert found["by the clock"] + found["at a statement"] == kills
-    assert found["trials"] > 0
 
 
 @pytest.mark.parametrize("case", ["control_sets", "costly_feedback"])
