@@ -100,8 +100,10 @@ def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
                 f"{count} trial{'' if count == 1 else 's'} {what}"
                 f"{f', and cost {cost:.6g}' if cost else ', free of charge'}."
             )
+    differs = (frame["expected_cost"] - frame["reported_cost"]).abs().max() > 0
     parts.append(
         "Above, the sum of all charges so far; below, what each trial was charged: what was "
         "reported, else what was expected of it, which an unfinished trial reserves."
+        + (" A dash is what was expected where another cost was reported." if differs else "")
     )
     return " ".join(parts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 from ax.core.trial_status import TrialStatus
 from plotly import graph_objects as go
@@ -22,6 +23,9 @@ _HEIGHT_PIXELS = 480
 
 _SHORT = 10
 """Trials below which each has a tick of its own."""
+
+_MANY = 60
+"""Trials above which marks are smaller."""
 
 _GREY = "#999999"
 
@@ -56,6 +60,7 @@ def spending_figure(
         _add_group(figure, frame[chosen], mine, names[group], colors[names[group]])
     _explain(figure, frame, patterns, colors)
     _add_lost(figure, frame)
+    _add_expected(figure, frame)
     _add_free(figure, frame)
     if budget is not None:
         figure.add_hline(
@@ -75,7 +80,7 @@ def spending_figure(
         row=1,
         col=1,
     )
-    largest = float(frame["charged"].max())
+    largest = float(frame[["charged", "expected_cost"]].max().max())
     figure.update_yaxes(
         title_text=f"Charged{unit}",
         # Room for the marks of trials that were charged nothing.
@@ -170,6 +175,32 @@ def _add_lost(figure: go.Figure, frame: pd.DataFrame) -> None:
             hovertemplate="trial %{x}: %{y:.6g} of the %{customdata[0]:.6g} charged went into "
             "attempts that failed<extra></extra>",
             name="failed attempts",
+        ),
+        row=2,
+        col=1,
+    )
+
+
+def _add_expected(figure: go.Figure, frame: pd.DataFrame) -> None:
+    """What was expected of each trial that reported another cost."""
+    differs = ~np.isclose(frame["expected_cost"], frame["reported_cost"], rtol=1e-6)
+    rows = frame[differs & frame["reported_cost"].notna() & frame["expected_cost"].notna()]
+    if rows.empty:
+        return
+    figure.add_trace(
+        go.Scatter(
+            x=rows["trial_index"],
+            y=rows["expected_cost"],
+            mode="markers",
+            marker={
+                "symbol": "line-ew",
+                "size": 12 if len(frame) <= _MANY else 6,
+                "line": {"color": LINE, "width": 2},
+            },
+            customdata=rows[["reported_cost"]],
+            hovertemplate="trial %{x}: expected to cost %{y:.6g}, reported %{customdata[0]:.6g}"
+            "<extra></extra>",
+            name="expected cost",
         ),
         row=2,
         col=1,

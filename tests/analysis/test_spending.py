@@ -24,7 +24,7 @@ FRAME = pd.DataFrame(
         "spent_on": ["a", "b", "a", "b", "a"],
         "charged": [1.0, 5.0, 1.0, 0.0, 1.0],
         "lost": [0.0, 2.0, 0.0, 0.0, 0.0],
-        "expected_cost": [1.0, 3.0, 1.0, 3.0, 1.0],
+        "expected_cost": [1.0, 4.0, 1.0, 3.0, 1.0],
         "reported_cost": [NAN, 3.0, NAN, NAN, NAN],
         "status": ["COMPLETED", "COMPLETED", "FAILED", "ABANDONED", "RUNNING"],
         "initial": [True, False, False, False, False],
@@ -43,13 +43,14 @@ def test_figure() -> None:
     figure = spending_figure(FRAME, ["b", "a"], budget=10.0, cost_metric="hours")
     found = traces(figure)
     assert set(found) == {
-        *("spent", "a", "b", "failed attempts", "not charged"),
+        *("spent", "a", "b", "failed attempts", "not charged", "expected cost"),
         *("failed", "reserved", "initial (pale)"),
     }
     assert list(found["spent"].x) == [-0.5, -0.5, 0.5, 1.5, 2.5, 3.5, 4.5]
     assert list(found["spent"].y) == [0.0, 1.0, 6.0, 7.0, 7.0, 8.0, 8.0]
     assert list(found["b"].y) == [3.0, 0.0]
     assert list(found["failed attempts"].y) == [2.0]
+    assert (list(found["expected cost"].x), list(found["expected cost"].y)) == ([1], [4.0])
     assert list(found["a"].marker.pattern.shape) == ["", "x", "."]
     assert list(found["not charged"].x) == [3]
     assert figure.layout.yaxis.title.text == "Spent so far (hours)"
