@@ -53,20 +53,43 @@ class Query:
     """The reason for the choice, as a sentence."""
 
     decision: dict[str, Any]
-    """What the choice was made from. With control sets: ``in_play`` (those that were candidates),
-    ``values`` (expected acquisition value of those that were looked at), ``rule``, ``spent``,
-    ``remaining`` and ``state`` (what the rule reads again later), and where costs are learned
-    ``costs`` (expected cost and its standard error of those in play). With the Gittins index:
-    ``index``, ``incumbent``, ``incumbent_trial``, ``mean`` and ``standard_deviation`` of the
-    objective at the point, ``lambda`` and ``lambda_source``, ``stop_rule``, ``spent``,
-    ``remaining``, and more. With costly feedback: ``rule``,
-    ``confidence`` (probability that the point is better than its strongest rival), ``mean`` and
-    ``standard_deviation`` of the objective at it, ``beta``, ``now`` and more. With queries:
-    ``information`` (what the answer is expected to tell, in nats) and ``acquisition`` (of what),
-    ``mean`` and ``standard_deviation`` of the answer, ``cost``, ``recommendation`` (the best point
-    by then), ``pairs`` (how many were learned from), and with a tree ``level`` and ``cell`` (its
-    place among those of its level), ``leaves`` and ``active`` (how many there were). Empty for
-    a trial that the strategy's rule did not choose. It is plain JSON."""
+    """What the choice was made from, as plain JSON. For every trial of the strategy:
+
+    - ``spent``, ``remaining`` (None without a budget): money before it.
+
+    Where the rule or the model chose, with control sets:
+
+    - ``in_play``: those that were candidates; ``values``: the largest expected acquisition value,
+      with the sign of maximisation, of those that were looked at; ``rule``; ``state``: what the
+      rule reads again later; ``problem``: stands for the control sets and laws of the time;
+    - ``costs``, where costs are learned: expected cost, and its standard error or None, of those in
+      play.
+
+    With the Gittins index:
+
+    - ``index``, ``incumbent``, ``incumbent_trial``, ``stop_rule``, ``acquisition``;
+    - ``mean`` and ``standard_deviation`` of the objective at the point; ``cost_log_mean`` and
+      ``cost_log_sd`` of the logarithm of a learned cost there, else None;
+    - ``lambda``, ``lambda_source`` (``given``, ``budget`` or ``decay``), and with a decay
+      ``relative_lambda`` and ``next_relative_lambda``.
+
+    With costly feedback:
+
+    - ``now``: the time of the trial; ``mean``, ``standard_deviation`` and
+      ``upper_confidence_bound`` (the lower one if less is better) of the objective at the point
+      then, ``beta``, ``forgetting``;
+    - ``rule``, ``reason``, ``confidence`` (probability that the point is better than its strongest
+      rival, or None).
+
+    With queries that are answered by averages:
+
+    - ``information``: what the answer is expected to tell, in nats; ``acquisition``: of what;
+      ``mean`` and ``standard_deviation`` of the answer; ``cost``; ``recommendation``: the best
+      point by then; ``pairs``: how many were learned from;
+    - with a tree ``level`` and ``cell`` (its place among those of its level), ``value``
+      (information per unit of cost), ``leaves`` and ``active`` (how many there were).
+
+    Empty for a trial that the strategy did not generate."""
 
     candidates: tuple[Candidate, ...] = ()
     """What the choice was between: the control sets in declared order; the trial alone for a
