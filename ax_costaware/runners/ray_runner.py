@@ -163,7 +163,8 @@ class RayRunner(PolledRunner):
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise UserInputError(
                     f"address={self.address!r}: Ray could not connect to a cluster there, or start "
-                    f"one ({type(error).__name__}: {error})."
+                    f"one ({type(error).__name__}: {error}). A cluster that asks for a token takes "
+                    "RAY_AUTH_MODE=token in the environment if its address is given."
                 ) from error
         return ray
 
