@@ -52,6 +52,9 @@ _RUNNING = "running"
 _ATTEMPTS = "attempts"
 _COMPLETED = "completed"
 
+_REASON_LENGTH = 100
+"""Characters of Ax's database column for the reason of a failure."""
+
 
 class PolledRunner(StoredRunner):
     """Runs trials by attempts in a backend: time-outs, retries, checks and records.
@@ -100,8 +103,9 @@ class PolledRunner(StoredRunner):
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
         """Start an attempt and return at once.
 
-        One that is known under the key already, from a process that was killed before Ax had
-        stored the trial, goes on if it has the same parameters.
+        The backend may know the key already, from a process that was killed before Ax had stored
+        the trial. It goes on with that attempt if the parameters are the same, or ends it and
+        starts anew; two attempts of one key never run side by side.
 
         Args:
             key: Names the attempt: the same in every process that continues the experiment.
@@ -158,9 +162,13 @@ class PolledRunner(StoredRunner):
         return {TrialStatus.STAGED: staged, **found} if staged else found
 
     def poll_exception(self, trial: BaseTrial) -> str:
-        """Why a trial failed, which Ax keeps as the reason of its status."""
+        """Why a trial failed, which Ax keeps as the reason of its status.
+
+        It is cut to what Ax's database has room for; the record has all of it.
+        """
         attempts = outcome_record(trial).get(_ATTEMPTS) or [{}]
-        return str(attempts[-1].get("error") or "no attempt was recorded")
+        error = str(attempts[-1].get("error") or "no attempt was recorded")
+        return error if len(error) <= _REASON_LENGTH else f"{error[: _REASON_LENGTH - 3]}..."
 
     def stop(self, trial: BaseTrial, reason: str | None = None) -> dict[str, Any]:
         """Stop a trial's attempt, which is recorded as stopped; no other one follows."""

@@ -2,7 +2,8 @@
 
 A runner calls the function elsewhere, in a thread or on another machine, and takes back numbers,
 strings, lists and mappings only: what comes back is stored with the trial, and nothing stored is
-pickled. Costs are in the user's own unit, outcomes and realised inputs in raw units.
+pickled. What runs beside the function uses nothing of Ax, whose import takes a worker many seconds.
+Costs are in the user's own unit, outcomes and realised inputs in raw units.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 from ax.core.types import TParamValue
-from ax.exceptions.core import UserInputError
 
-from ax_costaware.session.numbers import nonnegative_number
 from ax_costaware.session.outcomes import RawData
 
 TrialFunction: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -166,12 +165,13 @@ def plain_result(outcome: Any) -> dict[str, Any]:
         ``raw_data``, ``realized``, ``cost``, and ``returned``: whether there was anything.
 
     Raises:
-        UserInputError: If it is none of these, or holds what is neither text nor a finite number.
+        TypeError: If it is none of these, or holds what is neither text nor a number.
+        ValueError: If it holds a number that is not finite.
     """
     result = outcome if isinstance(outcome, TrialResult) else TrialResult(raw_data=outcome)
     realized = result.realized
     if not isinstance(realized, Mapping | None):
-        raise UserInputError(
+        raise TypeError(
             f"realized={realized!r} is a {type(realized).__name__}: expected a mapping from "
             "parameter to value."
         )
@@ -222,13 +222,11 @@ def _plain(value: Any, what: str) -> Any:
     if isinstance(value, int):
         return int(value)
     if not isinstance(value, Real):
-        raise UserInputError(
+        raise TypeError(
             f"the function returned {what} as {value!r}, a {type(value).__name__}: {EXPECTED}."
         )
     if not math.isfinite(value):
-        raise UserInputError(
-            f"the function returned {what} as {value!r}: expected a finite number."
-        )
+        raise ValueError(f"the function returned {what} as {value!r}: expected a finite number.")
     return float(value)
 
 
@@ -236,11 +234,9 @@ def _plain_cost(failure: TrialFailedError) -> tuple[str, float | None]:
     """What went wrong and what it cost; a cost that is none is said so, and is not known."""
     message = str(failure.message)
     try:
-        return message, _plain_number(failure.cost)
-    except UserInputError as error:
+        cost = _plain(failure.cost, "its cost")
+        if cost is not None and not (isinstance(cost, int | float) and cost >= 0):
+            raise ValueError(f"cost={cost!r}: expected a finite number >= 0.")
+    except (TypeError, ValueError) as error:
         return f"{message} ({error})", None
-
-
-def _plain_number(cost: Any) -> float | None:
-    plain = _plain(cost, "its cost")
-    return None if plain is None else nonnegative_number(plain, "cost")
+    return message, cost

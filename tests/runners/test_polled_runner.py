@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -139,8 +140,8 @@ def test_the_backend_may_say_how_long_an_attempt_ran(monkeypatch: pytest.MonkeyP
 def test_what_does_not_fit_fails_the_attempt(outcome: Any, message: str) -> None:
     trial = Trial()
     assert trial.stands(finished(outcome)) == {TrialStatus.FAILED: {0}}
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(trial.runner.poll_exception(trial.trial))
+    assert re.search(message, trial.record["attempts"][0]["error"])
+    assert len(trial.runner.poll_exception(trial.trial)) <= 100
     assert "outcomes" not in trial.record
     assert trial.trial.status is TrialStatus.RUNNING
 

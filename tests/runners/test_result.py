@@ -73,7 +73,7 @@ def test_nothing_returned_is_told_from_nothing_measured() -> None:
     ],
 )
 def test_refuses_what_is_no_outcome(outcome: Any, message: str) -> None:
-    with pytest.raises(UserInputError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         plain_result(outcome)
 
 

@@ -16,6 +16,7 @@ from ax_costaware import (
     TruncatedNormal,
     Uniform,
 )
+from ax_costaware.ledger import with_one_arm
 from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners import (
     FunctionRunner,
@@ -24,6 +25,7 @@ from ax_costaware.runners import (
     TrialResult,
     register_trial_function,
 )
+from ax_costaware.runners.polled_runner import attempt_key
 from ax_costaware.runners.result import RUNNING, AttemptState, AttemptStatus
 from tests.runners.bench import (
     Bench,
@@ -92,7 +94,9 @@ def test_a_run_goes_on_after_loading(store: str, tmp_path: Path) -> None:
     register_trial_function("grow", grow)
     client = make_client(FunctionRunner("grow"), CostMetric("seconds"), storage_config=config)
     orchestrate(client, trials=2, url=url)
+    key = attempt_key(with_one_arm(client._experiment.trials[0]), 0)
     client = reloaded(client, store, tmp_path)
+    assert attempt_key(with_one_arm(client._experiment.trials[0]), 0) == key
     orchestrate(client, trials=2, url=url)
     client = reloaded(client, store, tmp_path)
     assert statuses(client) == ["COMPLETED"] * 4
