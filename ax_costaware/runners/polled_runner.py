@@ -353,7 +353,7 @@ def attempt_key(trial: Trial, attempt: int) -> str:
     The second in which the experiment was created tells it from an earlier one of its name.
     """
     experiment = trial.experiment
-    name = experiment.name if experiment._name is not None else "unnamed"
+    name = experiment.name if experiment.has_name else "unnamed"
     return f"{name}@{int(experiment.time_created.timestamp())}/{trial.index}/{attempt}"
 
 
