@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,20 +40,24 @@ def cluster() -> Iterator[str]:
     variables = pytest.MonkeyPatch()
     # Ray's switch for machines of one's own: nothing listens beyond the loopback interface.
     variables.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    # Ray sets it in starting a cluster, and the drivers that are started here need it.
+    # The drivers that are started here need what Ray else keeps in the home directory.
     variables.setenv("RAY_AUTH_MODE", "token")
+    variables.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
     import ray
 
-    context = ray.init(
-        address="local",
-        num_cpus=2,
-        object_store_memory=80 * 2**20,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-    )
-    yield str(context.address_info["gcs_address"])
-    ray.shutdown()
+    # Not pytest's folder: the paths of the sockets in it would be too long.
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:
+        context = ray.init(
+            address="local",
+            num_cpus=2,
+            object_store_memory=80 * 2**20,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            _temp_dir=folder,
+        )
+        yield str(context.address_info["gcs_address"])
+        ray.shutdown()
     variables.undo()
 
 
