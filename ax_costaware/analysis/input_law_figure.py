@@ -26,7 +26,7 @@ _MARGIN = 0.07
 """Room above and below, as a part of what is shown."""
 
 _ROW_PIXELS = 190
-_TOP_PIXELS, _BOTTOM_PIXELS = 75, 40
+_TOP_PIXELS, _BOTTOM_PIXELS = 95, 40
 _LEGEND_PIXELS = 25
 """Distance of the legend above the first title: below the figure, a card would hide it."""
 
@@ -81,7 +81,7 @@ def input_law_figure(panels: Sequence[InputPanel]) -> go.Figure:
         rows=rows,
         cols=2,
         column_widths=[0.5, 0.5],
-        horizontal_spacing=0.1,
+        horizontal_spacing=0.15,
         vertical_spacing=min(80 / inner, 0.9 / rows),
         subplot_titles=[title for panel in panels for title in (_title(panel), "")],
     )
@@ -96,7 +96,7 @@ def input_law_figure(panels: Sequence[InputPanel]) -> go.Figure:
         seen.add(trace.name)
     figure.update_layout(
         height=inner + _TOP_PIXELS + _BOTTOM_PIXELS,
-        margin={"t": _TOP_PIXELS, "b": _BOTTOM_PIXELS},
+        margin={"t": _TOP_PIXELS, "b": _BOTTOM_PIXELS, "r": 20},
         hovermode="closest",
         barmode="group",
         legend={"orientation": "h", "y": 1 + _LEGEND_PIXELS / inner, "yanchor": "bottom"},
@@ -204,9 +204,11 @@ def _add_course(figure: go.Figure, panel: InputPanel, row: int) -> None:
         row=row,
         col=2,
     )
-    figure.update_xaxes(title_text="Trial", title_standoff=4, row=row, col=2)
+    # A title at the side would be drawn over the left panel where the figure is narrow.
+    title = f"{panel.name} by trial"
+    figure.update_xaxes(title_text=title, title_standoff=4, row=row, col=2)
     kind = None if is_number else "category"
-    figure.update_yaxes(title_text=panel.name, type=kind, row=row, col=2)
+    figure.update_yaxes(type=kind, row=row, col=2)
     if panel.band is not None:
         figure.add_hrect(*panel.band, fillcolor=_BAND, line_width=0, layer="below", row=row, col=2)
         # The axis would otherwise show the dots, and as much of the band as falls there.

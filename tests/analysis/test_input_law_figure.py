@@ -50,4 +50,4 @@ def test_every_entry_of_the_legend_comes_once() -> None:
 def test_any_number_of_inputs_fits(rows: int) -> None:
     figure = input_law_figure([replace(PANEL, name=f"input {i}") for i in range(rows)])
     assert len(figure.layout.annotations) == rows
-    assert figure.layout.height == 115 + 190 * rows
+    assert figure.layout.height == 135 + 190 * rows
