@@ -156,17 +156,14 @@ def best_target(
     """
     num_restarts = integer_at_least(num_restarts, 1, "num_restarts")
 
-    def mean_of(X: Tensor) -> Tensor:
-        return posterior.target_moments(X)[0]
-
     found = space.points
     is_finite = found is not None
     if found is None:
         search = LocalSearch(space.bounds, space.held)
-        _, found = search.climb(mean_of, _raw_points(space, seed), num_restarts)
+        _, found = search.climb(posterior.target_mean, _raw_points(space, seed), num_restarts)
         if space.choices:
-            better = _with_better_choices(mean_of, found, space)
-            _, found = search.climb(mean_of, torch.cat([better, found]), num_restarts)
+            better = _with_better_choices(posterior.target_mean, found, space)
+            _, found = search.climb(posterior.target_mean, torch.cat([better, found]), num_restarts)
     with torch.no_grad():
         mean, variance = _moments(posterior, found)
         if is_finite:

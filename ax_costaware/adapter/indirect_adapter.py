@@ -152,7 +152,7 @@ class IndirectAdapter(CostAwareAdapter):
         record = (run.gen_metadata or {})[RECORD]
         # Of the parameterization itself, which is what the ledger asks for.
         record["expected_cost"] = self.settings.cost_at(run.arms[0].parameters)
-        record["decision"].update(self._known(undelivered))
+        record["decision"].update(request.region.known)
         if fixed:
             record["why"] += f" The caller had fixed {fixed}."
         log_decision(run, self.experiment, self.settings, len(undelivered))
@@ -250,10 +250,11 @@ class IndirectAdapter(CostAwareAdapter):
             starts=starts,
             held=tuple(i for i in range(starts.shape[-1]) if i not in smooth or i in at),
             constraints=space.inequality_constraints,
+            known=self._known_pairs(),
         )
 
-    def _known(self, undelivered: list[dict[str, Any]]) -> dict[str, Any]:
-        """What is recorded beside the decision."""
+    def _known_pairs(self) -> dict[str, int]:
+        """How many pairs the law was learned from, where it was."""
         law = self.settings.law
         if not isinstance(law, LearnedConditional):
             return {}

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import torch
+from ax.core.parameter import RangeParameter
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
+from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import CostFunction
 from ax_costaware.adapter.decoded_space import DecodedSpace
@@ -52,7 +56,9 @@ class TreeAdapter(IndirectAdapter):
         settings, tree = self.settings, self.settings.tree
         measured = measured_cells(self.experiment, settings)
         measured += [settings.cell_of(row) for row in undelivered]
-        active = {cell: settings.parameters_of(cell) for cell in tree.active(measured)}
+        leaves = tree.leaves(measured)
+        every = tree.with_children(leaves)
+        active = {cell: settings.parameters_of(cell) for cell in every}
         active = {cell: row for cell, row in active.items() if _agree(row, fixed)}
         if not active:
             raise UserInputError(
@@ -62,20 +68,41 @@ class TreeAdapter(IndirectAdapter):
         cells = [cell for cell in active if where.pays(tree.cost(cell.level))]
         points = space.bounds[:0]
         if cells:
-            points = self.model_points([active[cell] for cell in cells])
+            points = self._cell_points(space, [active[cell] for cell in cells])
         return QueryRegion(
             bounds=space.bounds,
             starts=points,
             held=tuple(range(space.bounds.shape[-1])),
             constraints=[],
             cells=tuple(cells),
+            known={"leaves": len(leaves), "active": len(every)},
         )
 
-    def _known(self, undelivered: list[dict[str, Any]]) -> dict[str, Any]:
-        settings, tree = self.settings, self.settings.tree
-        measured = measured_cells(self.experiment, settings)
-        measured += [settings.cell_of(row) for row in undelivered]
-        return {"leaves": len(tree.leaves(measured)), "active": len(tree.active(measured))}
+    def _cell_points(self, space: DecodedSpace, rows: list[dict[str, Any]]) -> Tensor:
+        """Cells in the model's space: every parameter of a tree has a linear scale there.
+
+        Ax would copy and transform the rows, of which there may be thousands, one by one.
+        """
+        parameters = {
+            parameter.name: parameter
+            for parameter in self.experiment.search_space.parameters.values()
+            if isinstance(parameter, RangeParameter) and parameter.name in rows[0]
+        }
+        lower, upper = self.model_points(
+            [
+                {name: parameter.lower for name, parameter in parameters.items()},
+                {name: parameter.upper for name, parameter in parameters.items()},
+            ]
+        )
+        shares = torch.zeros(len(rows), len(lower), dtype=torch.double)
+        for name, parameter in parameters.items():
+            (column,) = space.columns[name].indices
+            values = np.array([row[name] for row in rows], dtype=float)
+            low, high = float(parameter.lower), float(parameter.upper)
+            shares[:, column] = torch.from_numpy((values - low) / (high - low))
+        shares = shares.to(lower)
+        points: Tensor = lower + (upper - lower) * shares
+        return points
 
 
 def _agree(row: Mapping[str, Any], fixed: Mapping[str, TParamValue]) -> bool:

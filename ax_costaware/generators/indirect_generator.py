@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -69,6 +69,9 @@ class QueryRegion:
 
     cells: tuple[Cell, ...] = ()
     """The cells of a tree that the starts are, where there are no other queries."""
+
+    known: dict[str, int] = field(default_factory=dict)
+    """What is recorded beside the decision."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,8 @@ class IndirectGenerator(CostAwareGenerator):
             )
         except InputError as error:
             raise UserInputError(str(error)) from error
+        # Searches take gradients by queries and points only.
+        self.model.requires_grad_(False)
 
     def gen(
         self, n: int, search_space_digest: SearchSpaceDigest, torch_opt_config: TorchOptConfig

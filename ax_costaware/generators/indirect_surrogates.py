@@ -15,6 +15,7 @@ from ax_costaware.adapter.decoded_conditional import DecodedConditional
 from ax_costaware.generators.target_columns import target_transform
 from ax_costaware.generators.target_settings import TargetSettings
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
+from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.fixed_conditional_mean_process import FixedConditionalMeanProcess
 
 
@@ -38,6 +39,7 @@ def conditional_mean_spec(settings: TargetSettings, law: DecodedConditional) -> 
     if given is None:
         config = ModelConfig(
             botorch_model_class=ConditionalMeanProcess,
+            mll_class=DenseMarginalLogLikelihood,
             model_options=options,
             input_transform_classes=None,
             outcome_transform_classes=[Standardize],

@@ -14,6 +14,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.models.transforms.outcome import Standardize
 
+from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
 
 
@@ -85,7 +86,11 @@ class FixedHyperparameters:
 def default_surrogate_spec() -> SurrogateSpec:
     """Ax's default surrogate, with outcomes standardised inside the model."""
     return SurrogateSpec(
-        model_configs=[ModelConfig(outcome_transform_classes=[Standardize], name="default")]
+        model_configs=[ModelConfig(
+                mll_class=DenseMarginalLogLikelihood,
+                outcome_transform_classes=[Standardize],
+                name="default",
+            )]
     )
 
 

@@ -13,6 +13,7 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
+from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 from ax_costaware.queries.argument_checks import number_between_zero_and_one
@@ -39,7 +40,11 @@ def time_varying_surrogate_spec(
             raise UserInputError(str(error)) from error
     if surrogate is None:
         surrogate = SurrogateSpec(
-            model_configs=[ModelConfig(botorch_model_class=TimeVaryingGP, name="TimeVarying")]
+            model_configs=[ModelConfig(
+                    botorch_model_class=TimeVaryingGP,
+                    mll_class=DenseMarginalLogLikelihood,
+                    name="TimeVarying",
+                )]
         )
     elif isinstance(surrogate, FixedHyperparameters):
         if forgetting is None:

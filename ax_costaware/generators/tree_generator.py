@@ -16,6 +16,9 @@ from ax_costaware.generators.indirect_generator import (
 )
 from ax_costaware.generators.tree_settings import ResolutionTreeSettings
 
+_MOST_AT_ONCE = 1024
+"""Cells that are scored together."""
+
 
 class TreeGenerator(IndirectGenerator):
     """Chooses the next cell, among the leaves of the tree and their children."""
@@ -26,7 +29,8 @@ class TreeGenerator(IndirectGenerator):
         """The cell of most information per unit of cost, of those that can be paid."""
         region, tree = request.region, self.settings.tree
         with torch.no_grad():
-            nats = torch.cat([information(part) for part in region.starts.unsqueeze(-2).split(256)])
+            parts = region.starts.unsqueeze(-2).split(_MOST_AT_ONCE)
+            nats = torch.cat([information(part) for part in parts])
             values, tells = nats, bool((nats > 0).any())
             if not tells:  # to rounding, where every sampled optimum is far beyond all means
                 known = self.posterior(request.minimize, request.X_pending)

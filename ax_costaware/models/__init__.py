@@ -5,6 +5,7 @@ from ax_costaware.models.cached_posterior import CachedPosterior, information_ga
 from ax_costaware.models.candidate_posterior import CandidatePosterior
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.control_set_cost import ControlSetCostKind, ControlSetCostModel
+from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.expectation import expectation_posterior
 from ax_costaware.models.forgetting_kernel import ForgettingKernel
 from ax_costaware.models.independent_kernel import IndependentKernel
@@ -24,6 +25,7 @@ __all__ = [
     "ControlSetCostKind",
     "ControlSetCostModel",
     "CostKind",
+    "DenseMarginalLogLikelihood",
     "ForgettingKernel",
     "IndependentKernel",
     "IndirectPosterior",

@@ -136,6 +136,12 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         # Of points alone the conditional says nothing, but what form its averages have.
         asked = A.new_zeros(1, p) if points else A
         columns, reach, refinement = None, None, 1
+        if is_squared_exponential(self.base_kernel) and _is_affine(self.target_transform):
+            normal = self.conditional.normal_law(asked)
+            if normal is not None:
+                return _Remembered(
+                    rows.detach().clone(), None, 1, self._of_normal_law(normal, X, kind)
+                )
         if is_squared_exponential(self.base_kernel) and acts_columnwise(self.target_transform):
             columns = self.conditional.column_rule(asked)
             if columns is not None and not points and columns.nodes.numel():
@@ -170,11 +176,6 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             elif some:
                 nodes, weights = _with_points(nodes, weights, X, kind[..., None, None] != 0)
             return ColumnAverages(self.transform(nodes), weights)
-        normal = None
-        if is_squared_exponential(self.base_kernel) and _is_affine(self.target_transform):
-            normal = self.conditional.normal_law(asked)
-        if normal is not None:
-            return self._of_normal_law(normal, X, kind)
         rule = self.conditional.joint_rule(asked)
         if isinstance(rule, SharedNodes):
             weights, errors = rule.weights, rule.errors

@@ -16,22 +16,21 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-MOST_ENTRIES = 4_000_000
-"""Entries of a covariance between nodes that are held at once."""
-
-
-_REACH = 8.6
-"""Length-scales at which a squared-exponential kernel is below the rounding of double precision."""
-
-
-_MOST_LENGTHSCALES = 2000.0
-"""Where nodes are farther apart than this, there would be more cosines than pairs of nodes."""
+from ax_costaware.models.column_rules import (
+    MOST_ENTRIES,
+    MOST_LENGTHSCALES,
+    REACH,
+    ColumnRules,
+    averaged,
+    cosines,
+)
 
 _LEAST_SPREAD = 1e-10
 """The least variance of the function about an average, in prior variances: the root has a gradient
@@ -63,21 +62,13 @@ class ColumnAverages(Averages):
     def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
         """A product over the columns of products of averaged features."""
         assert isinstance(other, ColumnAverages)
-        u, v = self.scaled(kernel), other.scaled(kernel)
-        product = outputscale(kernel)
-        for column in range(u.shape[-1]):
-            left, right = u[..., column], v[..., column]
-            extent = torch.maximum(left.max(), right.max()) - torch.minimum(left.min(), right.min())
-            w, z = self.weights[..., column], other.weights[..., column]
-            if float(extent.detach()) > _MOST_LENGTHSCALES:
-                product = product * _by_pairs(left, w, right, z)
-                continue
-            frequencies, amplitudes = _cosines(extent)
-            product = product * (
-                _averaged(left, w, frequencies, amplitudes)
-                @ _averaged(right, z, frequencies, amplitudes).mT
-            )
-        return product
+        lengthscales = _lengthscales(kernel).expand(self.nodes.shape[-1])
+        columns = self._rules.sums(other._rules, lengthscales)
+        return math.prod(columns.unbind(), start=outputscale(kernel))
+
+    @cached_property
+    def _rules(self) -> ColumnRules:
+        return ColumnRules.of(self.nodes.movedim(-1, 0), self.weights.movedim(-1, 0))
 
     def variance(self, kernel: Kernel) -> Tensor:
         """The same for each average with itself."""
@@ -91,19 +82,17 @@ class ColumnAverages(Averages):
             nodes = nodes - nodes.mean(dim=-1, keepdim=True)
             extent = (nodes.amax(dim=-1) - nodes.amin(dim=-1)).max()
             w = self.weights[..., column]
-            if float(extent.detach()) > _MOST_LENGTHSCALES:
+            if float(extent.detach()) > MOST_LENGTHSCALES:
                 correlation = (nodes.unsqueeze(-1) - nodes.unsqueeze(-2)).square().mul(-0.5).exp()
                 product = product * ((correlation @ w.unsqueeze(-1)).squeeze(-1) * w).sum(dim=-1)
                 continue
-            features = _averaged(nodes, w, *_cosines(extent))
+            features = averaged(nodes, w, *cosines(float(extent.detach()) + REACH, nodes))
             product = product * features.square().sum(dim=-1)
         return product
 
     def scaled(self, kernel: Kernel) -> Tensor:
         """The nodes in length-scales."""
-        base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
-        lengthscale: Tensor = base.lengthscale
-        return self.nodes / lengthscale.reshape(-1)
+        return self.nodes / _lengthscales(kernel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,46 +237,18 @@ class SharedAverages(Averages):
         return variance + self.scaled_errors(kernel, nodes).square().sum(dim=-1)
 
 
-def _cosines(extent: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Frequencies and amplitudes whose cosines sum to :math:`e^{-t^2 / 2}` up to ``extent``.
-
-    The trapezoidal rule for the kernel's Fourier integral. What it leaves out and what comes back
-    after a period are both below ``exp(-_REACH ** 2 / 2)``, less than rounding.
-    """
-    step = 2 * math.pi / (float(extent.detach()) + _REACH)
-    count = math.ceil(_REACH / step) + 1
-    frequencies = step * torch.arange(count, dtype=extent.dtype, device=extent.device)
-    amplitudes = 2 * step / math.sqrt(2 * math.pi) * frequencies.square().mul(-0.5).exp()
-    amplitudes[0] = amplitudes[0] / 2
-    return frequencies, amplitudes
-
-
-def _by_pairs(left: Tensor, w: Tensor, right: Tensor, z: Tensor) -> Tensor:
-    """The same as the product of the features, from all pairs of nodes, some rows at a time."""
-    rows = max(1, MOST_ENTRIES // max(1, left.shape[-1] * right.numel()))
-    blocks = []
-    for nodes, weights in zip(left.split(rows, dim=-2), w.split(rows, dim=-2), strict=True):
-        difference = nodes[..., :, None, :, None] - right[..., None, :, None, :]
-        correlation = difference.square().mul(-0.5).exp()
-        sums = (correlation * z[..., None, :, None, :]).sum(dim=-1)
-        blocks.append((sums * weights[..., :, None, :]).sum(dim=-1))
-    return torch.cat(blocks, dim=-2)
-
-
-def _averaged(nodes: Tensor, weights: Tensor, frequencies: Tensor, amplitudes: Tensor) -> Tensor:
-    """Features of averages in one column, ``... x n x 2M``, whose products are covariances."""
-    angles = nodes.unsqueeze(-1) * frequencies
-    w, root = weights.unsqueeze(-2), amplitudes.sqrt()
-    parts = [(w @ part).squeeze(-2) * root for part in (angles.cos(), angles.sin())]
-    return torch.cat(parts, dim=-1)
-
-
 def is_squared_exponential(kernel: Kernel) -> bool:
     """Whether a kernel is a squared-exponential one over all columns, scaled or not."""
     base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
     unbatched = len(kernel.batch_shape) == 0
     # `type(...) is`: a subclass may compute something else from the same parameters.
     return type(base) is RBFKernel and kernel.active_dims is None and unbatched
+
+
+def _lengthscales(kernel: Kernel) -> Tensor:
+    base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+    lengthscale: Tensor = base.lengthscale
+    return lengthscale.reshape(-1)
 
 
 def outputscale(kernel: Kernel) -> Tensor:

@@ -118,6 +118,12 @@ class IndirectPosterior:
         mean, variance = self._moments(points, self.cross(points))
         return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
 
+    def target_mean(self, X: Tensor) -> Tensor:
+        """Mean of the function at points ``... x d`` in raw units: ``...``."""
+        cross = self.cross(self._point_averages(X))
+        latent = self.cached.prior_mean + cross @ self.alpha
+        return (self.cached.offset + self.cached.scale * latent).reshape(X.shape[:-1])
+
     def cross_covariance(self, A: Tensor, X: Tensor) -> Tensor:
         """Covariances of averages with values of the function: see ``joint_moments``."""
         return self.joint_moments(A, X)[2]

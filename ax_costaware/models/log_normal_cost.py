@@ -24,11 +24,11 @@ from botorch.models.utils.gpytorch_modules import (
 from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import ConstantKernel, LinearKernel
 from gpytorch.means import ZeroMean
-from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
 
 CostKind: TypeAlias = Literal["gp", "linear"]
@@ -82,7 +82,7 @@ class LogNormalCostModel:
         model = make(inputs, targets, box)
         # A fit that fails is tried again from random hyperparameters.
         with manual_seed(0):
-            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+            fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
         model.requires_grad_(False)
         self._noise: Tensor = model.likelihood.noise.reshape(())
         self._num_inputs = inputs.shape[-1]

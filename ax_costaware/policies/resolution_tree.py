@@ -217,6 +217,9 @@ class ResolutionTree:
     def children(self, cell: Cell) -> tuple[Cell, ...]:
         """The cells into which a cell is split; none at the finest level."""
         self._check(cell)
+        return self._children(cell)
+
+    def _children(self, cell: Cell) -> tuple[Cell, ...]:
         if cell.level == self.max_level:
             return ()
         parts = (range(i * k, (i + 1) * k) for i, k in zip(cell.index, self._splits, strict=True))
@@ -225,6 +228,9 @@ class ResolutionTree:
     def parent(self, cell: Cell) -> Cell | None:
         """The cell that a cell is a part of; None for the root."""
         self._check(cell)
+        return self._parent(cell)
+
+    def _parent(self, cell: Cell) -> Cell | None:
         if cell.level == 0:
             return None
         index = (i // k for i, k in zip(cell.index, self._splits, strict=True))
@@ -250,13 +256,17 @@ class ResolutionTree:
             if cell.level < self.max_level:
                 split.add(cell)
             split.update(self._ancestors(cell))
-        leaves = {child for cell in split for child in self.children(cell)} - split
-        return tuple(sorted(leaves or {self.root}))
+        leaves = {child for cell in split for child in self._children(cell)} - split
+        return tuple(sorted(leaves or {self.root}, key=_place))
 
     def active(self, measured: Iterable[Cell] = ()) -> tuple[Cell, ...]:
         """The cells that may be measured next: the leaves and their children, sorted alike."""
-        leaves = self.leaves(measured)
-        return tuple(sorted({*leaves, *(c for leaf in leaves for c in self.children(leaf))}))
+        return self.with_children(self.leaves(measured))
+
+    def with_children(self, leaves: Iterable[Cell]) -> tuple[Cell, ...]:
+        """Cells and their children, sorted: of leaves these are the active cells."""
+        found = {*leaves, *(child for leaf in leaves for child in self._children(leaf))}
+        return tuple(sorted(found, key=_place))
 
     def decide(
         self, cells: Sequence[Cell], information: Iterable[Any], remaining: float | None = None
@@ -305,10 +315,10 @@ class ResolutionTree:
         )
 
     def _ancestors(self, cell: Cell) -> Iterator[Cell]:
-        parent = self.parent(cell)
+        parent = self._parent(cell)
         while parent is not None:
             yield parent
-            parent = self.parent(parent)
+            parent = self._parent(parent)
 
     @cached_property
     def _splits(self) -> tuple[int, ...]:
@@ -317,7 +327,11 @@ class ResolutionTree:
 
     def _counts(self, level: int) -> tuple[int, ...]:
         """Cells of a level in each column."""
-        return tuple(k**level for k in self._splits)
+        return self._counts_by_level[level]
+
+    @cached_property
+    def _counts_by_level(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(k**n for k in self._splits) for n in range(self.max_level + 1))
 
     def _level(self, level: Any) -> int:
         number = finite_number(level, "level")
@@ -332,7 +346,7 @@ class ResolutionTree:
             and 0 <= cell.level <= self.max_level
             and len(cell.index) == self.num_columns
             and all(
-                isinstance(i, Integral) and 0 <= i < n
+                (type(i) is int or isinstance(i, Integral)) and 0 <= i < n
                 for i, n in zip(cell.index, self._counts(cell.level), strict=True)
             )
         )
@@ -341,6 +355,11 @@ class ResolutionTree:
                 f"cell={cell!r}: expected a cell of a tree of {self.num_columns} columns, splits"
                 f" {self.splits!r} and levels 0 to {self.max_level}."
             )
+
+
+def _place(cell: Cell) -> tuple[int, tuple[int, ...]]:
+    """What cells are sorted by: the same as their own order, and faster to compare."""
+    return cell.level, cell.index
 
 
 def _splits(splits: Any, num_columns: int) -> tuple[int, ...]:

@@ -15,9 +15,9 @@ from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scal
 from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
 from gpytorch.means import ZeroMean
-from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
 
+from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 from ax_costaware.policies.costly_feedback.domain import NO_FORGETTING, Hyperparameters, Point
 
@@ -91,7 +91,7 @@ def learned_model(
         outcome_transform=standardize,
     )
     with manual_seed(seed):
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
     learned = deepcopy(model.spatial_kernel).requires_grad_(False)
     learned.active_dims = None
     constant = 0.0 if kernel is not None else float(model.mean_module.constant.detach())

@@ -180,10 +180,13 @@ class GaussianConditional(IndependentConditional):
 
     @override
     def normal_law(self, A: Tensor) -> NormalLaw | None:
-        mean = self.mean_of(A)
-        if self._clips or self._variances(mean) is not None:
+        if self._clips:
             return None
-        return NormalLaw(mean, mean.new_tensor(self.covariance))
+        mean = self.mean_of(A)
+        variances = self._variances(mean)
+        if variances is None:
+            return NormalLaw(mean, mean.new_tensor(self.covariance))
+        return NormalLaw(mean, torch.diag(mean.new_tensor(variances)))
 
     @override
     def joint_rule(self, A: Tensor) -> JointNodes:

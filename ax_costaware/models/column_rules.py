@@ -1,0 +1,202 @@
+r"""Sums over pairs of nodes of a squared-exponential correlation in one dimension.
+
+In one dimension the correlation is a short sum of cosines to rounding, so that averages of these
+are all it takes, not pairs of nodes; and averages that have the same rule share its sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import one_hot
+
+MOST_ENTRIES = 4_000_000
+"""Entries of a covariance between nodes that are held at once."""
+
+REACH = 8.6
+"""Length-scales at which a squared-exponential kernel is below the rounding of double precision."""
+
+MOST_LENGTHSCALES = 2000.0
+"""Where nodes are farther apart than this, there would be more cosines than pairs of nodes."""
+
+_MANY = 16
+"""So many averages are looked through for equal ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnRules:
+    """Rules of averages in each column, and which of them each average has."""
+
+    nodes: Tensor
+    """``d x ... x u x J``."""
+
+    weights: Tensor
+    """``d x ... x u x J``."""
+
+    place: Tensor | None = None
+    """``d x n x u``, one where an average has a rule, zero elsewhere; None: each has its own."""
+
+    @cached_property
+    def extremes(self) -> tuple[Tensor, Tensor]:
+        """The least and the greatest node of each column, ``d`` each."""
+        return torch.aminmax(self.nodes.detach().flatten(1), dim=1)
+
+    @classmethod
+    def of(cls, nodes: Tensor, weights: Tensor) -> ColumnRules:
+        """Rules of which each is kept once where that saves work, as with the cells of a grid.
+
+        Args:
+            nodes: ``d x ... x n x J``.
+            weights: Of the same shape.
+        """
+        many = nodes.ndim == 3 and nodes.shape[1] >= _MANY and nodes.shape[-1] > 1
+        if not many or nodes.requires_grad or weights.requires_grad:
+            return cls(nodes, weights)
+        found = [
+            torch.cat(column, dim=-1).unique(dim=0, return_inverse=True)
+            for column in zip(nodes, weights, strict=True)
+        ]
+        most = max(len(rules) for rules, _ in found)
+        if 2 * most > nodes.shape[1]:
+            return cls(nodes, weights)
+        rules = torch.stack([torch.cat([r, r[:1].expand(most - len(r), -1)]) for r, _ in found])
+        place = torch.stack([one_hot(places, most) for _, places in found]).to(nodes)
+        distinct, their_weights = rules.tensor_split(2, dim=-1)
+        return cls(distinct, their_weights, place)
+
+    def sums(self, other: ColumnRules, lengthscales: Tensor) -> Tensor:
+        """Averages of the correlation in each column, ``d x ... x n x m``.
+
+        Args:
+            other: The rules of ``m`` averages.
+            lengthscales: Of the columns, ``d``.
+        """
+        left, right = self.extremes, other.extremes
+        extents = torch.maximum(left[1], right[1]) - torch.minimum(left[0], right[0])
+        longest = float((extents / lengthscales.detach()).max())
+        if longest > MOST_LENGTHSCALES:
+            columns = zip(
+                self.nodes, self.weights, other.nodes, other.weights, lengthscales, strict=True
+            )
+            sums = torch.stack([_by_pairs(u / h, w, v / h, z) for u, w, v, z, h in columns])
+        else:
+            period = _rounded_up(longest + REACH)
+            if other is self and lengthscales.requires_grad and not self._differentiable:
+                sums = _own_sums(lengthscales, self.nodes, self.weights, period)
+            else:
+                sums = self.features(lengthscales, period) @ other.features(lengthscales, period).mT
+        return other._spread(self._spread(sums).mT).mT
+
+    @property
+    def _differentiable(self) -> bool:
+        return self.nodes.requires_grad or self.weights.requires_grad
+
+    def features(self, lengthscales: Tensor, period: float) -> Tensor:
+        """Features ``d x ... x u x 2M`` of the averages, whose products are covariances.
+
+        Args:
+            lengthscales: Of the columns, ``d``.
+            period: Of the cosines, in length-scales.
+        """
+        differentiable = self._differentiable or lengthscales.requires_grad
+        if differentiable or torch.is_inference_mode_enabled():
+            return self._features(lengthscales, period)
+        # As in a search, where the observed averages stay the same.
+        last: tuple[Any, Tensor] | None = self.__dict__.get("_last")
+        key = (lengthscales.tolist(), period)
+        if last is None or last[0] != key:
+            last = (key, self._features(lengthscales, period))
+            self.__dict__["_last"] = last
+        return last[1]
+
+    def _features(self, lengthscales: Tensor, period: float) -> Tensor:
+        scales = lengthscales.reshape(-1, *[1] * (self.nodes.ndim - 1))
+        return averaged(self.nodes / scales, self.weights, *cosines(period, self.nodes))
+
+    def _spread(self, values: Tensor) -> Tensor:
+        """Values ``d x ... x u x m`` of the rules as values ``d x ... x n x m`` of the averages."""
+        return values if self.place is None else self.place @ values
+
+
+def _own_sums(lengthscales: Tensor, nodes: Tensor, weights: Tensor, period: float) -> Tensor:
+    arguments = lengthscales, nodes, weights, period
+    sums: Tensor = _OwnSums.apply(*arguments)  # type: ignore[no-untyped-call]
+    return sums
+
+
+class _OwnSums(torch.autograd.Function):
+    """Products of the features of averages with themselves, ``d x u x u``.
+
+    The derivatives by the length-scales are taken with the sums: there are only as many.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, lengthscales: Tensor, nodes: Tensor, weights: Tensor, period: float
+    ) -> Tensor:
+        frequencies, amplitudes = cosines(period, nodes)
+        scales = lengthscales.reshape(-1, *[1] * (nodes.ndim - 1))
+        angles = (nodes / scales).unsqueeze(-1) * frequencies
+        cosine, sine = angles.cos(), angles.sin()
+        angles = angles / scales.unsqueeze(-1)
+        w, root = weights.unsqueeze(-2), amplitudes.sqrt()
+
+        def average(*parts: Tensor) -> Tensor:
+            return torch.cat([(w @ part).squeeze(-2) * root for part in parts], dim=-1)
+
+        features, slopes = average(cosine, sine), average(sine * angles, -cosine * angles)
+        half = slopes @ features.mT
+        ctx.save_for_backward(half)
+        return features @ features.mT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        (half,) = ctx.saved_tensors
+        return ((gradient + gradient.mT) * half).flatten(1).sum(dim=-1), None, None, None
+
+
+def _rounded_up(period: float) -> float:
+    """A period that near ones share, by at most a fifth longer, so that their cosines do, too."""
+    return float(2.0 ** (math.ceil(4 * math.log2(period)) / 4))
+
+
+def cosines(period: float, like: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Frequencies and amplitudes whose cosines sum to :math:`e^{-t^2 / 2}`.
+
+    The trapezoidal rule for the kernel's Fourier integral. What it leaves out, and what comes back
+    after a period, are both below ``exp(-REACH ** 2 / 2)``, less than rounding, for ``t`` up to
+    ``period - REACH``.
+    """
+    step = 2 * math.pi / period
+    count = math.ceil(REACH / step) + 1
+    frequencies = step * torch.arange(count, dtype=like.dtype, device=like.device)
+    amplitudes = 2 * step / math.sqrt(2 * math.pi) * frequencies.square().mul(-0.5).exp()
+    amplitudes[0] = amplitudes[0] / 2
+    return frequencies, amplitudes
+
+
+def _by_pairs(left: Tensor, w: Tensor, right: Tensor, z: Tensor) -> Tensor:
+    """The same as the product of the features, from all pairs of nodes, some rows at a time."""
+    rows = max(1, MOST_ENTRIES // max(1, left.shape[-1] * right.numel()))
+    blocks = []
+    for nodes, weights in zip(left.split(rows, dim=-2), w.split(rows, dim=-2), strict=True):
+        difference = nodes[..., :, None, :, None] - right[..., None, :, None, :]
+        correlation = difference.square().mul(-0.5).exp()
+        sums = (correlation * z[..., None, :, None, :]).sum(dim=-1)
+        blocks.append((sums * weights[..., :, None, :]).sum(dim=-1))
+    return torch.cat(blocks, dim=-2)
+
+
+def averaged(nodes: Tensor, weights: Tensor, frequencies: Tensor, amplitudes: Tensor) -> Tensor:
+    """Features of averages in one column, ``... x n x 2M``, whose products are covariances."""
+    angles = nodes.unsqueeze(-1) * frequencies
+    w, root = weights.unsqueeze(-2), amplitudes.sqrt()
+    parts = [(w @ part).squeeze(-2) * root for part in (angles.cos(), angles.sin())]
+    return torch.cat(parts, dim=-1)
