@@ -2,6 +2,7 @@
 
 from ax_costaware.runners.function_runner import FunctionRunner
 from ax_costaware.runners.polled_runner import PolledRunner
+from ax_costaware.runners.ray_runner import RayRunner
 from ax_costaware.runners.registry import register_trial_function
 from ax_costaware.runners.result import TrialFailedError, TrialResult
 from ax_costaware.runners.simulation_runner import SimulationRunner
@@ -9,6 +10,7 @@ from ax_costaware.runners.simulation_runner import SimulationRunner
 __all__ = [
     "FunctionRunner",
     "PolledRunner",
+    "RayRunner",
     "SimulationRunner",
     "TrialFailedError",
     "TrialResult",

@@ -53,9 +53,10 @@ class SimulationRunner(PolledRunner):
         marginals: The laws of inputs on their own, by name. Those that a trial controls are not
             drawn.
         joint: The law of inputs that depend on each other, given those of them that are controlled.
-        conditional: The law of points given a query, for indirect queries and resolution trees. The
-            columns of a query are the trial's parameters, in their order; the outcome is the
-            average of the function over the law, and no input is realised.
+        conditional: The law of points given an indirect query. The columns of a query are the
+            trial's parameters, in their order; the outcome is the average of the function over the
+            law, and no input is realised. Without it ``function`` answers the query itself, as it
+            does for the cell of a resolution tree.
         targets: Names of the columns of points, with ``conditional``.
         noise_std: Standard deviation of the noise on each outcome, in raw units.
         cost: What a trial costs: a number, a ``Cost`` of the values of all parameters, or a
