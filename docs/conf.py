@@ -31,7 +31,9 @@ release = version = installed_version("ax-costaware")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
+# Formulas as GitHub has them: $inline$, and blocks fenced as math.
 myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]
 # Anchors of headings as GitHub makes them, so that a link works in both places.
 myst_heading_anchors = 4
 
