@@ -13,16 +13,25 @@ import pandas as pd
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from ax_costaware.analysis.figure_style import COLORS, LINE, short_names, write_plain_numbers
+from ax_costaware.analysis.figure_style import (
+    COLORS,
+    LINE,
+    short_names,
+    value_title,
+    write_plain_numbers,
+)
 
 _BAND = "rgba(51, 51, 51, 0.12)"
 
 _VALUE_PANEL_PIXELS = 240
 _LANE_PIXELS = 26
 _TOP_PIXELS = 50
-_BOTTOM_PIXELS = 110
-_LEGEND_PIXELS = 55
+_BOTTOM_PIXELS = 120
+_LEGEND_PIXELS = 72
 """Distance of the legend below the lower panel."""
+
+_LEAST_PART = 0.25
+"""Part of a budget that has to be spent before the axis reaches as far as the budget."""
 
 _WIDE_BAR = 0.01
 """Bars wider than this part of the axis are set apart by a white border, which would cover the
@@ -44,7 +53,7 @@ def cost_and_value_figure(
             left out.
         metric: Name of the objective.
         minimize: Whether lower values are better.
-        budget: Total budget, drawn as a vertical line; None for none.
+        budget: Total budget, drawn as a vertical line if it is near; None for none.
     """
     used = [name for name in control_sets if (frame["control_set"] == name).any()]
     names = short_names(used)
@@ -62,13 +71,15 @@ def cost_and_value_figure(
         color = COLORS[position % len(COLORS)]
         rows = frame[frame["control_set"] == name]
         _add_control_set(figure, rows, names[name], color, total_cost)
-    if budget is not None:
+    unit = "Cost spent (in the unit of the control sets' costs)"
+    if budget is not None and total_cost < _LEAST_PART * budget:
+        unit += f"<br>The budget, {budget:.6g}, is beyond the axis"
+    elif budget is not None:
         figure.add_vline(x=budget, line={"color": LINE, "dash": "dash", "width": 1})
         figure.add_annotation(
             x=budget, y=1, yref="paper", text="budget", showarrow=False, yanchor="bottom"
         )
-    better = "lower" if minimize else "higher"
-    figure.update_yaxes(title_text=f"Expected {metric} ({better} is better)", row=1, col=1)
+    figure.update_yaxes(title_text=value_title(metric, minimize, "Expected "), row=1, col=1)
     figure.update_yaxes(
         title_text="Control set",
         categoryorder="array",
@@ -77,7 +88,7 @@ def cost_and_value_figure(
         col=1,
     )
     figure.update_xaxes(
-        title_text="Cost spent (in the unit of the control sets' costs)",
+        title_text=unit,
         rangemode="tozero",
         row=2,
         col=1,

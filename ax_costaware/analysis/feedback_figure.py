@@ -14,7 +14,7 @@ import pandas as pd
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from ax_costaware.analysis.figure_style import write_plain_numbers
+from ax_costaware.analysis.figure_style import value_title, write_plain_numbers
 
 _EXPECTED = "#0072B2"
 _BAND = "rgba(0, 114, 178, 0.15)"
@@ -61,8 +61,7 @@ def feedback_figure(frame: pd.DataFrame, labels: FeedbackLabels) -> go.Figure:
     _add_skipped(figure, frame)
     _add_measured(figure, frame, labels)
     _add_counts(figure, frame)
-    better = "lower" if labels.minimize else "higher"
-    figure.update_yaxes(title_text=f"{labels.metric} ({better} is better)", row=1, col=1)
+    figure.update_yaxes(title_text=value_title(labels.metric, labels.minimize), row=1, col=1)
     figure.update_yaxes(title_text="Number so far", rangemode="tozero", row=2, col=1)
     dtick = 1 if labels.time is None and len(frame) < _SHORT else None
     figure.update_xaxes(title_text=labels.time or "Trial", dtick=dtick, row=2, col=1)

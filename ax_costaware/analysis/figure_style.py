@@ -1,6 +1,6 @@
 """What the figures have in common: colours, and axes whose numbers read well at any scale.
 
-The colours are Okabe and Ito's, which can be told apart by all readers.
+The first colours are Okabe and Ito's, which can be told apart by all readers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ COLORS = (
     "#8C564B",
     "#B8A800",
     "#7F7F7F",
+    "#332288",
+    "#117733",
+    "#882255",
+    "#AA4499",
 )
 """Colours of groups, in turn."""
 
@@ -34,6 +38,10 @@ _DECADES = 4
 
 _LONG_NAME = 34
 """Characters of a name in a legend or at an axis; a hover text has all of them."""
+
+
+_LONG_METRIC = 20
+"""Characters of a metric's name along an axis."""
 
 
 def write_plain_numbers(figure: go.Figure) -> None:
@@ -55,11 +63,24 @@ def log_ticks(low: float, high: float) -> dict[str, Any]:
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:.6g}" for tick in ticks]}
 
 
-def short_name(name: str) -> str:
-    """A name with its middle left out if it is long."""
-    if len(name) <= _LONG_NAME:
+def value_title(metric: str, minimize: bool, before: str = "") -> str:
+    """Title of a value axis: the objective's name, and which values are good.
+
+    Args:
+        metric: Name of the objective.
+        minimize: Whether lower values are better.
+        before: What comes before the name.
+    """
+    name = before + short_name(metric, _LONG_METRIC)
+    better = f"({'lower' if minimize else 'higher'} is better)"
+    return name + (" " if len(name + better) <= _LONG_NAME else "<br>") + better
+
+
+def short_name(name: str, most: int = _LONG_NAME) -> str:
+    """A name with its middle left out if it has more than ``most`` characters."""
+    if len(name) <= most:
         return name
-    half = (_LONG_NAME - 1) // 2
+    half = (most - 1) // 2
     return f"{name[:half].rstrip()}…{name[-half:].lstrip()}"
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from ax_costaware.analysis.figure_style import log_ticks, write_plain_numbers
+from ax_costaware.analysis.figure_style import log_ticks, short_name, write_plain_numbers
 
 _LINE = "#0072B2"
 _BAND = "rgba(0, 114, 178, 0.15)"
@@ -106,8 +106,8 @@ def indirect_figure(shown: Shown, frame: pd.DataFrame, labels: IndirectLabels) -
         row_heights=[1 - _LOWER, _LOWER],
         vertical_spacing=_GAP,
         subplot_titles=(
-            f"{labels.metric} at a point",
-            f"{labels.metric} at the recommended point ({better} is better)",
+            f"{short_name(labels.metric)} at a point",
+            f"{short_name(labels.metric)} at the recommended point ({better} is better)",
         ),
     )
     if len(shown.axes) == 1:
@@ -123,7 +123,7 @@ def indirect_figure(shown: Shown, frame: pd.DataFrame, labels: IndirectLabels) -
             update(tickvals=list(axis.values), ticktext=list(axis.names), row=1, col=1)
     short = len(frame) < _SHORT
     figure.update_xaxes(title_text="Before trial", dtick=1 if short else None, row=2, col=1)
-    figure.update_yaxes(title_text=labels.metric, row=2, col=1)
+    figure.update_yaxes(title_text=short_name(labels.metric), row=2, col=1)
     figure.update_layout(
         height=_HEIGHT_PIXELS,
         margin={"t": 60, "b": 50, "r": 20},
@@ -170,7 +170,7 @@ def _add_line(figure: go.Figure, shown: Shown, labels: IndirectLabels) -> None:
         col=1,
     )
     _add_star(figure, [shown.best[0]], [shown.best_value])
-    figure.update_yaxes(title_text=labels.metric, row=1, col=1)
+    figure.update_yaxes(title_text=short_name(labels.metric), row=1, col=1)
 
 
 def _add_map(figure: go.Figure, shown: Shown, labels: IndirectLabels) -> None:

@@ -16,7 +16,7 @@ import pandas as pd
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from ax_costaware.analysis.figure_style import log_ticks, write_plain_numbers
+from ax_costaware.analysis.figure_style import log_ticks, value_title, write_plain_numbers
 
 _INDEX = "#0072B2"
 _INCUMBENT = "#333333"
@@ -56,9 +56,9 @@ class StoppingLabels:
     """Whether there should be no further trial."""
 
     @property
-    def better(self) -> str:
-        """Which values are good."""
-        return f"{'lower' if self.minimize else 'higher'} is better"
+    def value(self) -> str:
+        """Title of a value axis."""
+        return value_title(self.metric, self.minimize)
 
     @property
     def cost(self) -> str:
@@ -146,7 +146,7 @@ def _add_decisions(figure: go.Figure, frame: pd.DataFrame, labels: StoppingLabel
     span = rows[["index", "incumbent"]].stack()
     late = rows[["index", "incumbent"]].iloc[len(rows) // 2 :].stack()
     figure.update_yaxes(
-        title_text=f"{labels.metric} ({labels.better})",
+        title_text=labels.value,
         range=_value_range(span, late),
         row=1,
         col=1,
@@ -194,7 +194,7 @@ def _add_outcomes(figure: go.Figure, frame: pd.DataFrame, labels: StoppingLabels
     middle = rows["outcome"].median()
     good = rows["outcome"] <= middle if labels.minimize else rows["outcome"] >= middle
     axis = _value_range(rows["outcome"], rows.loc[good, "outcome"])
-    figure.update_yaxes(title_text=f"{labels.metric} ({labels.better})", range=axis, row=2, col=1)
+    figure.update_yaxes(title_text=labels.value, range=axis, row=2, col=1)
     hidden = 0 if axis is None else int((~rows["outcome"].between(*axis)).sum())
     title = "Cost spent" if labels.cost_metric is None else f"Cost spent: {labels.cost_metric}"
     if hidden:

@@ -47,9 +47,11 @@ def html_table(
 
 def _cell(tag: str, text: str, is_number: bool) -> str:
     style = _CELL + f"text-align:{'right' if is_number else 'left'};"
-    if is_number:
-        style += "white-space:nowrap;"
     if tag == "th":
-        style += "position:sticky;top:0;background:#f4f4f4;color:#111;"
-    style += next((f"min-width:{room}em;" for least, room in _ROOM if len(text) > least), "")
+        style += "max-width:10em;overflow-wrap:anywhere;position:sticky;top:0;"
+        style += "background:#f4f4f4;color:#111;"
+    elif is_number:
+        style += "white-space:nowrap;"
+    else:
+        style += next((f"min-width:{room}em;" for least, room in _ROOM if len(text) > least), "")
     return f'<{tag} style="{style}">{" ".join(escape(text).split())}</{tag}>'

@@ -70,3 +70,9 @@ def test_titles_and_budget() -> None:
 def test_before_the_first_outcome(rows: int) -> None:
     frame = FRAME.iloc[:rows].assign(recommendation_value=math.nan, query_value=math.nan)
     assert not _traces(_figure(frame), "recommendation")
+
+
+def test_a_budget_far_away_is_named() -> None:
+    figure = _figure(budget=1000.0)
+    assert not figure.layout.shapes
+    assert figure.layout.xaxis2.title.text.endswith("The budget, 1000, is beyond the axis")

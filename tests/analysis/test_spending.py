@@ -11,7 +11,7 @@ from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 
 from ax_costaware.analysis import DecisionAnalysis, RecommendationAnalysis, SpendingAnalysis
-from ax_costaware.analysis.figure_style import log_ticks, short_names
+from ax_costaware.analysis.figure_style import log_ticks, short_names, value_title
 from ax_costaware.analysis.spending_figure import spending_figure
 from ax_costaware.analysis.table import html_table
 from ax_costaware.records import RECORD
@@ -122,6 +122,12 @@ def test_short_names_stay_apart() -> None:
     assert len(set(short.values())) == 3
     assert short["everything"] == "everything"
     assert all(len(name) <= 38 for name in short.values())
+
+
+def test_value_title() -> None:
+    assert value_title("growth", minimize=False) == "growth (higher is better)"
+    long = value_title("days_to_the_second_germination", minimize=True, before="Expected ")
+    assert long == "Expected days_to_t…rmination<br>(lower is better)"
 
 
 @pytest.mark.parametrize(
