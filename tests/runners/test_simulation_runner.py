@@ -90,11 +90,11 @@ def test_inputs_that_depend_on_each_other_follow_their_law_given_what_is_control
         rain = rho * wind + math.sqrt(1 - rho**2) * random.standard_normal(400)
         law = JointEmpirical({"wind": wind.tolist(), "rain": rain.tolist()})
     runner = SimulationRunner(lambda x: x["rain"], joint=law)
-    results = simulate(runner, 150, wind=1.0)
+    results = simulate(runner, 80, wind=1.0)
     rain_drawn = np.array([(result.realized or {})["rain"] for result in results])
     assert abs(rain_drawn.mean() - rho) < 0.2
     assert 0.25 < rain_drawn.std() < 0.7
-    free = simulate(runner, 150)
+    free = simulate(runner, 80)
     pairs = np.array([[(r.realized or {})[n] for n in ("wind", "rain")] for r in free])
     assert np.corrcoef(pairs.T)[0, 1] > 0.75
 
