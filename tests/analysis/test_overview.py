@@ -16,7 +16,9 @@ from ax.core.analysis_card import (
     ErrorAnalysisCard,
     NotApplicableStateAnalysisCard,
 )
+from ax.core.arm import Arm
 from ax.core.base_trial import TrialStatus
+from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.analysis import CostAwareOverview, SpendingAnalysis, overview
@@ -133,6 +135,23 @@ def test_what_is_in_the_way_is_named(client: Client, tmp_path: Path) -> None:
     assert len(unavailable(cards)) == len(cards) == 5
     assert all("'air'" in reason for reason in unavailable(cards).values())
     assert escape("'air'") in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_a_cost_that_is_missing() -> None:
+    client = gittins_toy.make_client(cost="seconds")
+    complete_trial(client, next_trial(client), {"y": 0.3})
+    reasons = unavailable(overview(client))
+    assert list(reasons) == ["StoppingAnalysis"]
+    assert "trials [0] were completed without a cost" in reasons["StoppingAnalysis"]
+
+
+def test_a_trial_of_several_arms() -> None:
+    client = toy.make_client()
+    arms = [Arm({"x1": x, "x2": 0.2, "x3": 0.3, "control_set": "x1"}) for x in (0.1, 0.5)]
+    client._experiment.new_batch_trial(GeneratorRun(arms))
+    reasons = unavailable(overview(client))
+    assert set(COMMON) < set(reasons)
+    assert "trial 0 is a BatchTrial" in reasons["SpendingAnalysis"]
 
 
 def test_an_unforeseen_error_is_a_card(
