@@ -137,7 +137,7 @@ def gumbel_max_samples(
 
 
 def best_target(
-    posterior: IndirectPosterior, space: TargetSpace, num_restarts: int = 16, seed: int = 0
+    posterior: IndirectPosterior, space: TargetSpace, num_restarts: int = 8, seed: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Search for the points of largest posterior mean.
 

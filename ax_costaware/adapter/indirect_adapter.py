@@ -128,11 +128,9 @@ class IndirectAdapter(CostAwareAdapter):
 
         Raises:
             OptimizationShouldStop: If no query can be paid.
-            UserInputError: If the experiment does not fit the settings.
-            UnsupportedError: If ``n`` is not one, or the experiment asks for what the method
-                does not do.
+            UserInputError: If the caller fixes what no query has.
+            UnsupportedError: If ``n`` is not one.
         """
-        self.check_experiment()
         self._check_one_arm(n)
         fixed = {} if fixed_features is None else fixed_features.parameters
         undelivered = [dict(o.parameters) for o in undelivered_observations(pending_observations)]

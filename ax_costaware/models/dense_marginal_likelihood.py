@@ -22,7 +22,7 @@ from gpytorch.kernels import Kernel, MaternKernel, ProductKernel, RBFKernel, Sca
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
-from gpytorch.priors import LogNormalPrior, Prior
+from gpytorch.priors import LogNormalPrior
 from linear_operator import to_dense
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
@@ -77,7 +77,7 @@ class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
             with torch.no_grad():
                 X = model.transform_inputs(X)
         targets = model.train_targets
-        priors = [(prior, value, module) for _, module, prior, value, _ in model.named_priors()]
+        priors = _Priors(model)
 
         def loss(**kwargs: Any) -> Tensor:
             covariance = dense_covariance(model.covar_module, X)
@@ -86,9 +86,7 @@ class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
             total: Tensor = _LogDensity.apply(  # type: ignore[no-untyped-call]
                 covariance, residuals
             )
-            for prior, value, module in priors:
-                total = total + _log_density(prior, value(module)).sum()
-            return -total / len(targets)
+            return -(total + priors.log_density()) / len(targets)
 
         return loss
 
@@ -96,15 +94,34 @@ class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-def _log_density(prior: Prior, value: Tensor) -> Tensor:
-    if type(prior) is LogNormalPrior:
-        log = value.log()
-        # In the order of torch's, whose numbers may be in single precision.
-        squares = (log - prior.loc).square() / (2 * prior.scale.square())
-        density: Tensor = -squares - prior.scale.log() - _LOG_ROOT_TWO_PI - log
-    else:
-        density = prior.log_prob(value)
-    return density
+class _Priors:
+    """The priors of a model's hyperparameters, the log-normal ones taken together."""
+
+    def __init__(self, model: ExactGP) -> None:
+        found = [(prior, value, module) for _, module, prior, value, _ in model.named_priors()]
+        self._log_normal = [each for each in found if type(each[0]) is LogNormalPrior]
+        self._others = [each for each in found if type(each[0]) is not LogNormalPrior]
+        # Their numbers may be in single precision: what torch computes of them is, too.
+        numbers = [
+            torch.stack([prior.loc, 2 * prior.scale.square(), prior.scale.log()])
+            .reshape(3, -1)
+            .expand(3, value(module).numel())
+            for prior, value, module in self._log_normal
+        ]
+        self._numbers = torch.cat(numbers, dim=-1).detach() if numbers else None
+
+    def log_density(self) -> Tensor | float:
+        """The sum of the log-densities of the hyperparameters as they are now."""
+        total: Tensor | float = 0.0
+        if self._numbers is not None:
+            values = [value(module).reshape(-1) for _, value, module in self._log_normal]
+            log = torch.cat(values).log()
+            locations, widths, log_scales = self._numbers
+            densities = -(log - locations).square() / widths - log_scales - log
+            total = (densities - _LOG_ROOT_TWO_PI).sum()
+        for prior, value, module in self._others:
+            total = total + prior.log_prob(value(module)).sum()
+        return total
 
 
 def dense_covariance(kernel: Kernel, X: Tensor) -> Tensor:

@@ -345,11 +345,12 @@ class ResolutionTree:
             and isinstance(cell.level, Integral)
             and 0 <= cell.level <= self.max_level
             and len(cell.index) == self.num_columns
-            and all(
-                (type(i) is int or isinstance(i, Integral)) and 0 <= i < n
-                for i, n in zip(cell.index, self._counts(cell.level), strict=True)
-            )
         )
+        if is_cell:
+            # A loop, for the cells may be thousands.
+            for i, n in zip(cell.index, self._counts(cell.level), strict=True):
+                if not ((type(i) is int or isinstance(i, Integral)) and 0 <= i < n):
+                    is_cell = False
         if not is_cell:
             raise InputError(
                 f"cell={cell!r}: expected a cell of a tree of {self.num_columns} columns, splits"
