@@ -4,9 +4,10 @@ Tell Ax what each kind of trial costs and which inputs it controls; it then spen
 and says when to stop. Importing the package registers its classes with Ax's JSON and SQL stores.
 """
 
+from ax_costaware.database import create_tables, read_experiment
 from ax_costaware.generators.gittins_stopping import GittinsStoppingStrategy
 from ax_costaware.generators.surrogates import FixedHyperparameters
-from ax_costaware.metrics import SkippingMetric
+from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
 from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     EpsilonSchedule,
@@ -40,6 +41,15 @@ from ax_costaware.queries.marginals import (
     TruncatedNormal,
     Uniform,
 )
+from ax_costaware.runners import (
+    FunctionRunner,
+    PolledRunner,
+    RayRunner,
+    SimulationRunner,
+    TrialFailedError,
+    TrialResult,
+    register_trial_function,
+)
 from ax_costaware.session import (
     add_pairs,
     complete_trial,
@@ -47,6 +57,7 @@ from ax_costaware.session import (
     query,
     recommend,
     report_cost,
+    save,
     should_stop,
     spending,
 )
@@ -68,6 +79,7 @@ __all__ = [
     "BernoulliRule",
     "ConstantCost",
     "ControlSet",
+    "CostMetric",
     "Discrete",
     "Empirical",
     "EpsilonSchedule",
@@ -75,6 +87,7 @@ __all__ = [
     "FiniteConditional",
     "FixedHyperparameters",
     "FullFeedback",
+    "FunctionRunner",
     "GaussianConditional",
     "GaussianCopula",
     "GittinsDecay",
@@ -89,10 +102,16 @@ __all__ = [
     "LearnedConditional",
     "LogarithmicBeta",
     "MixedRule",
+    "PolledRunner",
     "QueryRule",
+    "RayRunner",
+    "ReportedMetric",
+    "SimulationRunner",
     "SkippingMetric",
     "TableCost",
     "TheoreticalBeta",
+    "TrialFailedError",
+    "TrialResult",
     "TruncatedNormal",
     "Uniform",
     "UniformBoxConditional",
@@ -102,15 +121,19 @@ __all__ = [
     "control_set_parameter",
     "control_set_strategy",
     "costly_feedback_strategy",
+    "create_tables",
     "gittins_strategy",
     "indirect_query_strategy",
     "input_fit",
     "level_parameter",
     "query",
+    "read_experiment",
     "recommend",
     "register_conditional_mean",
+    "register_trial_function",
     "report_cost",
     "resolution_tree_strategy",
+    "save",
     "should_stop",
     "spending",
 ]

@@ -2,7 +2,8 @@
 
 ``query`` says what a trial controls and why, ``complete_trial`` records how it came out,
 ``report_cost`` what one that has ended has cost, ``recommend`` says what to deploy, ``spending``
-what was paid, ``should_stop`` whether the next trial would be worth its cost, ``input_fit`` whether
+what was paid, ``save`` stores what an outage of the database left in this process, ``should_stop``
+says whether the next trial would be worth its cost, ``input_fit`` whether
 the inputs that are left to chance follow the laws that are assumed, and ``add_pairs`` adds to what
 a strategy has learned queries from.
 """
@@ -16,6 +17,7 @@ from ax_costaware.session.realized import OutOfBoundsWarning
 from ax_costaware.session.recommendation import Recommendation, recommend
 from ax_costaware.session.report_cost import report_cost
 from ax_costaware.session.resolution import SessionClient
+from ax_costaware.session.saving import save
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 from ax_costaware.session.spending import Spending, spending
 
@@ -34,6 +36,7 @@ __all__ = [
     "query",
     "recommend",
     "report_cost",
+    "save",
     "should_stop",
     "spending",
 ]
