@@ -9,6 +9,7 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.transition_criterion import MinTrials, TransitionCriterion
 from ax.storage.json_store.decoder import object_from_json
 
+from ax_costaware.generators.stored_runs import match_generator_runs
 from ax_costaware.restored_data import restore_data
 
 
@@ -64,9 +65,11 @@ class HandingOverNode(GenerationNode):
     ) -> tuple[bool, str]:
         """Whether this node is done, and the name of the node to generate from.
 
-        Trials whose data were lost between two transactions count as the others do.
+        What a killed process left between two transactions, of data or of generator runs, counts
+        as if it had not been killed.
         """
         restore_data(self.experiment)
+        match_generator_runs(self.generation_strategy, self.experiment)
         return super().should_transition_to_next_node(raise_data_required_error)
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
