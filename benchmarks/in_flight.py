@@ -7,7 +7,7 @@ given, so that what differs between the columns is the decisions alone:
 
 - ``control_sets``: three inputs with the length-scale 0.3, truncated normal marginals of variance
   0.02, seven control sets at 0.1 for one input, 0.2 for two and 1 for all; budget 10;
-- ``gittins``: three inputs with the length-scale 0.3, a cost between 0.5 and 3.5; budget 40, the
+- ``gittins``: three inputs with the length-scale 0.3, a cost between 0.5 and 3.5; budget 80, the
   stopping rule off;
 - ``indirect``: averages around queries over two inputs with the length-scale 0.2, at cost 1;
   budget 40.
@@ -143,7 +143,7 @@ class Setting:
         self.names = ("x1", "x2", "x3") if method != "indirect" else ("x1", "x2")
         self.lengthscale = 0.2 if method == "indirect" else 0.3
         self.sample = Sample(len(self.names), self.lengthscale, seed)
-        self.budget = {"control_sets": 10.0, "gittins": 40.0, "indirect": 40.0}[method]
+        self.budget = {"control_sets": 10.0, "gittins": 80.0, "indirect": 40.0}[method]
         nodes = MARGINAL.nodes_and_weights(16)
         self.values, self.weights = np.asarray(nodes[0]), np.asarray(nodes[1])
 
