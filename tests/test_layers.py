@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,35 @@ def test_rules_see_no_model_and_no_inputs() -> None:
             assert module.split(".")[0] not in {"botorch", "gpytorch", "torch"}, (
                 f"{path} imports {module}"
             )
+
+
+def test_nothing_heavy_is_imported_with_the_package() -> None:
+    """Extras and plotting libraries are imported where they are used."""
+    # What plain `import ax.api.client` imports anyhow is no cost of ours.
+    allowed = {
+        *("ax", "ax_costaware", "botorch", "gpytorch", "linear_operator", "torch"),
+        *("numpy", "pandas", "plotly", "scipy", "threadpoolctl", "tqdm", "typing_extensions"),
+        *sys.stdlib_module_names,
+    }
+    for path in sorted(PACKAGE.rglob("*.py")):
+        heavy = {module.split(".")[0] for module in _at_import(path)} - allowed
+        assert not heavy, f"{path} imports {sorted(heavy)} when it is imported"
+
+
+def _at_import(path: Path) -> set[str]:
+    """What a module imports outside of its functions and of what is for type checkers only."""
+    found: set[str] = set()
+    nodes: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            nodes.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add(node.module or "")
+        nodes.extend(ast.iter_child_nodes(node))
+    return found
