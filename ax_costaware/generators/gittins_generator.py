@@ -163,9 +163,10 @@ class GittinsGenerator(CostAwareGenerator):
                 )
             chosen, index = self._describe(request, config, found, price)
             verdict = self._verdict(search, request, config, found, index, best, price)
-            if settings.acquisition == "gittins" and best < reach and index <= reach:
+            under_way = _pending(config) is not None
+            if settings.acquisition == "gittins" and under_way and index <= reach:
                 # Beside what is under evaluation nothing is worth the price: the trial that would
-                # be at the highest price below it, and not once more the best that is pending.
+                # be at the highest price below it, and not once more one that is pending.
                 found = search.best(LogExpectedImprovementPerCost, {"best_f": reach}) or found
                 chosen, _ = self._describe(request, config, found, price)
         except SearchSpaceExhausted:
