@@ -5,7 +5,9 @@ A failure here means that this version of Ax changed something that the named mo
 
 from __future__ import annotations
 
+import ast
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +17,18 @@ from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
 from ax.core.arm import Arm
 from ax.core.base_trial import MANUAL_GENERATION_METHOD_STR, UNKNOWN_GENERATION_METHOD_STR
+from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.utils import extend_pending_observations
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
+from ax.service.ax_client import AxClient
+from botorch.models import SingleTaskGP
 
+import ax_costaware
 from tests.ax.toy import make_client, run_trials
 
 
@@ -75,6 +82,61 @@ def test_private_attributes() -> None:
     )
     node = client._generation_strategy.nodes_by_name["InitialControlSets"]
     assert list(node.pausing_criteria) == node._pausing_criteria, "see initial_node.py"
+
+
+PRIVATE: dict[str, tuple[type, ...]] = {
+    "_data_loader_config": (Adapter,),
+    "_experiment": (Adapter, Client, AxClient),
+    "_generation_node_name": (GeneratorRun,),
+    "_generation_strategy": (Client, AxClient),
+    "_generator_runs": (GenerationStrategy,),
+    "_maybe_experiment": (Client,),
+    "_maybe_generation_strategy": (Client,),
+    "_model_space": (Adapter,),
+    "_optimization_config": (Adapter,),
+    "_properties": (Experiment,),
+    "_save_experiment_to_db_if_possible": (Client, AxClient),
+    "_save_generation_strategy_to_db_if_possible": (Client, AxClient),
+    "_save_or_update_trial_in_db_if_possible": (Client, AxClient),
+    "_search_space": (Adapter,),
+    "_set_model_space": (Adapter,),
+    "_set_search_space": (Adapter,),
+    "_update_experiment_properties_in_db": (Client, AxClient),
+    "_validate_tensor_args": (SingleTaskGP,),
+}
+"""Private attributes that the package reads of classes of others, and which classes."""
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_private_attributes_of_others_are_there(name: str) -> None:
+    for owner in PRIVATE[name]:
+        sources = [inspect.getsource(c) for c in owner.__mro__ if c.__module__ != "builtins"]
+        is_there = hasattr(owner, name) or any(
+            f"self.{name} " in source or f"self.{name}:" in source for source in sources
+        )
+        assert is_there, f"{owner.__name__}.{name} is gone, which the package uses: grep for it"
+
+
+def test_no_other_private_attributes_are_touched() -> None:
+    """What is new belongs into the list above."""
+    package = Path(ax_costaware.__file__).parent
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in package.rglob("*.py")}
+    nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
+    own = {n.name for _, n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    own |= {n.attr for _, n in nodes if isinstance(n, ast.Attribute) and _is_stored(n)}
+    own |= {
+        n.target.id
+        for _, n in nodes
+        if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+    }
+    for path, node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and node.attr not in own:
+            listed = node.attr in PRIVATE or node.attr.startswith("__")
+            assert listed, f"{path}, line {node.lineno}: {node.attr} is private to another library"
+
+
+def _is_stored(node: ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Store)
 
 
 def test_the_first_hook_of_the_data_is_called_on_every_fit() -> None:
