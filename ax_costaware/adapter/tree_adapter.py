@@ -6,12 +6,11 @@ measured, so that a batch goes on below them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from ax.core.parameter import RangeParameter
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from torch import Tensor
@@ -23,6 +22,8 @@ from ax_costaware.adapter.tree_checks import check_tree_experiment, measured_cel
 from ax_costaware.generators.indirect_generator import QueryRegion
 from ax_costaware.generators.query_standing import QueryStanding
 from ax_costaware.generators.tree_settings import ResolutionTreeSettings
+from ax_costaware.policies.resolution_tree import Cell
+from ax_costaware.records import LEVEL
 
 
 class TreeAdapter(IndirectAdapter):
@@ -58,50 +59,46 @@ class TreeAdapter(IndirectAdapter):
         measured += [settings.cell_of(row) for row in undelivered]
         leaves = tree.leaves(measured)
         every = tree.with_children(leaves)
-        active = {cell: settings.parameters_of(cell) for cell in every}
-        active = {cell: row for cell, row in active.items() if _agree(row, fixed)}
+        active = every
+        if fixed:
+            active = tuple(c for c in every if _agree(settings.parameters_of(c), fixed))
         if not active:
             raise UserInputError(
                 f"the caller fixed {dict(fixed)}, which is none of the cells that may be measured "
                 "next: attach the trial instead."
             )
-        cells = [cell for cell in active if where.pays(tree.cost(cell.level))]
-        points = space.bounds[:0]
-        if cells:
-            points = self._cell_points(space, [active[cell] for cell in cells])
+        paid = [where.pays(tree.cost(level)) for level in range(tree.max_level + 1)]
+        cells = tuple(cell for cell in active if paid[cell.level])
+        points = self._cell_points(space, cells) if cells else space.bounds[:0]
         return QueryRegion(
             bounds=space.bounds,
             starts=points,
             held=tuple(range(space.bounds.shape[-1])),
             constraints=[],
-            cells=tuple(cells),
+            cells=cells,
             known={"leaves": len(leaves), "active": len(every)},
         )
 
-    def _cell_points(self, space: DecodedSpace, rows: list[dict[str, Any]]) -> Tensor:
+    def _cell_points(self, space: DecodedSpace, cells: Sequence[Cell]) -> Tensor:
         """Cells in the model's space: every parameter of a tree has a linear scale there.
 
-        Ax would copy and transform the rows, of which there may be thousands, one by one.
+        Ax would copy and transform them, of which there may be thousands, one by one.
         """
-        parameters = {
-            parameter.name: parameter
-            for parameter in self.experiment.search_space.parameters.values()
-            if isinstance(parameter, RangeParameter) and parameter.name in rows[0]
-        }
-        lower, upper = self.model_points(
-            [
-                {name: parameter.lower for name, parameter in parameters.items()},
-                {name: parameter.upper for name, parameter in parameters.items()},
-            ]
-        )
-        shares = torch.zeros(len(rows), len(lower), dtype=torch.double)
-        for name, parameter in parameters.items():
+        tree, names = self.settings.tree, self.settings.target_names
+        ends = [
+            {LEVEL: level, **dict(zip(names, values, strict=True))}
+            for level, values in ((0, tree.lower), (tree.max_level, tree.upper))
+        ]
+        lower, upper = self.model_points(ends)
+        widths = np.array(tree.upper) - np.array(tree.lower)
+        shares = (tree.centres(cells) - np.array(tree.lower)) / widths
+        levels = np.array([cell.level for cell in cells]) / tree.max_level
+        by_name = {LEVEL: levels, **dict(zip(names, shares.T, strict=True))}
+        points: Tensor = lower.repeat(len(cells), 1)
+        for name, share in by_name.items():
             (column,) = space.columns[name].indices
-            values = np.array([row[name] for row in rows], dtype=float)
-            low, high = float(parameter.lower), float(parameter.upper)
-            shares[:, column] = torch.from_numpy((values - low) / (high - low))
-        shares = shares.to(lower)
-        points: Tensor = lower + (upper - lower) * shares
+            width = upper[column] - lower[column]
+            points[:, column] += width * torch.from_numpy(share).to(lower)
         return points
 
 

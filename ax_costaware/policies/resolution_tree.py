@@ -18,6 +18,9 @@ from itertools import product
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     finite_number,
@@ -165,6 +168,13 @@ class ResolutionTree:
             )
         )
 
+    def centres(self, cells: Sequence[Cell]) -> npt.NDArray[np.float64]:
+        """The centres of cells of the tree, which are not checked, ``n x d`` in raw units."""
+        index = np.array([cell.index for cell in cells], dtype=float)
+        counts = np.array([self._counts(cell.level) for cell in cells], dtype=float)
+        lower, upper = np.array(self.lower), np.array(self.upper)
+        return np.asarray(lower + (upper - lower) * ((index + 0.5) / counts))
+
     def half_widths(self, level: int) -> tuple[float, ...]:
         """Half the widths of the cells of a level, ``d`` numbers in raw units.
 
@@ -294,7 +304,8 @@ class ResolutionTree:
         gains = [finite_number(value, f"information[{i}]") for i, value in enumerate(values)]
         for cell in cells:
             self._check(cell)
-        costs = [self.cost(cell.level) for cell in cells]
+        by_level = [self.cost(level) for level in range(self.max_level + 1)]
+        costs = [by_level[cell.level] for cell in cells]
         left = math.inf if remaining is None else finite_number(remaining, "remaining")
         affordable = [i for i, cost in enumerate(costs) if cost <= left + _SAME_COST * abs(left)]
         if not affordable:
