@@ -51,6 +51,7 @@ logger = get_logger(__name__)
 _RUNNING = "running"
 _ATTEMPTS = "attempts"
 _COMPLETED = "completed"
+_STOPPED = "stopped"
 
 _REASON_LENGTH = 100
 """Characters of Ax's database column for the reason of a failure."""
@@ -178,7 +179,7 @@ class PolledRunner(StoredRunner):
         if running is not None:
             self._cancel(running["key"])
             seconds = _seconds_since(running["started"])
-            self._record(trial, record, running, "stopped", seconds, error=reason)
+            self._record(trial, record, running, _STOPPED, seconds, error=reason)
         return {}
 
     def run_trial(self, trial_index: int, parameterization: Any) -> NoReturn:
@@ -199,9 +200,11 @@ class PolledRunner(StoredRunner):
         attempts = record.get(_ATTEMPTS) or []
         running = record.pop(_RUNNING, None)
         if running is None:
-            if attempts:  # Asked again about a trial that is over.
-                completed = attempts[-1]["state"] == _COMPLETED
-                return (TrialStatus.COMPLETED if completed else TrialStatus.FAILED), False
+            if attempts and attempts[-1]["state"] == _COMPLETED:
+                return TrialStatus.COMPLETED, False
+            if attempts:  # It was stopped or is over, or the next attempt could not be started.
+                stopped = attempts[-1]["state"] == _STOPPED
+                return (TrialStatus.FAILED, False) if stopped else self._retry(trial, record)
             logger.info(f"Trial {trial.index} was running without a runner: it is started now.")
             self._continue(trial, record, self._launch_again(trial, 0))
             return TrialStatus.RUNNING, True

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ax.core.map_metric import MapMetric
+from ax.core.metric import Metric
 from ax.core.trial import Trial
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
@@ -100,8 +102,8 @@ def read_outcome(
         default_cost: What the trial cost where the function does not say.
 
     Raises:
-        UserInputError: If ``complete_trial`` would refuse it, or it lacks an outcome that one of
-            the experiment's ``ReportedMetric`` is to give.
+        UserInputError: If ``complete_trial`` would refuse it, or it lacks an outcome that is
+            optimized and that no metric of the user's fetches elsewhere.
     """
     result = read_result(plain)
     raw_data, cost = result.raw_data, result.cost
@@ -150,11 +152,11 @@ def is_cost_of_trial(trial: Trial, cost: float) -> bool:
 
 
 def _check_reported(trial: Trial, raw_data: Any, returned: bool) -> None:
-    """Refuse a result without the outcomes that the experiment's ``ReportedMetric`` are to give."""
+    """Refuse a result without the outcomes that come from nowhere else."""
     experiment = trial.experiment
     config = experiment.optimization_config
     names = set() if config is None else config.metric_names
-    due = sorted(n for n in names if isinstance(experiment.metrics.get(n), ReportedMetric))
+    due = sorted(n for n in names if _has_nothing_to_fetch(experiment.metrics.get(n)))
     if not due:
         return
     if not returned:
@@ -164,3 +166,8 @@ def _check_reported(trial: Trial, raw_data: Any, returned: bool) -> None:
             f"the function returned values of {sorted(raw_data)} and none of {absent}, which the "
             "experiment optimizes: expected one of each."
         )
+
+
+def _has_nothing_to_fetch(metric: Metric | None) -> bool:
+    """Whether a metric has only what the function returned: ours, or Ax's where none was given."""
+    return isinstance(metric, ReportedMetric) or type(metric) in (Metric, MapMetric)

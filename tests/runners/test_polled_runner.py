@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from ax.core.map_metric import MapMetric
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.orchestration.orchestrator import FailureRateExceededError
@@ -146,6 +147,13 @@ def test_what_does_not_fit_fails_the_attempt(outcome: Any, message: str) -> None
     assert trial.trial.status is TrialStatus.RUNNING
 
 
+def test_nothing_returned_is_refused_also_where_no_metric_was_configured() -> None:
+    trial = Trial()
+    trial.client._experiment.metrics["growth"] = MapMetric("growth")
+    assert trial.stands(finished(None)) == {TrialStatus.FAILED: {0}}
+    assert "returned None for the metrics" in trial.record["attempts"][0]["error"]
+
+
 def test_a_refused_outcome_still_cost_something() -> None:
     trial = Trial()
     trial.stands(finished(TrialResult({"size": 1.0}, cost=4.0)))
@@ -230,6 +238,17 @@ def test_an_attempt_that_cannot_be_started_failed_or_ends_the_run() -> None:
         other.runner.run(other.trial)
 
 
+def test_a_retry_that_did_not_start_is_made_up_for() -> None:
+    trial = Trial(retries=1)
+    trial.runner.refusal = UserInputError("unknown function")
+    with pytest.raises(UnsupportedError):
+        trial.stands(failed())
+    trial.runner.refusal = None
+    assert TrialStatus.STAGED in trial.runner.poll_trial_status([trial.trial])
+    assert trial.stands(finished(1.0)) == {TrialStatus.COMPLETED: {0}}
+    assert [state for state, _ in trial.ends] == ["failed", "completed"]
+
+
 def test_a_stopped_trial_is_recorded_and_not_tried_again() -> None:
     trial = Trial(retries=3)
     trial.client.attach_data(0, {"growth": 0.1})  # without which Ax stops no trial early
@@ -237,6 +256,8 @@ def test_a_stopped_trial_is_recorded_and_not_tried_again() -> None:
     assert trial.trial.status is TrialStatus.EARLY_STOPPED
     assert trial.ends == [("stopped", None)]
     assert trial.record["attempts"][0]["error"] == "hopeless"
+    trial.trial.mark_running(no_runner_required=True, unsafe=True)
+    assert trial.runner.poll_trial_status([trial.trial]) == {TrialStatus.FAILED: {0}}
     assert trial.runner.cancelled == list(trial.runner.started)
 
 
