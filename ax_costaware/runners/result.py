@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from numbers import Real
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from ax.core.types import TParamValue
@@ -143,7 +145,7 @@ def run_function(function: TrialFunction, parameters: Mapping[str, TParamValue])
     except (Exception, SystemExit) as failure:
         return AttemptState(
             AttemptStatus.FAILED,
-            error=f"{type(failure).__name__}: {failure}",
+            error=_described(failure),
             seconds=time.perf_counter() - started,
         )
     return AttemptState(
@@ -230,9 +232,24 @@ def _plain(value: Any, what: str) -> Any:
     return float(value)
 
 
+def _described(failure: BaseException) -> str:
+    """What the user's function raised, and where in its own file."""
+    text = f"{type(failure).__name__}: {failure}" if str(failure) else type(failure).__name__
+    beside = Path(run_function.__code__.co_filename).parent
+    frames = [
+        frame
+        for frame in traceback.extract_tb(failure.__traceback__)
+        if Path(frame.filename).parent != beside
+    ]
+    if not frames:  # What it returned was refused.
+        return text
+    last = [frame for frame in frames if frame.filename == frames[0].filename][-1]
+    return f"{text} ({Path(last.filename).name}, line {last.lineno}, in {last.name})"
+
+
 def _plain_cost(failure: TrialFailedError) -> tuple[str, float | None]:
     """What went wrong and what it cost; a cost that is none is said so, and is not known."""
-    message = str(failure.message)
+    message = str(failure.message) or type(failure).__name__
     try:
         cost = _plain(failure.cost, "its cost")
         if cost is not None and not (isinstance(cost, int | float) and cost >= 0):

@@ -88,7 +88,9 @@ def test_a_run_is_finished_or_failed() -> None:
     assert AttemptState.from_plain(json.loads(json.dumps(finished.to_plain()))) == finished
     failed = run_function(fail, {"water": 2.0})
     assert (failed.status, failed.error, failed.cost) == (AttemptStatus.FAILED, "spilt 2.0", 0.5)
-    assert run_function(lambda p: p["oil"], {}).error == "KeyError: 'oil'"
+    assert run_function(fail, {}).error == (
+        f"KeyError: 'water' (test_result.py, line {fail.__code__.co_firstlineno + 1}, in fail)"
+    )
     assert "nan" in str(run_function(lambda _: math.nan, {}).error)
 
 
@@ -107,7 +109,18 @@ def test_an_interrupt_passes_and_an_exit_is_a_failure() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run_function(interrupt, {})
-    assert run_function(lambda _: exit(1), {}).error == "SystemExit: 1"
+    assert str(run_function(lambda _: exit(1), {}).error).startswith("SystemExit: 1 (")
+
+
+def test_a_failure_says_where_and_never_nothing() -> None:
+    def fail(_: Any) -> None:
+        raise TrialFailedError("")
+
+    assert run_function(fail, {}).error == "TrialFailedError"
+    assert str(run_function(lambda _: next(iter([])), {}).error).startswith("StopIteration (")
+    # What a library raises is told by the line of the user's function that called it.
+    error = str(run_function(lambda _: np.linalg.inv(np.zeros((2, 2))), {}).error)
+    assert error.startswith("LinAlgError: Singular matrix (test_result.py, line ")
 
 
 def test_functions_have_names() -> None:
