@@ -48,7 +48,7 @@ def html_table(
 def _cell(tag: str, text: str, is_number: bool) -> str:
     style = _CELL + f"text-align:{'right' if is_number else 'left'};"
     if tag == "th":
-        style += "max-width:10em;overflow-wrap:anywhere;position:sticky;top:0;"
+        style += "max-width:10em;overflow-wrap:break-word;position:sticky;top:0;"
         style += "background:#f4f4f4;color:#111;"
     elif is_number:
         style += "white-space:nowrap;"
