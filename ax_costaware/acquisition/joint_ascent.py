@@ -30,7 +30,7 @@ _SHORTEST = 1e-7
 
 
 def ascend(
-    function: Callable[[Tensor], Tensor],
+    function: Callable[[Tensor, Tensor], Tensor],
     starts: Tensor,
     bounds: Tensor,
     height: Tensor,
@@ -40,9 +40,9 @@ def ascend(
     """Climb from many starts.
 
     Args:
-        function: From points ``S x k x d`` to values ``S x k``, differentiable; a value depends
-            on its own point only.
-        starts: ``S x k x d`` points in the box.
+        function: From points ``n x d``, and for each the number of the function that is asked, to
+            ``n`` values, differentiable; a value depends on its own point only.
+        starts: ``S x k x d`` points in the box, ``k`` for each of ``S`` functions.
         bounds: ``2 x d`` bounds.
         height: A scale of the values of each function, ``S``, > 0; tolerances are relative to it.
         held: Columns that keep the values of the starts.
@@ -51,51 +51,57 @@ def ascend(
     Returns:
         The ends, ``S x k x d``, and the values there, ``S x k``.
     """
+    shape, d = starts.shape[:-1], starts.shape[-1]
     lower, width = bounds[0], bounds[1] - bounds[0]
     is_held = width <= 0
     is_held[list(held)] = True
     origin = torch.where(is_held, torch.zeros_like(lower), lower)
     scale = torch.where(is_held, torch.ones_like(width), width)
+    number = torch.arange(len(starts), device=starts.device).repeat_interleave(shape[-1])
 
-    def evaluate(U: Tensor) -> tuple[Tensor, Tensor]:
+    def evaluate(U: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             points = U.detach().requires_grad_()
-            values = function(origin + scale * points) / height.unsqueeze(-1)
+            values = function(origin + scale * points, which) / height[which]
             (slopes,) = torch.autograd.grad(values.sum(), points)
         return values.detach(), slopes.masked_fill(is_held, 0.0)
 
-    U = (starts - origin) / scale
-    value, slope = evaluate(U)
+    U = ((starts - origin) / scale).reshape(-1, d)
+    value, slope = evaluate(U, number)
     step = torch.ones_like(value)
-    identity = torch.eye(starts.shape[-1]).to(starts)
+    identity = torch.eye(d).to(starts)
     steepness = slope.norm(dim=-1).clamp_min(_STEEP)
     hessian = identity * (steepness / _FIRST_STEP)[..., None, None]
     for _ in range(iterations):
         stuck = is_held | ((U <= 0) & (slope < 0)) | ((U >= 1) & (slope > 0))
         free_slope = slope.masked_fill(stuck, 0.0)
         arrived = (free_slope.norm(dim=-1) < _STEEP) | (step < _SHORTEST)
-        if bool(arrived.all()):
+        # Only those that are still under way are evaluated.
+        (on,) = torch.nonzero(~arrived, as_tuple=True)
+        if not len(on):
             break
-        both = stuck.unsqueeze(-1) | stuck.unsqueeze(-2)
-        free_hessian = torch.where(both, identity, hessian)
-        direction = torch.linalg.solve(free_hessian, free_slope.unsqueeze(-1)).squeeze(-1)
+        both = stuck[on].unsqueeze(-1) | stuck[on].unsqueeze(-2)
+        free_hessian = torch.where(both, identity, hessian[on])
+        direction = torch.linalg.solve(free_hessian, free_slope[on].unsqueeze(-1)).squeeze(-1)
         longest = direction.abs().amax(dim=-1, keepdim=True).clamp_min(1e-300)
         direction = direction * (_LONGEST_STEP / longest).clamp_max(1.0)
-        trial = U + step.unsqueeze(-1) * direction
-        trial = torch.where(is_held, U, trial.clamp(0.0, 1.0))
-        new_value, new_slope = evaluate(trial)
-        move = trial - U
-        promised = (slope * move).sum(dim=-1)
-        rises = (new_value > value) & (new_value >= value + _ENOUGH * promised) & ~arrived
-        hessian = torch.where(
-            rises[..., None, None], _updated(hessian, move, slope - new_slope), hessian
+        trial = U[on] + step[on].unsqueeze(-1) * direction
+        trial = torch.where(is_held, U[on], trial.clamp(0.0, 1.0))
+        new_value, new_slope = evaluate(trial, number[on])
+        move, old = trial - U[on], value[on]
+        promised = (slope[on] * move).sum(dim=-1)
+        rises = (new_value > old) & (new_value >= old + _ENOUGH * promised)
+        hessian[on] = torch.where(
+            rises[..., None, None],
+            _updated(hessian[on], move, slope[on] - new_slope),
+            hessian[on],
         )
-        step = torch.where(rises, 1.0, torch.where(arrived, step, 0.3 * step))
-        U = torch.where(rises.unsqueeze(-1), trial, U)
-        slope = torch.where(rises.unsqueeze(-1), new_slope, slope)
-        value = torch.where(rises, new_value, value)
-    ends = torch.where(is_held, starts, (origin + scale * U).clamp(*bounds))
-    return ends, value * height.unsqueeze(-1)
+        step[on] = torch.where(rises, 1.0, 0.3 * step[on])
+        U[on] = torch.where(rises.unsqueeze(-1), trial, U[on])
+        slope[on] = torch.where(rises.unsqueeze(-1), new_slope, slope[on])
+        value[on] = torch.where(rises, new_value, old)
+    ends = (origin + scale * U).clamp(*bounds).reshape(starts.shape)
+    return torch.where(is_held, starts, ends), value.reshape(shape) * height.unsqueeze(-1)
 
 
 def _updated(hessian: Tensor, move: Tensor, fall: Tensor) -> Tensor:

@@ -85,14 +85,14 @@ def sample_optima(
         starts = raw[_spaced_rows(values, LocalSearch(space.bounds).to_unit(raw))]
         height = values.amax(dim=-1) - values.amin(dim=-1)
         height = height.clamp_min(torch.finfo(height.dtype).tiny)
-    ends, heights = ascend(paths, starts, space.bounds, height, space.held)
+    ends, heights = ascend(paths.each_at, starts, space.bounds, height, space.held)
     best = heights.argmax(dim=-1)
     each = torch.arange(num_samples)
     summits = ends[each, best]
     if not space.choices:
         return summits, heights[each, best]
     summits = _with_better_choices(paths, summits, space)
-    ends, heights = ascend(paths, summits.unsqueeze(1), space.bounds, height, space.held)
+    ends, heights = ascend(paths.each_at, summits.unsqueeze(1), space.bounds, height, space.held)
     return ends.squeeze(1), heights.squeeze(1)
 
 

@@ -16,7 +16,7 @@ from ax_costaware.generators.indirect_generator import (
 )
 from ax_costaware.generators.tree_settings import ResolutionTreeSettings
 
-_MOST_AT_ONCE = 1024
+_MOST_AT_ONCE = 4096
 """Cells that are scored together."""
 
 

@@ -62,12 +62,13 @@ class ColumnAverages(Averages):
     def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
         """A product over the columns of products of averaged features."""
         assert isinstance(other, ColumnAverages)
-        lengthscales = _lengthscales(kernel).expand(self.nodes.shape[-1])
-        columns = self._rules.sums(other._rules, lengthscales)
+        scales = lengthscales(kernel).expand(self.nodes.shape[-1])
+        columns = self.rules.sums(other.rules, scales)
         return math.prod(columns.unbind(), start=outputscale(kernel))
 
     @cached_property
-    def _rules(self) -> ColumnRules:
+    def rules(self) -> ColumnRules:
+        """The rules of the columns, equal ones once."""
         return ColumnRules.of(self.nodes.movedim(-1, 0), self.weights.movedim(-1, 0))
 
     def variance(self, kernel: Kernel) -> Tensor:
@@ -92,7 +93,7 @@ class ColumnAverages(Averages):
 
     def scaled(self, kernel: Kernel) -> Tensor:
         """The nodes in length-scales."""
-        return self.nodes / _lengthscales(kernel)
+        return self.nodes / lengthscales(kernel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +246,8 @@ def is_squared_exponential(kernel: Kernel) -> bool:
     return type(base) is RBFKernel and kernel.active_dims is None and unbatched
 
 
-def _lengthscales(kernel: Kernel) -> Tensor:
+def lengthscales(kernel: Kernel) -> Tensor:
+    """The length-scales of a squared-exponential kernel: one, or one for each column."""
     base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
     lengthscale: Tensor = base.lengthscale
     return lengthscale.reshape(-1)

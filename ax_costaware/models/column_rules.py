@@ -91,7 +91,7 @@ class ColumnRules:
                 sums = _own_sums(lengthscales, self.nodes, self.weights, period)
             else:
                 sums = self.features(lengthscales, period) @ other.features(lengthscales, period).mT
-        return other._spread(self._spread(sums).mT).mT
+        return other.spread(self.spread(sums).mT).mT
 
     @property
     def _differentiable(self) -> bool:
@@ -119,7 +119,7 @@ class ColumnRules:
         scales = lengthscales.reshape(-1, *[1] * (self.nodes.ndim - 1))
         return averaged(self.nodes / scales, self.weights, *cosines(period, self.nodes))
 
-    def _spread(self, values: Tensor) -> Tensor:
+    def spread(self, values: Tensor) -> Tensor:
         """Values ``d x ... x u x m`` of the rules as values ``d x ... x n x m`` of the averages."""
         return values if self.place is None else self.place @ values
 

@@ -19,6 +19,7 @@ from ax_costaware.models.averages import (
     ColumnAverages,
     JointAverages,
     SharedAverages,
+    lengthscales,
     outputscale,
 )
 from ax_costaware.models.gaussian_averages import GaussianAverages
@@ -68,7 +69,8 @@ class TargetPaths:
                 errors = posterior.data.scaled_errors(kernel)
                 drawn = drawn + errors @ torch.randn(errors.shape[-1], num_paths).to(like)
             residual = like.unsqueeze(-1) - drawn - noise
-            self._coefficients = torch.cholesky_solve(residual, cached.cholesky)
+            corrections = torch.cholesky_solve(residual, cached.cholesky)
+            self._all_weights = torch.cat([self._weights, corrections])
 
     @property
     def num_paths(self) -> int:
@@ -84,17 +86,35 @@ class TargetPaths:
         Returns:
             ``S x b`` values.
         """
-        posterior, cached = self.posterior, self.posterior.cached
-        flat = X.reshape(-1, X.shape[-1])
-        points = posterior.kernel.transform(flat)
-        prior = self._features(points)
-        rows = posterior.cross(posterior.kernel.averages(posterior.kernel.point_rows(flat)))
-        both, weights = torch.cat([prior, rows], -1), torch.cat([self._weights, self._coefficients])
+        features, weights = self._everything(X.reshape(-1, X.shape[-1])), self._all_weights
         if X.ndim == 2:
-            latent = (both @ weights).T
+            latent = (features @ weights).T
         else:
-            both = both.unflatten(0, (X.shape[-3], X.shape[-2]))
-            latent = (both @ weights.T.unsqueeze(-1)).squeeze(-1)
+            features = features.unflatten(0, (X.shape[-3], X.shape[-2]))
+            latent = (features @ weights.T.unsqueeze(-1)).squeeze(-1)
+        return self._values(latent)
+
+    def each_at(self, X: Tensor, path: Tensor) -> Tensor:
+        """The value of one path at each point, differentiable.
+
+        Args:
+            X: ``n x d`` points in raw units.
+            path: The number of the path for each, ``n``.
+
+        Returns:
+            ``n`` values.
+        """
+        return self._values((self._everything(X) * self._all_weights.T[path]).sum(dim=-1))
+
+    def _everything(self, X: Tensor) -> Tensor:
+        """Features of the prior at ``n`` points, and covariances with the data."""
+        posterior = self.posterior
+        prior = self._features(posterior.kernel.transform(X))
+        rows = posterior.cross(posterior.kernel.averages(posterior.kernel.point_rows(X)))
+        return torch.cat([prior, rows], dim=-1)
+
+    def _values(self, latent: Tensor) -> Tensor:
+        cached = self.posterior.cached
         return cached.offset + cached.scale * (cached.prior_mean + latent)
 
     def _average_features(self, averages: Averages) -> Tensor:
@@ -102,13 +122,15 @@ class TargetPaths:
         if isinstance(averages, ColumnAverages):
             kernel = self.posterior.kernel.base_kernel
             frequencies = self._features.weight
-            product = torch.ones((), dtype=torch.complex128, device=frequencies.device)
-            for column in range(averages.nodes.shape[-1]):
-                angle = averages.scaled(kernel)[..., column, None] * frequencies[:, column]
-                weight = averages.weights[..., column, None]
-                product = product * torch.complex(
-                    (weight * angle.cos()).sum(dim=-2), (weight * angle.sin()).sum(dim=-2)
-                )
+            rules, scales = averages.rules, lengthscales(kernel).expand(frequencies.shape[-1])
+            nodes = rules.nodes / scales.reshape(-1, *[1] * (rules.nodes.ndim - 1))
+            columns = []
+            for column, (node, weight) in enumerate(zip(nodes, rules.weights, strict=True)):
+                angle = node.unsqueeze(-1) * frequencies[:, column]
+                waves = torch.stack([angle.cos(), angle.sin()])
+                columns.append((weight.unsqueeze(-2) @ waves).squeeze(-2))
+            cosine, sine = (rules.spread(part) for part in torch.stack(columns, dim=1))
+            product = torch.complex(cosine, sine).prod(dim=0)
             scale = (outputscale(kernel) * (2 / self._features.num_outputs)).sqrt()
             return scale * torch.cat([product.imag, product.real], dim=-1).to(frequencies)
         if isinstance(averages, GaussianAverages):

@@ -281,9 +281,14 @@ def test_ascent_of_many_concave_functions() -> None:
         values: Tensor = -(curvature * offset.square()).sum(dim=-1)
         return values
 
+    def each_at(X: Tensor, which: Tensor) -> Tensor:
+        offset = ((X - bounds[0]) / width - centre[which, 0]).unsqueeze(1) @ rotation[which]
+        values: Tensor = -(curvature * offset.squeeze(1).square()).sum(dim=-1)
+        return values
+
     starts = bounds[0] + width * torch.rand(20, 2, 3, generator=generator).double()
     height = torch.full((20,), 50.0, dtype=torch.double)
-    ends, values = ascend(function, starts, bounds, height)
+    ends, values = ascend(each_at, starts, bounds, height)
     assert torch.allclose(function(ends), values, atol=1e-9)
     assert torch.allclose(values[:, 0], values[:, 1], atol=1e-5)  # a concave function has one
     near = ends.unsqueeze(0) + 0.01 * width * torch.randn(500, 20, 2, 3, generator=generator)
@@ -293,7 +298,7 @@ def test_ascent_of_many_concave_functions() -> None:
 def test_ascent_never_falls_and_holds_columns() -> None:
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 
-    def function(X: Tensor) -> Tensor:
+    def function(X: Tensor, which: Tensor | None = None) -> Tensor:
         waves: Tensor = (30 * X[..., 0]).sin() * (20 * X[..., 1]).cos()
         return waves
 
@@ -305,7 +310,7 @@ def test_ascent_never_falls_and_holds_columns() -> None:
     # Inside, an end is at a summit of the line; else at an end of it.
     inside = (ends[..., 0] > 0) & (ends[..., 0] < 1)
     assert torch.allclose(values[inside], (20 * starts[..., 1]).cos().abs()[inside], atol=1e-5)
-    flat, _ = ascend(lambda X: 0.0 * X.sum(dim=-1), starts, bounds, torch.ones(10).double())
+    flat, _ = ascend(lambda X, which: 0.0 * X.sum(dim=-1), starts, bounds, torch.ones(10).double())
     assert torch.equal(flat, starts)
     still, _ = ascend(function, starts, bounds, torch.ones(10).double(), held=(0, 1))
     assert torch.equal(still, starts)
