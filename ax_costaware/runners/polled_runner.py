@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import time
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -98,7 +99,8 @@ class PolledRunner(StoredRunner):
         self.timeout = timeout
         self.retries = retries
         self.time_cost = time_cost
-        self._over: list[str] = []
+        # No list: those Ax compares with the stored runner's, when it saves an experiment again.
+        self._over: deque[str] = deque()
 
     @abstractmethod
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
@@ -342,8 +344,8 @@ class PolledRunner(StoredRunner):
 
     def _let_go(self) -> None:
         """Forget the attempts that were over at the last poll: Ax has stored their trials since."""
-        over, self._over = self._over, []
-        for key in over:
+        while self._over:
+            key = self._over.popleft()
             try:
                 self.forget(key)
             except Exception as error:

@@ -107,6 +107,19 @@ def test_a_run_goes_on_after_loading(store: str, tmp_path: Path) -> None:
     assert sorted(data["metric_name"]) == ["growth"] * 4 + ["seconds"] * 4
 
 
+def test_what_a_runner_remembers_does_not_keep_ax_from_saving_all_of_an_experiment(
+    tmp_path: Path,
+) -> None:
+    config = database(tmp_path)
+    register_trial_function("grow", lambda parameters: 1.0)
+    client = make_client(FunctionRunner("grow"), storage_config=config)
+    orchestrate(client, url=str(config.url))
+    experiment = client._experiment
+    unsaved = experiment.new_trial()  # as while the database was away
+    client._save_experiment_to_db_if_possible(experiment=experiment)
+    assert unsaved.db_id is not None  # else the next save would store it twice
+
+
 class Killed(BaseException):
     """The end of the process, as far as a driver can tell."""
 
