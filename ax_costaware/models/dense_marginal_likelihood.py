@@ -134,12 +134,17 @@ def dense_covariance(kernel: Kernel, X: Tensor) -> Tensor:
         kernel: A kernel without a batch shape.
         X: The points, after the input transform, without gradients.
     """
+    if kernel.active_dims is not None:
+        X = X.index_select(-1, kernel.active_dims)
+    return _forward(kernel, X)
+
+
+def _forward(kernel: Kernel, X: Tensor) -> Tensor:
+    """As the ``forward`` of a kernel, whose columns have been selected."""
     # `type(...) is`: a subclass may compute something else from the same parts.
     if type(kernel) is ScaleKernel:
         scale: Tensor = kernel.outputscale
-        return scale * dense_covariance(kernel.base_kernel, X)
-    if kernel.active_dims is not None:
-        X = X.index_select(-1, kernel.active_dims)
+        return scale * _forward(kernel.base_kernel, X)
     if type(kernel) is ProductKernel:
         factors = [dense_covariance(part, X) for part in kernel.kernels]
         return math.prod(factors[1:], start=factors[0])

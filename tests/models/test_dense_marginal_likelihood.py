@@ -87,7 +87,11 @@ MODELS = {
         ProductKernel(RBFKernel(active_dims=(0, 1)), CategoricalKernel(active_dims=(2,)))
     ),
     "warped": lambda: plain(None, input_transform=Warp(3, [0, 1, 2])),
+    "scaled columns": lambda: plain(ScaleKernel(RBFKernel(active_dims=(0, 2), ard_num_dims=2))),
     "time": lambda: TimeVaryingGP(*data(), forgetting=None),
+    "scaled, time": lambda: TimeVaryingGP(
+        *data(), covar_module=ScaleKernel(MaternKernel(2.5, ard_num_dims=2))
+    ),
     "normal law": lambda: averages(
         GaussianConditional(((1, 0), (0, 1)), (0, 0), (0.02, 0.1), outside="keep")
     ),
