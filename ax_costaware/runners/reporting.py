@@ -111,13 +111,12 @@ def read_outcome(
     metric = terms.cost_metric
     if cost is None and not (isinstance(raw_data, Mapping) and metric in raw_data):
         cost = default_cost
-    measure = is_to_be_measured(trial)
-    if measure and (raw_data is not None or not plain["returned"]):
-        _check_reported(trial, raw_data, plain["returned"])
-    if not measure:
-        # The strategy did not ask for a measurement, so none is taken for one.
-        values = raw_data if isinstance(raw_data, Mapping) else {}
-        raw_data = {m: value for m, value in values.items() if m == metric} or None
+    if is_to_be_measured(trial):
+        if raw_data is not None or not plain["returned"]:
+            _check_reported(trial, raw_data, plain["returned"])
+    elif (left := _without_objective(trial, raw_data)) != raw_data:
+        # The strategy asked for no measurement: none is taken for one, nor charged as one.
+        raw_data, cost = left, None
     record = completion_record(
         trial,
         raw_data=raw_data,
@@ -166,6 +165,14 @@ def _check_reported(trial: Trial, raw_data: Any, returned: bool) -> None:
             f"the function returned values of {sorted(raw_data)} and none of {absent}, which the "
             "experiment optimizes: expected one of each."
         )
+
+
+def _without_objective(trial: Trial, raw_data: Any) -> Any:
+    """What is left of an outcome, such as the time of the trial; None if nothing is."""
+    config = trial.experiment.optimization_config
+    dropped = set() if config is None else config.metric_names
+    values = raw_data if isinstance(raw_data, Mapping) else {}
+    return {metric: value for metric, value in values.items() if metric not in dropped} or None
 
 
 def _has_nothing_to_fetch(metric: Metric | None) -> bool:

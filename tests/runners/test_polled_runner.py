@@ -173,6 +173,18 @@ def test_what_the_strategy_does_not_measure_is_not_recorded() -> None:
     assert "cost" not in trial.record
 
 
+def test_what_is_not_measured_is_not_charged_and_other_metrics_stay() -> None:
+    unmeasured = {"measure": False, "expected_cost": 0.0}
+    trial = Trial(ReportedMetric("hours"), record=unmeasured, time_cost=True)
+    trial.stands(finished(TrialResult({"growth": 1.0, "hours": 2.5}, cost=3.0)))
+    assert trial.record["outcomes"] == {"hours": [2.5, None]}
+    assert "cost" not in trial.record
+    # A function that says that it measured nothing may still say what that cost.
+    told = Trial(record=unmeasured)
+    told.stands(finished(TrialResult(cost=3.0)))
+    assert told.record["cost"] == 3.0
+
+
 def test_a_control_set_that_learns_its_cost_needs_one() -> None:
     arm = {"controlled": {"water": 0.5}, "control_set": "water", "cost_above": 0.2}
     trial = Trial(record=arm, retries=2)
