@@ -54,7 +54,7 @@ types: $(VENV)/.installed-dev
 	$(RUN) -m mypy
 
 tutorials: $(VENV)/.installed-dev
-	$(SMALL_THREADS) $(VENV)/bin/jupyter-execute --inplace tutorials/*.ipynb
+	$(SMALL_THREADS) $(RUN) -m tutorials
 
 # Warnings are errors: a link that leads nowhere, a docstring that is no proper markup.
 docs: $(VENV)/.installed-docs
