@@ -13,82 +13,63 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 NOTEBOOKS = sorted(TUTORIALS.glob("*.ipynb"))
 SECONDS = 300
 """More than any cell takes; a cell that hangs fails."""
 
-
-class Kernel:
-    """A kernel in the folder of the tutorials that runs their small version."""
-
-    def __init__(self) -> None:
-        self._client = NotebookClient(
-            nbformat.v4.new_notebook(),
-            timeout=SECONDS,
-            resources={"metadata": {"path": str(TUTORIALS)}},
-        )
-        self._client.create_kernel_manager()
-        self._client.start_new_kernel(env=os.environ | {"SMOKE_TEST": "1"})
-        self._client.start_new_kernel_client()
-
-    def run(self, code: str) -> None:
-        """Run code that stands in no tutorial."""
-        self._execute(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)]), 0)
-
-    def run_cells(self, path: Path) -> None:
-        """Run the cells of a tutorial.
-
-        Raises:
-            AssertionError: If one raises; it names the tutorial and the cell.
-        """
-        notebook = nbformat.read(path, as_version=4)
-        for number, cell in enumerate(notebook.cells):
-            if cell.cell_type != "code":
-                continue
-            try:
-                self._execute(notebook, number)
-            except CellExecutionError as error:
-                raise AssertionError(f"{path.name}, cell {number} ({cell.id}):\n{error}") from None
-
-    def close(self) -> None:
-        """End the kernel."""
-        self._client._cleanup_kernel()
-
-    def _execute(self, notebook: nbformat.NotebookNode, number: int) -> None:
-        self._client.nb = notebook
-        self._client.execute_cell(notebook.cells[number], number)
+# Of the kernel's manager, which is not the tutorials' matter.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:(jupyter|zmq|asyncio).*")
 
 
 @pytest.fixture(scope="module")
-def kernel() -> Iterator[Kernel]:
-    kernel = Kernel()
-    try:
-        yield kernel
-    finally:
-        kernel.close()
+def kernel() -> Iterator[NotebookClient]:
+    """A kernel in the folder of the tutorials, for their small version."""
+    client = NotebookClient(
+        nbformat.v4.new_notebook(),
+        timeout=SECONDS,
+        resources={"metadata": {"path": str(TUTORIALS)}},
+    )
+    with client.setup_kernel(env=os.environ | {"SMOKE_TEST": "1"}):
+        yield client
+
+
+def run(kernel: NotebookClient, path: Path) -> None:
+    """Run the cells of a tutorial; an error names the tutorial and the cell."""
+    kernel.nb = nbformat.read(path, as_version=4)
+    for number, cell in enumerate(kernel.nb.cells):
+        try:
+            kernel.execute_cell(cell, number)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            raise AssertionError(f"{path.name}, cell {number} ({cell.id}):\n{error}") from None
+
+
+def forget(kernel: NotebookClient) -> None:
+    """Delete all names of the tutorials before."""
+    kernel.nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("%reset -f")])
+    kernel.execute_cell(kernel.nb.cells[0], 0)
 
 
 def test_there_are_tutorials() -> None:
     assert NOTEBOOKS
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:(jupyter|zmq|asyncio).*")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_tutorial_runs(kernel: Kernel, path: Path) -> None:
-    kernel.run("%reset -f")
-    kernel.run_cells(path)
+def test_tutorial_runs(kernel: NotebookClient, path: Path) -> None:
+    forget(kernel)
+    run(kernel, path)
+    counts = [cell.execution_count for cell in kernel.nb.cells if cell.cell_type == "code"]
+    assert counts == list(range(counts[0], counts[0] + len(counts)))  # No cell was passed over.
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:(jupyter|zmq|asyncio).*")
-def test_failure_names_tutorial_and_cell(kernel: Kernel, tmp_path: Path) -> None:
+def test_failure_names_tutorial_and_cell(kernel: NotebookClient, tmp_path: Path) -> None:
     cells = [nbformat.v4.new_markdown_cell("text"), nbformat.v4.new_code_cell("1 / 0", id="wrong")]
     path = tmp_path / "broken.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     with pytest.raises(AssertionError, match=r"broken[.]ipynb, cell 1 \(wrong\)") as raised:
-        kernel.run_cells(path)
+        run(kernel, path)
     assert "ZeroDivisionError" in str(raised.value)
 
 
@@ -98,3 +79,4 @@ def test_outputs_are_committed_and_hold_no_error(path: Path) -> None:
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert any(cell.outputs for cell in cells)
     assert not [o for cell in cells for o in cell.outputs if o.output_type == "error"]
+    assert not [cell.metadata for cell in notebook.cells if cell.metadata]  # no times of one run
