@@ -109,10 +109,23 @@ class SimulationRunner(PolledRunner):
         self._states: dict[str, AttemptState] = {}
 
     def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
-        """The values to set, and the name of the control set if there is one."""
-        name = {} if trial.arm is None else trial.arm.parameters
-        chosen = {CONTROL_SET: name[CONTROL_SET]} if CONTROL_SET in name else {}
-        return {**super().parameters_of(trial), **chosen}
+        """The values to set, and the name of the control set if there is one.
+
+        Raises:
+            UserInputError: If an input that the trial leaves to chance has no law here.
+        """
+        arm = {} if trial.arm is None else trial.arm.parameters
+        controlled = super().parameters_of(trial)
+        known = {CONTROL_SET, *controlled, *self.marginals}
+        known.update(() if self.joint is None else self.joint.names)
+        inputs = trial.experiment.search_space.tunable_parameters
+        if missing := [name for name in inputs if name not in known]:
+            raise UserInputError(
+                f"marginals has {list(self.marginals)}: expected a law of each of {missing}, too, "
+                f"which trial {trial.index} leaves to chance, there or in joint."
+            )
+        chosen = {CONTROL_SET: arm[CONTROL_SET]} if CONTROL_SET in arm else {}
+        return {**controlled, **chosen}
 
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
         """Simulate the trial.

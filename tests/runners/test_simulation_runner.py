@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import UserInputError
 
 from ax_costaware import (
     AffineCost,
+    ControlSet,
     Discrete,
     GaussianConditional,
     GaussianCopula,
     JointEmpirical,
     TruncatedNormal,
     Uniform,
+    control_set_parameter,
 )
 from ax_costaware.records import CONTROL_SET
 from ax_costaware.runners import SimulationRunner, TrialResult
@@ -170,3 +174,26 @@ def test_what_is_no_number_fails_the_trial() -> None:
         yield_of, conditional=GaussianConditional(((2.0,),), covariance=0.25), targets=["a", "b"]
     )
     assert "expected 1 names" in str(state_of(narrow, dial=1.0).error)
+
+
+def test_an_input_left_to_chance_needs_a_law() -> None:
+    client = Client()
+    client.configure_experiment(
+        name="simulated",
+        parameters=[
+            RangeParameterConfig("water", bounds=(0.0, 1.0), parameter_type="float"),
+            RangeParameterConfig("wind", bounds=(0.0, 2.0), parameter_type="float"),
+            control_set_parameter([ControlSet(["water"], 1.0), ControlSet(["water", "wind"], 2.0)]),
+        ],
+    )
+    client.configure_optimization(objective="growth")
+    for name in ("water", "water+wind"):
+        client.attach_trial({"water": 0.5, "wind": 1.0, CONTROL_SET: name})
+    left, controlled = client._experiment.trials.values()
+    runner = SimulationRunner(yield_of, marginals={"soil": LAWS["soil"]})
+    with pytest.raises(
+        UserInputError, match="\\['soil'\\]: expected a law of each of \\['wind'\\]"
+    ):
+        runner.run(left)
+    runner.run(controlled)
+    SimulationRunner(yield_of, marginals=LAWS).run(left)
