@@ -227,7 +227,11 @@ def test_an_attempt_is_started_once(cluster: str, tmp_path: Path) -> None:
     assert calls() == 2
 
 
-def test_a_killed_driver_is_continued(cluster: str, tmp_path: Path) -> None:
+def test_a_killed_driver_is_continued(
+    cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A process has one database, which tests before this one may have connected to.
+    monkeypatch.setattr("ax.storage.sqa_store.db.SESSION_FACTORY", None)
     database = tmp_path / "experiment.sqlite"
     command = [sys.executable, "-m", "tests.runners.ray_driver", str(tmp_path), cluster]
     with (tmp_path / "log").open("w") as log:
