@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -48,6 +48,10 @@ from ax_costaware.records import RECORD
 
 NUM_RESTARTS = 8
 """Local searches for a query, where the settings do not say."""
+
+
+_NEXT_TO_NOTHING = 1e-6
+"""Nats below which an answer tells nothing by a criterion."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,7 @@ class IndirectGenerator(CostAwareGenerator):
             )
         seed = decision_seed(self.settings.seed, request.where.trial_index)
         with manual_seed(seed):
-            chosen = self._choose(request, self._information(request, seed))
+            chosen = self._chosen(request, seed)
             best, *_ = self.optima(request.minimize)
         return TorchGenResults(
             points=chosen.query.detach().cpu().unsqueeze(0),
@@ -259,24 +263,41 @@ class IndirectGenerator(CostAwareGenerator):
     def _target_space(self) -> TargetSpace:
         return target_space(self.settings.target_parameters, self.settings.law)
 
-    def _information(self, request: IndirectRequest, seed: int) -> AcquisitionFunction:
-        """What an answer is expected to tell, in nats."""
-        settings = self.settings
-        inputs, outputs = sample_optima(
+    def _chosen(self, request: IndirectRequest, seed: int) -> ChosenQuery:
+        """The query of most information, about the point, too, where none tells of the value."""
+        optima = sample_optima(
             self.posterior(request.minimize, request.X_pending),
             self._target_space(),
-            num_samples=settings.num_samples,
+            num_samples=self.settings.num_samples,
             seed=seed,
         )
+        acquisition = self.settings.acquisition
+        chosen = self._choose(request, self._information(request, optima, acquisition))
+        if chosen.information >= _NEXT_TO_NOTHING or acquisition == "joint_entropy":
+            return chosen
+        by_point = self._choose(request, self._information(request, optima, "joint_entropy"))
+        if by_point.information <= chosen.information:
+            return chosen
+        extreme = "least" if request.minimize else "greatest"
+        return replace(
+            by_point,
+            why=f"No answer tells of the {extreme} value by itself any more. {by_point.why}",
+            decision={**by_point.decision, "acquisition": "joint_entropy"},
+        )
+
+    def _information(
+        self, request: IndirectRequest, optima: tuple[Tensor, Tensor], acquisition: str
+    ) -> AcquisitionFunction:
+        """What an answer is expected to tell, in nats."""
         options: dict[str, Any] = {
             "posterior_transform": direction(request.minimize),
             "X_pending": request.X_pending,
         }
-        if settings.acquisition == "joint_entropy":
-            return ConditionalJointEntropySearch(self.model, inputs, outputs, **options)
-        noise_aware = settings.acquisition == "max_value_entropy_noise_aware"
+        if acquisition == "joint_entropy":
+            return ConditionalJointEntropySearch(self.model, *optima, **options)
+        noise_aware = acquisition == "max_value_entropy_noise_aware"
         return ConditionalMaxValueEntropySearch(
-            self.model, outputs, noise_aware=noise_aware, **options
+            self.model, optima[1], noise_aware=noise_aware, **options
         )
 
     def _choose(self, request: IndirectRequest, information: AcquisitionFunction) -> ChosenQuery:
@@ -307,24 +328,18 @@ class IndirectGenerator(CostAwareGenerator):
             cost = float(log_cost(best.unsqueeze(0)).exp())
             nats = float(information(best.reshape(1, 1, -1)))
         priced = not isinstance(request.cost, int | float)
+        subject = subject_of(information, request.minimize)
         return ChosenQuery(
             query=best,
             information=nats,
             cost=cost,
             why=(
                 "It is the query whose answer is expected to tell most about "
-                f"{self._subject(request.minimize)}{', per unit of cost' if priced else ''}: "
+                f"{subject}{', per unit of cost' if priced else ''}: "
                 f"{nats:.4g} nats{f' at a cost of {cost:.4g}' if priced else ''}."
             ),
             decision={},
         )
-
-    def _subject(self, minimize: bool) -> str:
-        """What the information is about, as words."""
-        extreme = "least" if minimize else "greatest"
-        if self.settings.acquisition == "joint_entropy":
-            return f"where the objective is {extreme}, and what it is there"
-        return f"the {extreme} value of the objective"
 
     def _record(
         self, request: IndirectRequest, chosen: ChosenQuery, best: Optimum
@@ -340,8 +355,9 @@ class IndirectGenerator(CostAwareGenerator):
             "measure": True,
             "expected_cost": chosen.cost,
             "why": (
-                f"{chosen.why} The answer is expected to be {sign * mean:.6g} with a standard "
-                f"deviation of {variance**0.5:.6g}, before noise."
+                f"{chosen.why}{little_left(chosen.information)} The answer is expected to be "
+                f"{sign * mean:.6g} with a standard deviation of {variance**0.5:.6g}, before "
+                "noise."
             ),
             "phase": "rule",
             "decision": {
@@ -355,3 +371,18 @@ class IndirectGenerator(CostAwareGenerator):
                 **request.where.record(),
             },
         }
+
+
+def subject_of(information: AcquisitionFunction, minimize: bool) -> str:
+    """What the information is about, as words."""
+    extreme = "least" if minimize else "greatest"
+    if isinstance(information, ConditionalJointEntropySearch):
+        return f"where the objective is {extreme}, and what it is there"
+    return f"the {extreme} value of the objective"
+
+
+def little_left(nats: float) -> str:
+    """What to do where no answer tells anything; empty where one does."""
+    if nats >= _NEXT_TO_NOTHING:
+        return ""
+    return " That is next to nothing: no answer tells more of the best point, so you may stop."

@@ -86,11 +86,13 @@ class FixedHyperparameters:
 def default_surrogate_spec() -> SurrogateSpec:
     """Ax's default surrogate, with outcomes standardised inside the model."""
     return SurrogateSpec(
-        model_configs=[ModelConfig(
+        model_configs=[
+            ModelConfig(
                 mll_class=DenseMarginalLogLikelihood,
                 outcome_transform_classes=[Standardize],
                 name="default",
-            )]
+            )
+        ]
     )
 
 

@@ -40,11 +40,13 @@ def time_varying_surrogate_spec(
             raise UserInputError(str(error)) from error
     if surrogate is None:
         surrogate = SurrogateSpec(
-            model_configs=[ModelConfig(
+            model_configs=[
+                ModelConfig(
                     botorch_model_class=TimeVaryingGP,
                     mll_class=DenseMarginalLogLikelihood,
                     name="TimeVarying",
-                )]
+                )
+            ]
         )
     elif isinstance(surrogate, FixedHyperparameters):
         if forgetting is None:

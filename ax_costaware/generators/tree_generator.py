@@ -13,6 +13,7 @@ from ax_costaware.generators.indirect_generator import (
     ChosenQuery,
     IndirectGenerator,
     IndirectRequest,
+    subject_of,
 )
 from ax_costaware.generators.tree_settings import ResolutionTreeSettings
 
@@ -36,7 +37,7 @@ class TreeGenerator(IndirectGenerator):
                 known = self.posterior(request.minimize, request.X_pending)
                 values = known.moments(region.starts)[1]
         decision = tree.decide(region.cells, values.tolist(), request.where.limit)
-        subject = self._subject(request.minimize)
+        subject = subject_of(information, request.minimize)
         why = f"Of what there is to know about {subject}, {decision.reason}."
         if not tells:
             why = (

@@ -65,7 +65,8 @@ def indirect_query_strategy(
             query columns; None: in the experiment's own order.
         acquisition: What a query is to tell of: ``"max_value_entropy"``, the best point's value
             (CMES, as published); ``"max_value_entropy_noise_aware"``, the same with an account of
-            the answer's noise; or ``"joint_entropy"``, the best point together with its value.
+            the answer's noise; or ``"joint_entropy"``, the best point together with its value,
+            which also decides where no query tells of the value (less than 1e-6 nats).
         initial_trials: Quasi-random queries before the model decides. With 0 the experiment needs a
             trial with data, attached, before the first is asked for.
         charge_initial: Whether the initial trials are paid from the budget.

@@ -585,3 +585,30 @@ def test_ax_client() -> None:
     best = recommend(client)
     assert best.parameters.keys() == {"x1", "x2"}
     assert objective(*(float(str(v)) for v in best.parameters.values())) > 0.3
+
+
+def test_queries_go_on_telling_where_the_best_value_is_far_above_all_averages() -> None:
+    """The value alone is told of by no average then, but the point is."""
+    client = Client()
+    client.configure_experiment(parameters=[RangeParameterConfig("a", (0, 50), "float")])
+    client.configure_optimization(objective="z")
+    client.set_generation_strategy(
+        indirect_query_strategy(
+            [RangeParameterConfig("dose", (0, 50), "float")],
+            GaussianConditional([[1.0]], [0.0], covariance=25, outside="clip"),
+            hyperparameters=FixedHyperparameters(lengthscale=0.06, noise_variance=1e-4),
+            num_restarts=2,
+            raw_samples=32,
+        )
+    )
+    told = []
+    for _ in range(8):
+        for index, arm in client.get_next_trials(max_trials=1).items():
+            a = float(str(arm["a"]))
+            complete_trial(client, index, 0.6 * math.exp(-(((a - 17) / 8) ** 2)))
+            if "information" in query(client, index).decision:
+                told.append(query(client, index))
+    assert len(told) == 3
+    assert all(found.decision["information"] > 1e-6 for found in told)
+    assert told[-1].decision["acquisition"] == "joint_entropy"
+    assert told[-1].why.startswith("No answer tells of the greatest value by itself any more.")
