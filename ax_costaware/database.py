@@ -81,9 +81,17 @@ def _connect(url: str) -> None:
     if not isinstance(url, str):
         raise UserInputError(f"url={url!r}: expected a string such as 'sqlite:///experiments.db'.")
     try:
+        import sqlalchemy
         from ax.storage.sqa_store.db import init_engine_and_session_factory
     except ModuleNotFoundError as error:
         raise UserInputError(
             "a database needs SQLAlchemy: install ax-costaware[sql], or ax-costaware[postgres]."
+        ) from error
+    try:
+        sqlalchemy.make_url(url)
+    except sqlalchemy.exc.ArgumentError as error:
+        raise UserInputError(
+            f"url={url!r}: expected one such as 'sqlite:///experiments.db' or "
+            "'postgresql+psycopg://user:password@host:port/database'."
         ) from error
     init_engine_and_session_factory(url=url, force_init=True)

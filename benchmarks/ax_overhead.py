@@ -120,7 +120,8 @@ def scatter(arm: Arm) -> Floats:
 
 def inside(arm: Arm) -> Floats:
     steps = np.linspace(-0.5, 0.5, 7) / 2 ** int(arm["level"])
-    return point(arm) + np.array(list(product(steps, repeat=3)))
+    offsets: Floats = np.array(list(product(steps, repeat=3)))
+    return point(arm) + offsets
 
 
 def seconds(arm: Arm) -> float:

@@ -17,6 +17,7 @@ from ax.exceptions.core import UnsupportedError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from ax_costaware.adapter.feedback_checks import check_feedback_experiment
+from ax_costaware.display import initial_place
 from ax_costaware.generators.budget import undelivered_observations
 from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
@@ -93,7 +94,7 @@ class InitialFeedbackNode(HandingOverNode):
             decision_record(trial).get("phase") == "initial" for trial in experiment.trials.values()
         )
         why = (
-            f"This is initial trial {earlier + 1} of {settings.initial_trials}; its values are "
+            f"This is {initial_place(earlier + 1, settings.initial_trials)}; its values are "
             "quasi-random, and its outcome is measured."
         )
         if earlier >= settings.initial_trials:

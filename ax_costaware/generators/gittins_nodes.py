@@ -24,6 +24,7 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.adapter.experiment_checks import free_parameters
 from ax_costaware.adapter.gittins_checks import check_gittins_experiment
+from ax_costaware.display import initial_place
 from ax_costaware.generators.budget import NO_LIMIT, BatchLimit, undelivered_observations
 from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.gittins_settings import GittinsSettings
@@ -140,7 +141,7 @@ class InitialGittinsNode(HandingOverNode):
         )
         record: dict[str, Any] = {
             "why": (
-                f"This is initial trial {earlier + 1} of {self.settings.initial_trials}; its "
+                f"This is {initial_place(earlier + 1, self.settings.initial_trials)}; its "
                 "values are quasi-random."
             ),
             "phase": "initial",

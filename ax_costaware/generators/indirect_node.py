@@ -26,6 +26,7 @@ from ax_costaware.adapter.indirect_checks import (
     check_indirect_experiment,
     current_law,
 )
+from ax_costaware.display import initial_place
 from ax_costaware.exceptions import InputError
 from ax_costaware.generators.budget import undelivered_observations
 from ax_costaware.generators.decision_log import log_decision
@@ -213,7 +214,7 @@ class InitialQueryNode(HandingOverNode):
                 "measure": True,
                 "expected_cost": cost,
                 "why": (
-                    f"This is initial trial {earlier + 1} of {self.count}; its values are "
+                    f"This is {initial_place(earlier + 1, self.count)}; its values are "
                     "quasi-random."
                 ),
                 "phase": "initial",

@@ -21,6 +21,7 @@ from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData
 
 from ax_costaware.adapter.control_set_adapter import allowed_control_sets
 from ax_costaware.adapter.experiment_checks import check_experiment
+from ax_costaware.display import initial_place
 from ax_costaware.generators.budget import (
     AffordableTrials,
     standing,
@@ -142,7 +143,7 @@ class InitialControlSetNode(HandingOverNode, ExternalGenerationNode):
                     "cost_above": control_set.fixed_cost if control_set.cost is None else None,
                     "expected_cost": cost,
                     "why": (
-                        f"This is initial trial {index + 1} of {settings.initial_trials}: control "
+                        f"This is {initial_place(index + 1, settings.initial_trials)}: control "
                         f"set {control_set.name!r} ({price}) comes next in the initial design, "
                         "whose values are quasi-random."
                     ),

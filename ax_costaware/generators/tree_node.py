@@ -18,6 +18,7 @@ from ax.generation_strategy.external_generation_node import ExternalGenerationNo
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData
 
 from ax_costaware.adapter.tree_checks import check_tree_experiment
+from ax_costaware.display import initial_place
 from ax_costaware.generators.budget import undelivered_observations
 from ax_costaware.generators.decision_log import log_decision
 from ax_costaware.generators.handing_over import HandingOverNode, enough_trials
@@ -129,7 +130,7 @@ class InitialCellNode(HandingOverNode, ExternalGenerationNode):
                     "measure": True,
                     "expected_cost": cost,
                     "why": (
-                        f"This is initial trial {earlier + 1} of {self.count}; it is a cell of "
+                        f"This is {initial_place(earlier + 1, self.count)}; it is a cell of "
                         f"level {cell.level}, for the coarsest come first."
                     ),
                     "phase": "initial",
