@@ -18,8 +18,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import psycopg
-
 USER = "ax"
 _SYSTEM_USER = "postgres"
 """Who runs the server if we are root, as whom PostgreSQL refuses to run."""
@@ -120,6 +118,8 @@ class Server:
                 # If this process is killed the kernel stops the server as `stop` does.
                 preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT),
             )
+        import psycopg  # an extra of its own
+
         while True:
             try:
                 psycopg.connect(self._dsn("postgres"), connect_timeout=5).close()
@@ -141,6 +141,8 @@ class Server:
         """The URL of a new, empty database."""
         self._databases += 1
         name = f"experiments{self._databases}"
+        import psycopg  # an extra of its own
+
         with psycopg.connect(self._dsn("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
         return self._dsn(name, driver="+psycopg")
