@@ -25,11 +25,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ax_costaware.models.column_rules import (
     MOST_ENTRIES,
-    MOST_LENGTHSCALES,
-    REACH,
     ColumnRules,
-    averaged,
-    cosines,
 )
 
 _LEAST_SPREAD = 1e-10
@@ -73,27 +69,10 @@ class ColumnAverages(Averages):
 
     def variance(self, kernel: Kernel) -> Tensor:
         """The same for each average with itself."""
-        u = self.scaled(kernel)
-        product = outputscale(kernel)
-        if u.shape[-2] == 1:  # points
-            return product * self.weights.square().prod(dim=-1).squeeze(-1)
-        for column in range(u.shape[-1]):
-            nodes = u[..., column]
-            # What counts is how far the nodes of one average are from each other.
-            nodes = nodes - nodes.mean(dim=-1, keepdim=True)
-            extent = (nodes.amax(dim=-1) - nodes.amin(dim=-1)).max()
-            w = self.weights[..., column]
-            if float(extent.detach()) > MOST_LENGTHSCALES:
-                correlation = (nodes.unsqueeze(-1) - nodes.unsqueeze(-2)).square().mul(-0.5).exp()
-                product = product * ((correlation @ w.unsqueeze(-1)).squeeze(-1) * w).sum(dim=-1)
-                continue
-            features = averaged(nodes, w, *cosines(float(extent.detach()) + REACH, nodes))
-            product = product * features.square().sum(dim=-1)
-        return product
-
-    def scaled(self, kernel: Kernel) -> Tensor:
-        """The nodes in length-scales."""
-        return self.nodes / lengthscales(kernel)
+        if self.nodes.shape[-2] == 1:  # points
+            return outputscale(kernel) * self.weights.square().prod(dim=-1).squeeze(-1)
+        columns = self.rules.variances(lengthscales(kernel).expand(self.nodes.shape[-1]))
+        return math.prod(columns.unbind(), start=outputscale(kernel))
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,10 +58,7 @@ class ColumnRules:
         many = nodes.ndim == 3 and nodes.shape[1] >= _MANY and nodes.shape[-1] > 1
         if not many or nodes.requires_grad or weights.requires_grad:
             return cls(nodes, weights)
-        found = [
-            torch.cat(column, dim=-1).unique(dim=0, return_inverse=True)
-            for column in zip(nodes, weights, strict=True)
-        ]
+        found = [_distinct(column) for column in torch.cat([nodes, weights], dim=-1)]
         most = max(len(rules) for rules, _ in found)
         if 2 * most > nodes.shape[1]:
             return cls(nodes, weights)
@@ -93,6 +90,24 @@ class ColumnRules:
                 sums = self.features(lengthscales, period) @ other.features(lengthscales, period).mT
         return other.spread(self.spread(sums).mT).mT
 
+    def variances(self, lengthscales: Tensor) -> Tensor:
+        """Averages of the correlation within each average, ``d x ... x n``.
+
+        Args:
+            lengthscales: Of the columns, ``d``.
+        """
+        # What counts is how far the nodes of one average are from each other.
+        nodes = self.nodes - self.nodes.mean(dim=-1, keepdim=True)
+        scaled = nodes / lengthscales.reshape(-1, *[1] * (nodes.ndim - 1))
+        extent = float((scaled.detach().amax(dim=-1) - scaled.detach().amin(dim=-1)).max())
+        w = self.weights
+        if extent > MOST_LENGTHSCALES:
+            correlation = (scaled.unsqueeze(-1) - scaled.unsqueeze(-2)).square().mul(-0.5).exp()
+            found = ((correlation @ w.unsqueeze(-1)).squeeze(-1) * w).sum(dim=-1)
+        else:
+            found = averaged(scaled, w, *cosines(extent + REACH, scaled)).square().sum(dim=-1)
+        return self.spread(found.unsqueeze(-1)).squeeze(-1)
+
     @property
     def _differentiable(self) -> bool:
         return self.nodes.requires_grad or self.weights.requires_grad
@@ -122,6 +137,22 @@ class ColumnRules:
     def spread(self, values: Tensor) -> Tensor:
         """Values ``d x ... x u x m`` of the rules as values ``d x ... x n x m`` of the averages."""
         return values if self.place is None else self.place @ values
+
+
+def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of a matrix that differ, and for each row which of them it is.
+
+    Rows are compared by a number made of them, and then with what they are taken for.
+    """
+    factors = torch.linspace(1.0, 2.0, rows.shape[-1]).to(rows).sqrt()
+    numbers, places = (rows * factors).sum(dim=-1).unique(return_inverse=True)
+    first = places.new_zeros(len(numbers))
+    first[places] = torch.arange(len(rows)).to(places)
+    distinct = rows[first]
+    if torch.equal(distinct[places], rows):
+        return distinct, places
+    found, which = rows.unique(dim=0, return_inverse=True)
+    return found, which
 
 
 def _own_sums(lengthscales: Tensor, nodes: Tensor, weights: Tensor, period: float) -> Tensor:

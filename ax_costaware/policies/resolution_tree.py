@@ -301,7 +301,9 @@ class ResolutionTree:
                 f"information has {len(values)} values for {len(cells)} cells: expected one for"
                 " each of one or more."
             )
-        gains = [finite_number(value, f"information[{i}]") for i, value in enumerate(values)]
+        gains: Sequence[float] = values
+        if not all(type(value) is float for value in values) or not np.isfinite(values).all():
+            gains = [finite_number(value, f"information[{i}]") for i, value in enumerate(values)]
         for cell in cells:
             self._check(cell)
         by_level = [self.cost(level) for level in range(self.max_level + 1)]
