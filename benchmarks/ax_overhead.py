@@ -62,13 +62,13 @@ AX = "Ax's default"
 Floats = npt.NDArray[np.float64]
 Arm = dict[str, Any]
 
-_FUNCTION = Hartmann(dim=3, negate=True)
+# Averages reach beyond the unit cube.
+_FUNCTION = Hartmann(dim=3, negate=True, bounds=[(-10.0, 10.0)] * 3)
 
 
 def hartmann(points: Floats) -> Floats:
     """Values at points, ``n x 3``."""
-    # Averages reach beyond the unit cube, where a call of it would refuse them.
-    values = _FUNCTION._evaluate_true(torch.as_tensor(points, dtype=torch.double))
+    values = _FUNCTION(torch.as_tensor(points, dtype=torch.double))
     found: Floats = np.array(values.tolist())
     return found
 

@@ -23,10 +23,7 @@ from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ax_costaware.models.column_rules import (
-    MOST_ENTRIES,
-    ColumnRules,
-)
+from ax_costaware.models.column_rules import MOST_ENTRIES, ColumnRules
 
 _LEAST_SPREAD = 1e-10
 """The least variance of the function about an average, in prior variances: the root has a gradient

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ax_costaware.models.column_rules import ColumnRules
+from ax_costaware.models.column_rules import ColumnRules, _distinct
 
 
 def rules(seed: int, n: int = 20, distinct: int = 20) -> tuple[Tensor, Tensor]:
@@ -80,3 +80,27 @@ def test_nodes_very_far_apart_are_taken_in_pairs() -> None:
     torch.testing.assert_close(
         left.sums(left, lengthscales), brute_force(u, w, u, w, lengthscales), rtol=0, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("distinct", [3, 20])
+@pytest.mark.parametrize("lengthscale", [1e-4, 0.3, 5.0])
+def test_variances(distinct: int, lengthscale: float) -> None:
+    """With the shortest length-scale nodes are so far apart that they are taken in pairs."""
+    u, w = rules(0, distinct=distinct)
+    left = ColumnRules.of(u, w)
+    assert (left.place is None) == (distinct == 20)
+    lengthscales = torch.tensor([lengthscale, 1.5 * lengthscale], dtype=torch.double)
+    expected = brute_force(u, w, u, w, lengthscales).diagonal(dim1=-2, dim2=-1)
+    torch.testing.assert_close(left.variances(lengthscales), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_rows_are_told_apart_that_a_number_made_of_them_takes_for_equal() -> None:
+    """Nodes and weights of which the sums agree: it is the rows that count."""
+    factors = torch.linspace(1.0, 2.0, 4, dtype=torch.double).sqrt()
+    row = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.double)
+    other = torch.tensor([0.0, 0.0, 0.0, 0.0], dtype=torch.double)
+    other[0] = (row * factors).sum() / factors[0]
+    rows = torch.stack([row, other, row, row])
+    distinct, places = _distinct(rows)
+    assert torch.equal(distinct[places], rows)
+    assert len(distinct) == 2
