@@ -4,9 +4,12 @@ Tell Ax what each kind of trial costs and which inputs it controls; it then spen
 and says when to stop. Importing the package registers its classes with Ax's JSON and SQL stores.
 """
 
-from ax_costaware.database import create_tables, read_experiment
-from ax_costaware.generators.gittins_stopping import GittinsStoppingStrategy
-from ax_costaware.generators.surrogates import FixedHyperparameters
+from ax_costaware.ax_bridge.client import create_tables, read_experiment
+from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
+from ax_costaware.ax_bridge.storage import register_all
+from ax_costaware.ax_bridge.strategy import strategy_of
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
 from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
@@ -61,7 +64,6 @@ from ax_costaware.session import (
     should_stop,
     spending,
 )
-from ax_costaware.storage import register_all
 from ax_costaware.strategies import (
     control_set_parameter,
     control_set_strategy,
@@ -101,6 +103,7 @@ __all__ = [
     "Learned",
     "LearnedConditional",
     "LogarithmicBeta",
+    "Method",
     "MixedRule",
     "PolledRunner",
     "QueryRule",
@@ -136,4 +139,5 @@ __all__ = [
     "save",
     "should_stop",
     "spending",
+    "strategy_of",
 ]

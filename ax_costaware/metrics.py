@@ -22,14 +22,14 @@ from ax.core.experiment import Experiment
 from ax.core.metric import Metric, MetricFetchResult
 from ax.utils.common.result import Ok
 
-from ax_costaware.ledger import (
+from ax_costaware.ax_bridge.records import (
+    RECORD,
     is_to_be_measured,
     outcome_record,
     values_in_data,
     with_one_arm,
 )
-from ax_costaware.records import RECORD
-from ax_costaware.storage import register_metric
+from ax_costaware.ax_bridge.storage import register_metric
 
 
 class SkippingMetric(IMetric):

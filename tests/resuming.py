@@ -10,8 +10,8 @@ from typing import Any
 from ax.api.client import Client
 from ax.api.configs import StorageConfig
 
-from ax_costaware.database import create_tables
-from ax_costaware.ledger import decision_record
+from ax_costaware.ax_bridge.client import create_tables
+from ax_costaware.ax_bridge.records import decision_record
 from tests.fresh import FreshProcess
 
 STORED_IN_BOTH = 2

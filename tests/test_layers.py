@@ -1,4 +1,7 @@
-"""Imports point down: the layers below Ax never import it, nor the layers above them."""
+"""Imports point down: the layers below Ax never import it, nor the layers above them.
+
+``ax_bridge`` meets Ax for all methods, and imports nothing of what stands on it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "ax_costaware"
-# The layers that work without Ax.
-LAYERS = ["exceptions.py", "queries", "models", "acquisition", "policies"]
+# The layers that work without Ax, each of which may import itself and those before it.
+LAYERS = ["exceptions.py", "queries", "models", "acquisition", "policies", "methods"]
+# What has no place among them: it knows neither Ax nor the package, and anything may import it.
+BESIDE = ["display.py", "precision.py"]
 
 
 def _imports(path: Path) -> set[str]:
@@ -18,24 +23,64 @@ def _imports(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            found.add(node.module or "")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: expected no import that is relative"
+            found |= _modules(node)
     return found
+
+
+def _modules(node: ast.ImportFrom) -> set[str]:
+    """The module, or modules of a package of ours that are imported by name."""
+    if node.module != "ax_costaware":
+        return {node.module or ""}
+    return {
+        f"ax_costaware.{alias.name}"
+        if any((PACKAGE / name).exists() for name in (alias.name, f"{alias.name}.py"))
+        else "ax_costaware"
+        for alias in node.names
+    }
+
+
+def _files(place: Path) -> list[Path]:
+    found = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    assert found
+    return found
+
+
+def _check_imports(files: list[Path], allowed: list[str]) -> None:
+    """Of the package, only some parts are imported."""
+    known = {name.removesuffix(".py") for name in allowed}
+    for path in files:
+        for module in _imports(path):
+            root, *rest = module.split(".")
+            if root == "ax_costaware":
+                assert rest, f"{path} imports the whole package"
+                assert rest[0] in known, f"{path} imports {module}, which stands above"
+
+
+def _check_no_ax(files: list[Path]) -> None:
+    for path in files:
+        for module in _imports(path):
+            assert module.split(".")[0] != "ax", f"{path} imports {module}"
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_imports_of_a_layer(layer: str) -> None:
-    place = PACKAGE / layer
-    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
-    assert files
-    below = {name.removesuffix(".py") for name in LAYERS}
-    for path in files:
-        for module in _imports(path):
-            root, *rest = module.split(".")
-            assert root != "ax", f"{path} imports {module}"
-            if root == "ax_costaware":
-                assert rest, f"{path} imports the whole package"
-                assert rest[0] in below, f"{path} imports {module}, which stands above"
+    files = _files(PACKAGE / layer)
+    _check_no_ax(files)
+    _check_imports(files, [*LAYERS[: LAYERS.index(layer) + 1], *BESIDE])
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_imports_of_what_stands_beside(name: str) -> None:
+    files = _files(PACKAGE / name)
+    _check_no_ax(files)
+    _check_imports(files, [])
+
+
+def test_imports_of_the_bridge() -> None:
+    """Nothing of sessions, analyses, strategies and runners, nor of other modules on top."""
+    _check_imports(_files(PACKAGE / "ax_bridge"), [*LAYERS, *BESIDE, "ax_bridge"])
 
 
 def test_rules_see_no_model_and_no_inputs() -> None:

@@ -19,16 +19,23 @@ from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError, UserInputError
 
-from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.generators.method_settings import MethodSettings
-from ax_costaware.ledger import ledger, measured_trials, remaining, reported_costs, spent
+from ax_costaware.ax_bridge.records import RECORD, ledger, objective_values, reported_costs
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.decision import Decision
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.past import remaining, spent
+from ax_costaware.methods.problem import Problem
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
-from ax_costaware.records import CONTROL_SET, RECORD
+from ax_costaware.session import spending
+from tests.session.conftest import strategy_with
 
 
-def _settings(**changes: Any) -> ControlSetSettings:
-    return ControlSetSettings(
+def _settings(**changes: Any) -> ControlSets:
+    return ControlSets(
         **{
             "control_sets": (
                 ControlSet(parameters=("x",), cost=1.0),
@@ -43,10 +50,10 @@ def _settings(**changes: Any) -> ControlSetSettings:
 
 
 @dataclass(frozen=True)
-class _Whole(MethodSettings):
+class _Whole(Method):
     """A method whose trials control everything; cost 2 + x, or reported under ``metric``."""
 
-    method: ClassVar[str] = "whole_strategy"
+    factory: ClassVar[str] = "whole_strategy"
 
     metric: str | None = None
     budget: float | None = 10.0
@@ -57,13 +64,11 @@ class _Whole(MethodSettings):
     def cost_metric(self) -> str | None:
         return self.metric
 
-    def control_set_of(self, trial: Trial) -> None:
-        return None
+    def cost_at(self, parameters: Row) -> float | None:
+        return None if self.metric is not None else 2.0 + float(parameters["x"])
 
-    def declared_cost(self, trial: Trial) -> float | None:
-        if self.metric is not None or trial.arm is None:
-            return None
-        return 2.0 + float(trial.arm.parameters["x"])  # type: ignore[arg-type]
+    def decide(self, problem: Problem) -> Decision:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -198,10 +203,13 @@ def test_remaining() -> None:
 
 
 def test_unknown_control_set_is_refused() -> None:
-    experiment = _experiment("x", "y")
+    """Also where users ask, by Ax's error."""
+    experiment, message = _experiment("x", "y"), r"trial 0 has control_set='y'.*\['x', 'x\+y'\]"
     _add(experiment, "y", phase=None)
-    with pytest.raises(UserInputError, match=r"trial 0 has control_set='y'.*\['x', 'x\+y'\]"):
+    with pytest.raises(InputError, match=message):
         ledger(experiment, _settings())
+    with pytest.raises(UserInputError, match=message):
+        spending((experiment, strategy_with(_settings())))
 
 
 def test_trial_with_several_arms_is_refused() -> None:
@@ -330,5 +338,5 @@ def test_an_objective_of_two_metrics_is_measured_with_both() -> None:
         _add(experiment).mark_completed()
     for trial_index, metric in ((0, "y"), (0, "z"), (1, "z")):
         _observe(experiment, trial_index, metric, 1.0)
-    assert measured_trials(experiment) == {0}
-    assert measured_trials(_experiment()) == frozenset()
+    assert objective_values(experiment).keys() == {0}
+    assert objective_values(_experiment()) == {}

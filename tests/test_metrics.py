@@ -25,10 +25,10 @@ from ax.storage.sqa_store.db import (
     init_engine_and_session_factory,
 )
 
-from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
+from ax_costaware.ax_bridge.records import RECORD
+from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.metrics import SkippingMetric
 from ax_costaware.policies.query_rules import BernoulliRule
-from ax_costaware.records import RECORD
 from ax_costaware.session import query, spending
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.session.conftest import strategy_with
@@ -159,7 +159,7 @@ def test_skipped_trials_are_no_failures(parallelism: int, caplog: pytest.LogCapt
     assert statuses(client) == ["COMPLETED"] * 6
     assert orchestrator.failed_abandoned_trial_indices == set()
     assert [entry for entry in caplog.records if entry.levelname in ("WARNING", "ERROR")] == []
-    paid = spending((client._experiment, strategy_with(CostlyFeedbackSettings(cost=2.0))))
+    paid = spending((client._experiment, strategy_with(CostlyFeedback(cost=2.0))))
     assert [entry.trial_index for entry in paid.entries if entry.skipped] == sorted(SKIPPED)
     assert paid.spent == 6.0
 

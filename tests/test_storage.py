@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,18 +58,21 @@ from ax_costaware.acquisition import (
     PandoraBoxGittinsIndex,
     PartialQueryLogExpectedImprovement,
 )
-from ax_costaware.adapter.hide_control_set import HideControlSet
-from ax_costaware.adapter.time_feature import TimeFeature
-from ax_costaware.generators.budget import AffordableTrials
-from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.generators.feedback_node import InitialFeedbackNode
-from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
-from ax_costaware.generators.gittins_nodes import AffordableBatch, InitialGittinsNode
-from ax_costaware.generators.gittins_settings import GittinsSettings
-from ax_costaware.generators.initial_node import InitialControlSetNode
-from ax_costaware.generators.method_settings import model_spec_of, settings_of
-from ax_costaware.generators.registry import CostAwareGenerators
-from ax_costaware.generators.time_varying_surrogates import time_varying_surrogate_spec
+from ax_costaware.ax_bridge.earlier_releases import BatchLimit
+from ax_costaware.ax_bridge.nodes import (
+    CostAwareGenerators,
+    InitialNode,
+    ModelNode,
+    method_of,
+    model_spec_of,
+    num_payable,
+)
+from ax_costaware.ax_bridge.surrogates import resolved_surrogate_spec
+from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.method import Method
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
 from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
@@ -78,7 +81,7 @@ from ax_costaware.policies.query_rules import FeedbackRule, Prospect, QueryDecis
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS, make_client
 
-SETTINGS = ControlSetSettings(
+SETTINGS = ControlSets(
     control_sets=CONTROL_SETS,
     marginals={**MARGINALS, "x2": Discrete((True, False), (0.25, 0.75))},
     budget=7,
@@ -86,10 +89,10 @@ SETTINGS = ControlSetSettings(
     beta=TheoreticalBeta(norm_bound=1.0, noise_std=0.1),
     initial_control_sets=("x1", "x1+x2"),
 )
-GITTINS = GittinsSettings(
+GITTINS = Gittins(
     AffineCost({"x1": 1e-12, "x2": 0.1}, fixed=0.3), budget=7, stop=ImprovementPerCostStop(0.5)
 )
-FEEDBACK = CostlyFeedbackSettings(
+FEEDBACK = CostlyFeedback(
     MixedRule(QueryRule(0.8, "local_optima", joint=False), 0.1, 0.9),
     beta=2,
     cost=0.1,
@@ -111,15 +114,15 @@ VALUES = [
     FullFeedback(),
     LogarithmicBeta(0.1, 1.1),
     FEEDBACK,
-    CostlyFeedbackSettings(num_restarts=3),
+    CostlyFeedback(num_restarts=3),
     GittinsDecay(0.2, 3.0),
     GittinsStop(),
     GittinsStop(1e-9),
     ImprovementPerCostStop(0.1),
     GITTINS,
-    GittinsSettings(TABLE, decay=GittinsDecay(), stop=False, num_restarts=3),
-    GittinsSettings("hours"),
-    GittinsSettings(2, lmbda=0.1),
+    Gittins(TABLE, decay=GittinsDecay(), stop=False, num_restarts=3),
+    Gittins("hours"),
+    Gittins(2, lmbda=0.1),
     ControlSet(["a", "b"], cost=0.1, name="both"),
     ControlSet(["a"]),
     ControlSet(["a"], fixed_cost=0.1, name="a kind"),
@@ -151,9 +154,12 @@ VALUES = [
 
 def round_trip(value: Any) -> Any:
     """Through Ax's encoder, a JSON text, and Ax's decoder, with the registries its stores use."""
-    text = json.dumps(
-        object_to_json(value, CORE_ENCODER_REGISTRY, CORE_CLASS_ENCODER_REGISTRY), allow_nan=False
-    )
+    return read(object_to_json(value, CORE_ENCODER_REGISTRY, CORE_CLASS_ENCODER_REGISTRY))
+
+
+def read(stored: object) -> Any:
+    """What Ax's decoder, with the same registries, makes of something stored as a JSON text."""
+    text = json.dumps(stored, allow_nan=False)
     return object_from_json(json.loads(text), CORE_DECODER_REGISTRY, CORE_CLASS_DECODER_REGISTRY)
 
 
@@ -166,44 +172,74 @@ def test_value_objects(value: object) -> None:
     assert repr(found) == repr(value)
 
 
-def test_node_criterion_and_enum() -> None:
-    """The classes that make up the generation strategy."""
-    node = round_trip(InitialControlSetNode(SETTINGS, "first", "second"))
-    assert isinstance(node, InitialControlSetNode)
-    assert (node.settings, node.name, node.next_node) == (SETTINGS, "first", "second")
-    assert {c.transition_to for c in node.transition_criteria} == {"second"}
-    assert len(node.pausing_criteria) == 2
-    criterion = round_trip(AffordableTrials(SETTINGS, initial=True))
-    assert (criterion.settings, criterion.initial) == (SETTINGS, True)
+@pytest.mark.parametrize("method", [SETTINGS, GITTINS, FEEDBACK])
+def test_node_of_the_model(method: Method) -> None:
+    """With the surrogate, and without."""
+    spec, _ = resolved_surrogate_spec(method, None)
+    for surrogate_spec in (spec, None):
+        node = round_trip(ModelNode(method, "model", surrogate_spec))
+        assert type(node) is ModelNode
+        assert (node.method, node.name, node.surrogate_spec) == (method, "model", surrogate_spec)
+        kwargs = node.generator_specs[0].generator_kwargs
+        assert kwargs == {"method": method, "surrogate_spec": surrogate_spec}
+
+
+@pytest.mark.parametrize(("deduplicate", "waits"), [(True, True), (False, True), (True, False)])
+def test_node_of_the_initialdesign_of(deduplicate: bool, waits: bool) -> None:
+    """It hands over, draws and waits as before."""
+    first = InitialNode(3, 7, "first", "second", deduplicate, waits)
+    node = round_trip(first)
+    assert type(node) is InitialNode
+    assert design_of(node) == design_of(first) == (3, 7, "first", "second", deduplicate, waits)
+
+
+def design_of(node: InitialNode) -> tuple[object, ...]:
+    """What a node was made from, which is also what its parts say."""
+    kwargs = node.generator_specs[0].generator_kwargs
+    assert (kwargs["seed"], kwargs["deduplicate"]) == (node.seed, node.deduplicate)
+    assert {c.transition_to for c in node.transition_criteria} == {node.next_node}
+    assert [c.threshold for c in node.transition_criteria] == [node.count, 2]
+    assert [c.threshold for c in node.pausing_criteria] == [node.count] * node.waits
+    return node.count, node.seed, node.name, node.next_node, node.deduplicate, node.waits
+
+
+@pytest.mark.parametrize("initial", [True, False])
+def test_limit_of_a_batch(initial: bool) -> None:
+    """It asks what the nodes ask, and never pauses."""
+    client = make_client(budget=10.0)
+    experiment, strategy = client._experiment, client._generation_strategy
+    limit = round_trip(BatchLimit(method_of(strategy), initial))
+    assert type(limit) is BatchLimit
+    assert (limit.settings, limit.initial) == (method_of(strategy), initial)
+    payable = num_payable(experiment, method_of(strategy), initial)
+    assert 1 < payable < 11
+    assert limit.num_till_threshold(experiment, set()) == payable
+    assert not limit.is_met(experiment, strategy.current_node)
+    limit.block_continued_generation_error("first", experiment, set())
+
+
+def test_enum_of_the_generators() -> None:
+    """Those of earlier releases, too."""
+    names = {"CONTROL_SETS", "COSTLY_FEEDBACK", "GITTINS", "INDIRECT_QUERIES", "RESOLUTION_TREE"}
+    assert {member.name for member in CostAwareGenerators} == names | {"METHOD"}
     for member in CostAwareGenerators:
         assert round_trip(member) is member
 
 
-def test_gittins_node_criterion_and_stopping_strategy() -> None:
-    """The same for the Gittins method; a stopping strategy takes what the rule needs along."""
-    node = round_trip(InitialGittinsNode(GITTINS, "first", "second"))
-    assert isinstance(node, InitialGittinsNode)
-    assert (node.settings, node.name, node.next_node) == (GITTINS, "first", "second")
-    assert {c.transition_to for c in node.transition_criteria} == {"second"}
-    assert len(node.pausing_criteria) == 2
-    criterion = round_trip(AffordableBatch(GITTINS, initial=True))
-    assert (criterion.settings, criterion.initial) == (GITTINS, True)
+def test_gittins_stopping_strategy() -> None:
+    """It takes what the rule needs along."""
     stopping = GittinsStoppingStrategy(
         TABLE, 0.5, rule=GittinsStop(), surrogate_spec=FixedHyperparameters(0.1), min_trials=7
     )
     found = round_trip(stopping)
     assert isinstance(found, GittinsStoppingStrategy)
-    assert found._settings == stopping._settings
+    assert found._method == stopping._method
     assert found._surrogate_spec == stopping._surrogate_spec
     assert found.min_trials == 7
 
 
-def test_feedback_node_and_strategy() -> None:
-    """The same for costly feedback."""
-    node = round_trip(InitialFeedbackNode(FEEDBACK, "first", "second"))
-    assert isinstance(node, InitialFeedbackNode)
-    assert (node.settings, node.name, node.next_node) == (FEEDBACK, "first", "second")
-    assert {c.transition_to for c in node.transition_criteria} == {"second"}
+def test_strategy_of_costly_feedback() -> None:
+    """The forgetting rate is an option of the model."""
     strategy = costly_feedback_strategy(QueryRule(0.8), forgetting=0.1)
     found, stored = (model_spec_of(s).generator_kwargs for s in (round_trip(strategy), strategy))
     assert found == stored
@@ -219,7 +255,7 @@ def test_classes_that_are_stored_by_name() -> None:
     ):
         assert round_trip(acquisition) is acquisition
     for stored in (
-        HideControlSet,
+        HideParameters,
         TimeFeature,
         FixedHyperparameterGP,
         FixedTimeVaryingGP,
@@ -227,11 +263,13 @@ def test_classes_that_are_stored_by_name() -> None:
     ):
         assert round_trip(stored) is stored
     fixed = FixedHyperparameters((0.1, 0.2))
-    for spec in (
-        fixed.surrogate_spec(),
-        time_varying_surrogate_spec(fixed, 0.03),
-        time_varying_surrogate_spec(None, None),
+    for method, given in (
+        (GITTINS, fixed),
+        (GITTINS, None),
+        (replace(FEEDBACK, forgetting=0.03), fixed),
+        (FEEDBACK, None),
     ):
+        spec, _ = resolved_surrogate_spec(method, given)
         assert round_trip(spec) == spec
     assert botorch_modular_to_dict(FixedHyperparameterGP)["index"] is not None
 
@@ -239,7 +277,7 @@ def test_classes_that_are_stored_by_name() -> None:
 def test_strategy() -> None:
     """A whole strategy keeps its settings."""
     strategy = control_set_strategy(CONTROL_SETS, MARGINALS, budget=3.0)
-    assert settings_of(round_trip(strategy)) == settings_of(strategy)
+    assert method_of(round_trip(strategy)) == method_of(strategy)
 
 
 @dataclass(frozen=True)
@@ -263,8 +301,7 @@ def test_settings_stored_before_there_were_joint_laws() -> None:
     """They load, and have none."""
     stored = object_to_json(SETTINGS, CORE_ENCODER_REGISTRY, CORE_CLASS_ENCODER_REGISTRY)
     assert stored.pop("joint") is None
-    found = object_from_json(stored, CORE_DECODER_REGISTRY, CORE_CLASS_DECODER_REGISTRY)
-    assert found == SETTINGS
+    assert read(stored) == SETTINGS
 
 
 class OwnLaw(JointEmpirical):

@@ -14,13 +14,26 @@ from ax_costaware import (
     UnknownCosts,
     control_set_strategy,
 )
-from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.generators.method_settings import settings_of_method
+from ax_costaware.ax_bridge import strategy as strategy_module
+from ax_costaware.ax_bridge.nodes import method_of_class
+from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.policies import EpsilonSchedule
-from ax_costaware.strategies import control_sets, default_rules
 
 CONTROL_SETS = [ControlSet(["a"], 1.0), ControlSet(["a", "b"], 5.0)]
 MARGINALS = {"b": Uniform(0.0, 1.0)}
+
+
+def _said(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
+    """Fills with the levels and messages of what is logged of a strategy.
+
+    The logger is one of its own: what other tests and Ax do to the levels of theirs does not
+    matter.
+    """
+    said: list[tuple[int, str]] = []
+    logger = logging.Logger("test")
+    logger.addFilter(lambda record: bool(said.append((record.levelno, record.getMessage()))))
+    monkeypatch.setattr(strategy_module, "logger", logger)
+    return said
 
 
 @pytest.mark.parametrize(
@@ -40,15 +53,12 @@ MARGINALS = {"b": Uniform(0.0, 1.0)}
 def test_says_when_exploring_takes_the_whole_budget(
     options: dict[str, object], warns: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A logger of its own: what other tests and Ax do to the levels of theirs does not matter.
-    said: list[str] = []
-    logger = logging.Logger("test")
-    logger.addFilter(lambda record: bool(said.append(record.getMessage())))
-    monkeypatch.setattr(control_sets, "logger", logger)
+    said = _said(monkeypatch)
     control_set_strategy(CONTROL_SETS, MARGINALS, **options)  # type: ignore[arg-type]
-    assert len(said) == warns
+    warnings = [message for level, message in said if level == logging.WARNING]
+    assert len(warnings) == warns
     if warns:
-        assert "explores for 25 (initial trials included) of budget=29" in said[0]
+        assert "explores for 25 (initial trials included) of budget=29" in warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -67,14 +77,12 @@ def test_default_rule_is_that_for_what_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is in the settings, and the log says which it is and why."""
-    said: list[str] = []
-    logger = logging.Logger("test")
-    logger.addFilter(lambda record: bool(said.append(record.getMessage())))
-    monkeypatch.setattr(default_rules, "logger", logger)
+    said = _said(monkeypatch)
     sets = [ControlSet(["a"], costs[0]), ControlSet(["a", "b"], costs[1])]
     strategy = control_set_strategy(sets, MARGINALS, budget=budget)
-    assert settings_of_method(strategy, ControlSetSettings).rule == rule
-    (message,) = said
+    assert method_of_class(strategy, ControlSets).rule == rule
+    ((level, message),) = said
+    assert level == logging.INFO
     assert message.startswith(f"rule={rule!r} by default: the cost of ")
     unknown = [s.name for s in sets if s.cost is None]
     assert not unknown or str(unknown) in message

@@ -17,18 +17,18 @@ from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
-from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.analysis.cost_and_value_figure import cost_and_value_figure
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.objective import minimizes, objective_metric
 from ax_costaware.analysis.replay import Replay
-from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.ledger import LedgerEntry, ledger, spent
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.records import ledger
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.past import LedgerEntry, spent
 
 
 @final
-class CostAndValueAnalysis(MethodAnalysis[ControlSetSettings]):
+class CostAndValueAnalysis(MethodAnalysis[ControlSets]):
     """What was spent, what the recommendation was worth by then, and which control sets were used.
 
     The card's data frame has one row per trial, by trial index:
@@ -44,30 +44,29 @@ class CostAndValueAnalysis(MethodAnalysis[ControlSetSettings]):
     """
 
     title = "Cost spent against the value of the recommendation"
-    settings_class = ControlSetSettings
+    method_class = ControlSets
 
     def _card(
         self,
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
-        settings: ControlSetSettings,
+        method: ControlSets,
     ) -> PlotlyAnalysisCard:
-        entries = ledger(experiment, settings)
+        entries = ledger(experiment, method)
         fitted = fitted_adapter(experiment, generation_strategy)
-        assert isinstance(fitted, ControlSetAdapter)
-        frame = _frame(experiment, entries, fitted)
+        frame = _frame(experiment, entries, Replay(fitted.problem(), method))
         objective = objective_metric(experiment)
         return create_plotly_analysis_card(
             name=type(self).__name__,
             title=self.title,
-            subtitle=_subtitle(frame, settings, objective),
+            subtitle=_subtitle(frame, method, objective),
             df=frame,
             fig=cost_and_value_figure(
                 frame=frame,
-                control_sets=settings.names,
+                control_sets=method.names,
                 metric=objective,
                 minimize=minimizes(experiment),
-                budget=settings.budget,
+                budget=method.budget,
             ),
         )
 
@@ -75,7 +74,7 @@ class CostAndValueAnalysis(MethodAnalysis[ControlSetSettings]):
 def _frame(
     experiment: Experiment,
     entries: tuple[LedgerEntry, ...],
-    adapter: ControlSetAdapter,
+    replay: Replay,
 ) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
@@ -87,7 +86,6 @@ def _frame(
             "cumulative_cost": [spent(entries[: i + 1]) for i in range(len(entries))],
         }
     )
-    replay = Replay(adapter=adapter)
     arms = {
         entry.trial_index: (entry.control_set, arm.parameters)
         for entry in entries
@@ -107,11 +105,11 @@ def _frame(
     return frame
 
 
-def _subtitle(frame: pd.DataFrame, settings: ControlSetSettings, objective: str) -> str:
+def _subtitle(frame: pd.DataFrame, method: ControlSets, objective: str) -> str:
     last = frame.iloc[-1]
     total = f"{last['cumulative_cost']:.6g}"
-    if settings.budget is not None and math.isfinite(settings.budget):
-        total += f" of {settings.budget:.6g}"
+    if method.budget is not None and math.isfinite(method.budget):
+        total += f" of {method.budget:.6g}"
     return (
         f"Spent {total}; the current recommendation controls {last['recommended_control_set']} and "
         f"is expected to give {objective} = {last['recommendation_value']:.6g} ± "

@@ -18,14 +18,15 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.objective import objective_metric, outcomes
 from ax_costaware.analysis.table import TableCard, html_table
+from ax_costaware.ax_bridge.records import ledger, outcome_record
 from ax_costaware.display import display_number, display_values
-from ax_costaware.generators.method_settings import MethodSettings
-from ax_costaware.ledger import LedgerEntry, ledger, outcome_record
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.past import LedgerEntry
 from ax_costaware.session.query import query
 
 
 @final
-class DecisionAnalysis(MethodAnalysis[MethodSettings]):
+class DecisionAnalysis(MethodAnalysis[Method]):
     """Every trial with what was set, what it was to cost and did cost, and why it was chosen.
 
     The card's data frame has one row per trial, by trial index:
@@ -40,14 +41,14 @@ class DecisionAnalysis(MethodAnalysis[MethodSettings]):
     """
 
     title = "What was decided, and why"
-    settings_class = MethodSettings
+    method_class = Method
     needs_outcomes = False
 
     def _card(
         self,
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
-        settings: MethodSettings,
+        method: Method,
     ) -> TableCard:
         outcome = outcomes(experiment)
         frame = pd.DataFrame(
@@ -60,7 +61,7 @@ class DecisionAnalysis(MethodAnalysis[MethodSettings]):
                     "status": entry.status,
                     "error": _error(experiment.trials[entry.trial_index]),
                 }
-                for entry in ledger(experiment, settings)
+                for entry in ledger(experiment, method)
             ]
         )
         frame = frame[list(_COLUMNS)].astype(

@@ -19,13 +19,12 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax_costaware.analysis.feedback_figure import FeedbackLabels, feedback_figure
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
-from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
-from ax_costaware.generators.trial_times import trial_times
-from ax_costaware.ledger import decision_record, is_to_be_measured, ledger
+from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured, ledger, past_trials
+from ax_costaware.methods.costly_feedback import CostlyFeedback
 
 
 @final
-class FeedbackAnalysis(MethodAnalysis[CostlyFeedbackSettings]):
+class FeedbackAnalysis(MethodAnalysis[CostlyFeedback]):
     """Which values were used, which of their outcomes were measured, and what the rest rested on.
 
     The card's data frame has one row per trial, by trial index:
@@ -44,33 +43,33 @@ class FeedbackAnalysis(MethodAnalysis[CostlyFeedbackSettings]):
     """
 
     title = "What was used, and what was measured of it"
-    settings_class = CostlyFeedbackSettings
+    method_class = CostlyFeedback
 
     def _card(
         self,
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
-        settings: CostlyFeedbackSettings,
+        method: CostlyFeedback,
     ) -> PlotlyAnalysisCard:
-        frame = _frame(experiment, settings)
+        frame = _frame(experiment, method)
         labels = FeedbackLabels(
             metric=objective_metric(experiment),
             minimize=minimizes(experiment),
-            time=settings.time,
+            time=method.time,
         )
         return create_plotly_analysis_card(
             name=type(self).__name__,
             title=self.title,
-            subtitle=_subtitle(frame, settings),
+            subtitle=_subtitle(frame, method),
             df=frame,
             fig=feedback_figure(frame, labels),
         )
 
 
-def _frame(experiment: Experiment, settings: CostlyFeedbackSettings) -> pd.DataFrame:
-    outcome, times = outcomes(experiment), trial_times(experiment, settings.time)
+def _frame(experiment: Experiment, method: CostlyFeedback) -> pd.DataFrame:
+    outcome, times = outcomes(experiment), method.times(past_trials(experiment, method))
     rows: list[dict[str, Any]] = []
-    for entry in ledger(experiment, settings):
+    for entry in ledger(experiment, method):
         trial = experiment.trials[entry.trial_index]
         record = decision_record(trial)
         decision = record.get("decision") or {}
@@ -97,12 +96,12 @@ def _frame(experiment: Experiment, settings: CostlyFeedbackSettings) -> pd.DataF
     return frame
 
 
-def _subtitle(frame: pd.DataFrame, settings: CostlyFeedbackSettings) -> str:
+def _subtitle(frame: pd.DataFrame, method: CostlyFeedback) -> str:
     last = frame.iloc[-1]
     measured, skipped = int(last["cumulative_measurements"]), int(frame["skipped"].sum())
     spent = f"{last['cumulative_cost']:.6g}"
-    if settings.budget is not None and math.isfinite(settings.budget):
-        spent += f" of {settings.budget:.6g}"
+    if method.budget is not None and math.isfinite(method.budget):
+        spent += f" of {method.budget:.6g}"
     return (
         f"{measured} trials were measured and {skipped} were used without a measurement; spent "
         f"{spent}. Dots are outcomes as they were reported, hollow ones of trials that no model "

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from typing import Any, final
 
-import numpy as np
 import pandas as pd
 import torch
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
@@ -19,16 +18,15 @@ from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from torch import Tensor
 
-from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
-from ax_costaware.adapter.decoded_conditional import query_rows
-from ax_costaware.adapter.indirect_adapter import BestPoint, IndirectAdapter
 from ax_costaware.analysis.indirect_figure import Axis, IndirectLabels, Shown, indirect_figure
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
-from ax_costaware.generators.target_parameters import TargetParameter
-from ax_costaware.generators.target_settings import TargetSettings
-from ax_costaware.generators.tree_settings import ResolutionTreeSettings
-from ax_costaware.ledger import decision_record, ledger, with_one_arm
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.records import decision_record, ledger
+from ax_costaware.methods.averages import Targets, posterior, recommendation_record
+from ax_costaware.methods.decision import Best
+from ax_costaware.methods.parameters import Choice, FreeParameter
+from ax_costaware.methods.problem import Problem
 
 NEXT = "NEXT"
 """Status of the last row of the frame, which has what is recommended now."""
@@ -38,7 +36,7 @@ _MAP_POINTS = 61
 
 
 @final
-class IndirectQueryAnalysis(MethodAnalysis[TargetSettings]):
+class IndirectQueryAnalysis(MethodAnalysis[Targets]):
     """The objective behind the averages, where it was asked for, and the recommendation over time.
 
     The card's data frame has one row per trial, by trial index, and a last one with the status
@@ -58,32 +56,31 @@ class IndirectQueryAnalysis(MethodAnalysis[TargetSettings]):
     """
 
     title = "The objective behind the averages"
-    settings_class = TargetSettings
+    method_class = Targets
 
     def _card(
         self,
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
-        settings: TargetSettings,
+        method: Targets,
     ) -> PlotlyAnalysisCard:
-        adapter = fitted_adapter(experiment, generation_strategy)
-        assert isinstance(adapter, IndirectAdapter)
-        best = adapter.recommend()[0]
-        frame = _frame(experiment, settings, best)
+        problem = fitted_adapter(experiment, generation_strategy).problem()
+        best = method.recommend(problem)[0]
+        frame = _frame(experiment, method, best)
         labels = IndirectLabels(metric=objective_metric(experiment), minimize=minimizes(experiment))
         return create_plotly_analysis_card(
             name=type(self).__name__,
             title=self.title,
-            subtitle=_subtitle(frame, settings, best),
+            subtitle=_subtitle(frame, method, best),
             df=frame,
-            fig=indirect_figure(_shown(adapter, settings, best), frame, labels),
+            fig=indirect_figure(_shown(problem, method, best), frame, labels),
         )
 
 
-def _frame(experiment: Experiment, settings: TargetSettings, best: BestPoint) -> pd.DataFrame:
+def _frame(experiment: Experiment, method: Targets, best: Best) -> pd.DataFrame:
     outcome = outcomes(experiment)
     rows: list[dict[str, Any]] = []
-    for entry in ledger(experiment, settings):
+    for entry in ledger(experiment, method):
         record = decision_record(experiment.trials[entry.trial_index])
         decision = record.get("decision") or {}
         rows.append(
@@ -96,7 +93,7 @@ def _frame(experiment: Experiment, settings: TargetSettings, best: BestPoint) ->
                 "mean": decision.get("mean"),
                 "standard_deviation": decision.get("standard_deviation"),
                 "information": decision.get("information"),
-                **_recommended(settings, decision.get("recommendation") or {}),
+                **_recommended(method, decision.get("recommendation") or {}),
             }
         )
     rows.append(
@@ -105,7 +102,7 @@ def _frame(experiment: Experiment, settings: TargetSettings, best: BestPoint) ->
             "initial": False,
             "status": NEXT,
             "charged": 0.0,
-            **_recommended(settings, best.optimum.record()),
+            **_recommended(method, recommendation_record(best)),
         }
     )
     frame = pd.DataFrame(rows)
@@ -118,41 +115,39 @@ def _frame(experiment: Experiment, settings: TargetSettings, best: BestPoint) ->
     return frame
 
 
-def _recommended(settings: TargetSettings, record: dict[str, Any]) -> dict[str, Any]:
+def _recommended(method: Targets, record: dict[str, Any]) -> dict[str, Any]:
     parameters = record.get("parameters") or {}
     return {
         "recommended_value": record.get("mean"),
         "recommended_standard_deviation": record.get("standard_deviation"),
-        **{f"recommended_{name}": parameters.get(name) for name in settings.target_names},
+        **{f"recommended_{name}": parameters.get(name) for name in method.target_names},
     }
 
 
-def _shown(adapter: IndirectAdapter, settings: TargetSettings, best: BestPoint) -> Shown:
+def _shown(problem: Problem, method: Targets, best: Best) -> Shown:
     """What the figure shows: posterior, queries, and the recommended point."""
-    parameters = settings.target_parameters
+    parameters = method.target_parameters
     columns = list(range(min(2, len(parameters))))
-    at = torch.tensor([p.encode(best.controlled[p.name]) for p in parameters], dtype=torch.double)
+    at = torch.tensor([p.encode(best.parameters[p.name]) for p in parameters], dtype=torch.double)
     grids = [_grid(parameters[i], len(columns)) for i in columns]
     mesh = torch.cartesian_prod(*grids).reshape(-1, len(columns))
     X = at.expand(len(mesh), -1).clone()
     X[:, columns] = mesh
-    posterior = adapter.indirect_generator.posterior(adapter.minimize)
     with torch.no_grad():
-        mean, variance = posterior.target_moments(X)
-    sign = -1.0 if adapter.minimize else 1.0
+        mean, variance = posterior(problem).target_moments(X)
     shape = [len(grid) for grid in grids]
     return Shown(
         axes=tuple(_axis(parameters[i], grid) for i, grid in zip(columns, grids, strict=True)),
-        mean=sign * mean.reshape(shape).numpy(),
+        mean=problem.sign * mean.reshape(shape).numpy(),
         standard_deviation=variance.sqrt().reshape(shape).numpy(),
         best=tuple(at[columns].tolist()),
         best_value=best.mean,
-        queries=_queries(adapter, settings, columns),
-        are_cells=isinstance(settings, ResolutionTreeSettings),
+        queries=_queries(problem, method, columns),
+        are_cells=method.are_cells,
     )
 
 
-def _grid(parameter: TargetParameter, dimensions: int) -> Tensor:
+def _grid(parameter: FreeParameter, dimensions: int) -> Tensor:
     most = _LINE_POINTS if dimensions == 1 else _MAP_POINTS
     if parameter.grid is not None and len(parameter.grid) <= most:
         return torch.tensor(parameter.grid, dtype=torch.double)
@@ -162,9 +157,9 @@ def _grid(parameter: TargetParameter, dimensions: int) -> Tensor:
     return torch.linspace(parameter.lower, parameter.upper, most, dtype=torch.double)
 
 
-def _axis(parameter: TargetParameter, grid: Tensor) -> Axis:
+def _axis(parameter: FreeParameter, grid: Tensor) -> Axis:
     names = None
-    if not parameter.is_numeric:
+    if isinstance(parameter, Choice) and not parameter.is_ordered:
         names = tuple(str(parameter.decode(value)) for value in grid.tolist())
     return Axis(
         name=parameter.name,
@@ -175,27 +170,17 @@ def _axis(parameter: TargetParameter, grid: Tensor) -> Axis:
     )
 
 
-def _queries(
-    adapter: IndirectAdapter, settings: TargetSettings, columns: list[int]
-) -> pd.DataFrame:
+def _queries(problem: Problem, method: Targets, columns: list[int]) -> pd.DataFrame:
     """Where each answered query went: centre and half-width of its law along each axis."""
-    experiment, law = adapter.experiment, adapter.law()
-    answered = {i: z for i, z in outcomes(experiment).items() if math.isfinite(z)}
     rows: list[dict[str, Any]] = []
-    for index, z in answered.items():
-        arm = with_one_arm(experiment.trials[index]).arm
-        assert arm is not None
-        if isinstance(settings, ResolutionTreeSettings):
-            cell = settings.cell_of(arm.parameters)
-            centre, spread = settings.tree.centre(cell), settings.tree.half_widths(cell.level)
-        else:
-            query = query_rows(law.conditional, law.names, [arm.parameters])
-            nodes, weights = law.conditional.nodes_and_weights(query)
-            centre, spread = _moments(nodes[0].numpy(), weights[0].numpy())
+    for trial in problem.trials:
+        if trial.outcome is None:
+            continue
+        centre, spread = method.reach(problem, trial.parameters)
         rows.append(
             {
-                "trial_index": index,
-                "outcome": z,
+                "trial_index": trial.index,
+                "outcome": trial.outcome,
                 **{f"centre_{k}": centre[i] for k, i in enumerate(columns)},
                 **{f"spread_{k}": spread[i] for k, i in enumerate(columns)},
             }
@@ -203,28 +188,17 @@ def _queries(
     return pd.DataFrame(rows)
 
 
-def _moments(nodes: Any, weights: Any) -> tuple[Any, Any]:
-    """Mean and standard deviation of each column, by the weights above zero.
-
-    Learned weights may be below, and need not sum to one.
-    """
-    weights = np.clip(weights, 0, None)
-    weights = weights / weights.sum()
-    centre = weights @ nodes
-    return centre, np.sqrt(weights @ (nodes - centre) ** 2)
-
-
-def _subtitle(frame: pd.DataFrame, settings: TargetSettings, best: BestPoint) -> str:
+def _subtitle(frame: pd.DataFrame, method: Targets, best: Best) -> str:
     spent = f"{frame['cumulative_cost'].iloc[-1]:.6g}"
-    if settings.budget is not None:
-        spent += f" of {settings.budget:.6g}"
+    if method.budget is not None:
+        spent += f" of {method.budget:.6g}"
     rest = ""
-    if len(settings.target_names) > 2:
-        fixed = {name: best.controlled[name] for name in settings.target_names[2:]}
+    if len(method.target_names) > 2:
+        fixed = {name: best.parameters[name] for name in method.target_names[2:]}
         rest = f" The other parameters are at the recommended {fixed}."
     where = (
         "Every cell that was measured is drawn in its extent."
-        if isinstance(settings, ResolutionTreeSettings)
+        if method.are_cells
         else "A dot is a query, at the mean of the points that it averages over, with one standard "
         "deviation of these on either side."
     )

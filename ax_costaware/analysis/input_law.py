@@ -17,17 +17,18 @@ from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from ax_costaware.adapter.experiment_checks import atoms_of
-from ax_costaware.adapter.realized_inputs import (
+from ax_costaware.analysis.input_law_figure import InputPanel, input_law_figure
+from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.ax_bridge.records import past_trials
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.chance import (
     RealizedInputs,
+    atoms_of,
     condition_of,
     learned_from,
     realized_inputs,
     values_of,
 )
-from ax_costaware.analysis.input_law_figure import InputPanel, input_law_figure
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.generators.control_set_settings import ControlSetSettings
 from ax_costaware.queries.input_fit import InputFit
 from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
 from ax_costaware.session.input_fit import InputFitReport, fits_of, laws_in_turn
@@ -51,7 +52,7 @@ _MOST_BARS = 12
 
 
 @final
-class InputLawAnalysis(MethodAnalysis[ControlSetSettings]):
+class InputLawAnalysis(MethodAnalysis[ControlSets]):
     """What inputs left to chance turned out to be, beside the laws that are assumed of them.
 
     The card's data frame has one row per test, the laws of inputs first:
@@ -64,7 +65,7 @@ class InputLawAnalysis(MethodAnalysis[ControlSetSettings]):
     """
 
     title = "Inputs left to chance"
-    settings_class = ControlSetSettings
+    method_class = ControlSets
 
     def __init__(self, last: int | None = None, significance: float = 0.01) -> None:
         """An analysis of the inputs.
@@ -76,19 +77,19 @@ class InputLawAnalysis(MethodAnalysis[ControlSetSettings]):
         self.last = last
         self.significance = significance
 
-    def _missing(self, experiment: Experiment, settings: ControlSetSettings) -> str | None:
-        report = fits_of(experiment, settings, self.last, self.significance)
+    def _missing(self, experiment: Experiment, method: ControlSets) -> str | None:
+        report = fits_of(experiment, method, self.last, self.significance)
         return None if report.fits else report.verdict
 
     def _card(
         self,
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
-        settings: ControlSetSettings,
+        method: ControlSets,
     ) -> PlotlyAnalysisCard:
-        report = fits_of(experiment, settings, self.last, self.significance)
-        trials = realized_inputs(experiment, settings)
-        panels = [_panel(fit, report, trials, settings) for fit in report.fits]
+        report = fits_of(experiment, method, self.last, self.significance)
+        trials = realized_inputs(past_trials(experiment, method), method)
+        panels = [_panel(fit, report, trials, method) for fit in report.fits]
         return create_plotly_analysis_card(
             name=type(self).__name__,
             title=self.title
@@ -133,12 +134,12 @@ def _panel(
     fit: InputFit,
     report: InputFitReport,
     trials: Sequence[RealizedInputs],
-    settings: ControlSetSettings,
+    method: ControlSets,
 ) -> InputPanel:
     name = fit.name
     mine = [trial for trial in trials if name in trial.chance]
     values, tested = values_of(name, mine), mine[len(mine) - fit.n :]
-    assumed = _assumed(name, values, tested, settings)
+    assumed = _assumed(name, values, tested, method)
     return InputPanel(
         name=name,
         trial_indices=[trial.trial_index for trial in mine],
@@ -169,10 +170,10 @@ def _assumed(
     name: str,
     values: Sequence[RawValue],
     tested: Sequence[RealizedInputs],
-    settings: ControlSetSettings,
+    method: ControlSets,
 ) -> _Assumed:
     """The law of an input, averaged over the tested trials where it differs between these."""
-    law, joint = settings.laws[name], settings.joint
+    law, joint = method.laws[name], method.joint
     now = learned_from(law, values)
     atoms = atoms_of(now) if isinstance(_prior(now), Discrete) else None
     is_shares = atoms is not None and (not now.is_numeric or len(atoms) <= _MOST_BARS)

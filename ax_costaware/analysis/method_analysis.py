@@ -1,6 +1,6 @@
 """What the analyses of all methods share: whether they apply, and that they say so.
 
-Each is for the experiments of one method, or of all of them, whose settings it reads from the
+Each is for the experiments of one method, or of all of them, whose method it reads from the
 generation strategy.
 """
 
@@ -18,18 +18,19 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.analysis.objective import outcomes
-from ax_costaware.generators.method_settings import Settings, settings_of_method
-from ax_costaware.ledger import ledger
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.nodes import AnyMethod, method_of_class
+from ax_costaware.ax_bridge.records import ledger
 
 
-class MethodAnalysis(Analysis, Generic[Settings]):
+class MethodAnalysis(Analysis, Generic[AnyMethod]):
     """An analysis of the experiments of one method."""
 
     title: ClassVar[str]
     """What its cards are called."""
 
-    settings_class: type[Settings]
-    """The settings of the method; those that all have in common for an analysis of any method."""
+    method_class: type[AnyMethod]
+    """The class of the method; ``Method`` for an analysis of any."""
 
     needs_outcomes: ClassVar[bool] = True
     """Whether it waits for a trial with data for the objective; else for any trial."""
@@ -51,13 +52,14 @@ class MethodAnalysis(Analysis, Generic[Settings]):
         if experiment is None:
             return None
         try:
-            settings = settings_of_method(generation_strategy, self.settings_class)
-            ledger(experiment, settings)
+            method = method_of_class(generation_strategy, self.method_class)
+            with ax_errors():
+                ledger(experiment, method)
         except (UserInputError, UnsupportedError) as error:
             return str(error)
         if self.needs_outcomes and not outcomes(experiment):
             return "No trial has data for the objective yet."
-        return self._missing(experiment, settings)
+        return self._missing(experiment, method)
 
     @final
     def compute(
@@ -80,10 +82,11 @@ class MethodAnalysis(Analysis, Generic[Settings]):
         reason = self.validate_applicable_state(experiment, generation_strategy, adapter)
         if reason is not None or experiment is None or generation_strategy is None:
             raise UserInputError(f"{type(self).__name__} cannot be computed: {reason}")
-        settings = settings_of_method(generation_strategy, self.settings_class)
-        return self._card(experiment, generation_strategy, settings)
+        method = method_of_class(generation_strategy, self.method_class)
+        with ax_errors():
+            return self._card(experiment, generation_strategy, method)
 
-    def _missing(self, experiment: Experiment, settings: Settings) -> str | None:
+    def _missing(self, experiment: Experiment, method: AnyMethod) -> str | None:
         """What else the analysis needs of the experiment and does not find; None if nothing."""
         return None
 
@@ -92,6 +95,6 @@ class MethodAnalysis(Analysis, Generic[Settings]):
         self,
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
-        settings: Settings,
+        method: AnyMethod,
     ) -> AnalysisCard:
         """The card of an experiment that it applies to."""

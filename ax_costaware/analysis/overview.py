@@ -36,8 +36,9 @@ from ax_costaware.analysis.page import page_of
 from ax_costaware.analysis.recommendation import RecommendationAnalysis
 from ax_costaware.analysis.spending import SpendingAnalysis
 from ax_costaware.analysis.stopping import StoppingAnalysis
-from ax_costaware.generators.method_settings import MethodSettings, settings_of
-from ax_costaware.session.resolution import SessionClient, open_session
+from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.nodes import method_of
+from ax_costaware.methods.method import Method
 
 logger = get_logger(__name__)
 
@@ -74,7 +75,7 @@ class CostAwareOverview(Analysis):
         if generation_strategy is None:
             return "The generation strategy must be provided: its settings hold the costs."
         try:
-            settings_of(generation_strategy)
+            method_of(generation_strategy)
         except UserInputError as error:
             return str(error)
         return None
@@ -98,14 +99,14 @@ class CostAwareOverview(Analysis):
         reason = self.validate_applicable_state(experiment, generation_strategy)
         if reason is not None or experiment is None or generation_strategy is None:
             raise UserInputError(f"{type(self).__name__} cannot be computed: {reason}")
-        settings = settings_of(generation_strategy)
+        method = method_of(generation_strategy)
         return AnalysisCardGroup(
             name=type(self).__name__,
             title=f"Overview of {experiment.name}" if experiment.has_name else "Overview",
-            subtitle=f"All cards of {settings.method}, computed with all data reported so far.",
+            subtitle=f"All cards of {method.factory}, computed with all data reported so far.",
             children=[
                 _card(analysis, experiment, generation_strategy)
-                for analysis in _analyses_of(settings)
+                for analysis in _analyses_of(method)
             ],
         )
 
@@ -148,8 +149,8 @@ def _checked_path(path: str | os.PathLike[str] | None) -> Path | None:
     return target
 
 
-def _analyses_of(settings: MethodSettings) -> list[MethodAnalysis[Any]]:
-    return [kind() for kind in _ANALYSES if isinstance(settings, kind.settings_class)]
+def _analyses_of(method: Method) -> list[MethodAnalysis[Any]]:
+    return [kind() for kind in _ANALYSES if isinstance(method, kind.method_class)]
 
 
 def _card(

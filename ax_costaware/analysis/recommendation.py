@@ -16,14 +16,14 @@ from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.objective import minimizes, objective_metric
 from ax_costaware.analysis.table import TableCard, html_table
 from ax_costaware.display import display_number, display_values
-from ax_costaware.generators.method_settings import MethodSettings
+from ax_costaware.methods.method import Method
 from ax_costaware.session.recommendation import recommend
 
 _MOST_ROWS = 11
 
 
 @final
-class RecommendationAnalysis(MethodAnalysis[MethodSettings]):
+class RecommendationAnalysis(MethodAnalysis[Method]):
     """The recommendation and its alternatives, with what to expect of each.
 
     The card's data frame has one row for each, best first, ten alternatives at most:
@@ -34,13 +34,13 @@ class RecommendationAnalysis(MethodAnalysis[MethodSettings]):
     """
 
     title = "What to deploy"
-    settings_class = MethodSettings
+    method_class = Method
 
     def _card(
         self,
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
-        settings: MethodSettings,
+        method: Method,
     ) -> TableCard:
         best = recommend((experiment, generation_strategy))
         frame = pd.DataFrame(

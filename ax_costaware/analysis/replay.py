@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from ax.core.observation import ObservationFeatures
 from ax.core.types import TParamValue
 from botorch.models import SingleTaskGP
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.models import ExactGP
 from torch import Tensor
 
-from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
-from ax_costaware.adapter.model_space import ModelSpace
-from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.query_space import QuerySpace, query_space
+from ax_costaware.methods.problem import Problem
 from ax_costaware.policies.control_set_rules.inclusion import maximal, proper_supersets
 
 MAX_REPLAYED = 40
@@ -42,14 +42,20 @@ class ExpectedValue(NamedTuple):
 
 @dataclass(frozen=True)
 class Replay:
-    """Reads the history of an experiment off its fitted adapter."""
+    """Reads the history of an experiment off a problem with its fitted model."""
 
-    adapter: ControlSetAdapter
+    problem: Problem
+    method: ControlSets
+
+    @cached_property
+    def space(self) -> QuerySpace:
+        """The control sets in the model's space."""
+        return query_space(self.problem, self.method)
 
     @property
     def trial_indices(self) -> tuple[int, ...]:
         """Trials whose observations the model was fitted to, in increasing order."""
-        return tuple(sorted(set(self._rows())))
+        return tuple(trial.index for trial in self.problem.observed)
 
     def queries(
         self, arms: Mapping[int, tuple[str, Mapping[str, TParamValue]]]
@@ -59,14 +65,9 @@ class Replay:
         Args:
             arms: By trial index, the name of the control set and the parameters of the arm.
         """
-        if not arms:
-            return {}
-        space = self.adapter.model_space_view()
-        points = self.adapter.transform_observation_features(
-            [ObservationFeatures(parameters=dict(parameters)) for _, parameters in arms.values()]
-        )
+        points = self.problem.space.encode([parameters for _, parameters in arms.values()])
         queries = [(name, point) for (name, _), point in zip(arms.values(), points, strict=True)]
-        return dict(zip(arms, self._values(queries, space), strict=True))
+        return dict(zip(arms, self._values(queries), strict=True))
 
     def recommendations(self) -> dict[int, ExpectedValue]:
         """By trial index, the recommendation after that trial, valued with all data.
@@ -75,43 +76,32 @@ class Replay:
         last is all there is: taking observations back is specific to the model.
         """
         *earlier, last = even_selection(self.trial_indices, MAX_REPLAYED)
-        current = self.adapter.recommend()[0]
-        now = ExpectedValue(current.control_set, current.mean, current.standard_deviation)
-        model = self.adapter.botorch_model
+        current = self.method.recommend(self.problem)[0]
+        now = ExpectedValue(str(current.control_set), current.mean, current.standard_deviation)
+        model = self.problem.model
         if not isinstance(model, SingleTaskGP):
             return {last: now}
-        space = self.adapter.model_space_view()
-        rows = np.asarray(self._rows())
+        rows = np.asarray(self.trial_indices)
         queries = [
-            self._recommend(without_later(model, torch.from_numpy(rows <= index)), index, space)
+            self._recommend(without_later(model, torch.from_numpy(rows <= index)), index)
             for index in earlier
         ]
-        return {**dict(zip(earlier, self._values(queries, space), strict=True)), last: now}
+        return {**dict(zip(earlier, self._values(queries), strict=True)), last: now}
 
-    def _rows(self) -> list[int]:
-        """The trial of each row of the model's training data."""
-        index = self.adapter.get_training_data().arm_data.index
-        return [int(i) for i in index.get_level_values("trial_index")]
-
-    def _recommend(
-        self, model: SingleTaskGP, trial_index: int, space: ModelSpace
-    ) -> tuple[str, Tensor]:
+    def _recommend(self, model: SingleTaskGP, trial_index: int) -> tuple[str, Tensor]:
         """Control set and point of the model's space with the best expected posterior mean."""
-        settings = self.adapter.settings
-        names = largest_control_sets(settings)
-        indices = [settings.names.index(name) for name in names]
-        optima = self.adapter.best_expectations(model, indices, space, trial_index + 1)
+        names = largest_control_sets(self.method)
+        indices = [self.method.names.index(name) for name in names]
+        optima = self.space.best_means(model, self.problem, self.method, indices, trial_index + 1)
         best = int(optima.values.argmax())
         return names[best], optima.points[best].detach()
 
-    def _values(
-        self, queries: Sequence[tuple[str, Tensor]], space: ModelSpace
-    ) -> list[ExpectedValue]:
+    def _values(self, queries: Sequence[tuple[str, Tensor]]) -> list[ExpectedValue]:
         if not queries:
             return []
-        names = self.adapter.settings.names
-        means, variances = space.expectations(
-            self.adapter.botorch_model, [(point, names.index(name)) for name, point in queries]
+        names = self.method.names
+        means, variances = self.space.expectations(
+            self.problem.model, [(point, names.index(name)) for name, point in queries]
         )
         return [
             ExpectedValue(name, float(mean), float(variance) ** 0.5)
@@ -119,13 +109,13 @@ class Replay:
         ]
 
 
-def largest_control_sets(settings: ControlSetSettings) -> list[str]:
+def largest_control_sets(method: ControlSets) -> list[str]:
     """Names of the control sets within no other: the best expected value is among theirs.
 
     Whatever a control set achieves, a set that controls more can achieve at least as well.
     """
-    contained = proper_supersets([frozenset(s.parameters) for s in settings.control_sets])
-    return [settings.names[i] for i in maximal(contained, range(len(settings.names)))]
+    contained = proper_supersets([frozenset(s.parameters) for s in method.control_sets])
+    return [method.names[i] for i in maximal(contained, range(len(method.names)))]
 
 
 def even_selection(indices: Sequence[int], count: int) -> list[int]:

@@ -16,16 +16,14 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.spending_figure import INITIAL, spending_figure
-from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.generators.method_settings import MethodSettings
-from ax_costaware.generators.tree_settings import ResolutionTreeSettings
-from ax_costaware.ledger import LedgerEntry, with_one_arm
-from ax_costaware.records import LEVEL
+from ax_costaware.ax_bridge.records import with_one_arm
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.past import LedgerEntry
 from ax_costaware.session.spending import Spending, spending
 
 
 @final
-class SpendingAnalysis(MethodAnalysis[MethodSettings]):
+class SpendingAnalysis(MethodAnalysis[Method]):
     """What each trial was charged, on what it was spent, and how far the budget is used up.
 
     The card's data frame has one row per trial, by trial index: the columns of
@@ -37,47 +35,41 @@ class SpendingAnalysis(MethodAnalysis[MethodSettings]):
     """
 
     title = "Where the money went"
-    settings_class = MethodSettings
+    method_class = Method
     needs_outcomes = False
 
     def _card(
         self,
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
-        settings: MethodSettings,
+        method: Method,
     ) -> PlotlyAnalysisCard:
         paid = spending((experiment, generation_strategy))
         frame = paid.to_frame()
-        frame["spent_on"] = [_spent_on(entry, experiment, settings) for entry in paid.entries]
+        frame["spent_on"] = [_spent_on(entry, experiment, method) for entry in paid.entries]
         frame["cumulative_cost"] = frame["charged"].cumsum()
         return create_plotly_analysis_card(
             name=type(self).__name__,
             title=self.title,
             subtitle=_subtitle(paid, frame),
             df=frame,
-            fig=spending_figure(
-                frame, _groups(frame, settings), settings.budget, settings.cost_metric
-            ),
+            fig=spending_figure(frame, _groups(frame, method), method.budget, method.cost_metric),
         )
 
 
-def _spent_on(entry: LedgerEntry, experiment: Experiment, settings: MethodSettings) -> str:
-    if entry.control_set is not None:
-        return entry.control_set
+def _spent_on(entry: LedgerEntry, experiment: Experiment, method: Method) -> str:
     arm = with_one_arm(experiment.trials[entry.trial_index]).arm
-    if isinstance(settings, ResolutionTreeSettings) and arm is not None:
-        return f"level {arm.parameters[LEVEL]}"
+    group = None if arm is None else method.group_of(arm.parameters)
+    if group is not None:
+        return group
     return INITIAL if entry.initial else "chosen by the model" if entry.by_rule else "attached"
 
 
-def _groups(frame: pd.DataFrame, settings: MethodSettings) -> list[str]:
+def _groups(frame: pd.DataFrame, method: Method) -> list[str]:
     """What trials were spent on: control sets as declared, levels from coarse to fine."""
     used = list(dict.fromkeys(frame["spent_on"]))
-    if isinstance(settings, ControlSetSettings):
-        return [name for name in settings.names if name in used]
-    if isinstance(settings, ResolutionTreeSettings):
-        return sorted(used, key=lambda name: int(name.split()[-1]))
-    return used
+    known = [name for name in method.groups() if name in used]
+    return known + [name for name in used if name not in known]
 
 
 def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:

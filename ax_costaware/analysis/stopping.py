@@ -22,8 +22,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
 from ax_costaware.analysis.stopping_figure import StoppingLabels, stopping_figure
-from ax_costaware.generators.gittins_settings import GittinsSettings
-from ax_costaware.ledger import decision_record, ledger
+from ax_costaware.ax_bridge.records import decision_record, ledger
+from ax_costaware.methods.gittins import Gittins
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 
 _TWO_SIDED_95 = 1.959963984540054
@@ -34,7 +34,7 @@ NEXT = "NEXT"
 
 
 @final
-class StoppingAnalysis(MethodAnalysis[GittinsSettings]):
+class StoppingAnalysis(MethodAnalysis[Gittins]):
     """Why the Gittins strategy stopped, or has not; what it found, and how well it knew the costs.
 
     The card's data frame has one row per trial, by trial index, and a last one with the status
@@ -52,38 +52,36 @@ class StoppingAnalysis(MethodAnalysis[GittinsSettings]):
     """
 
     title = "Is another trial worth its price?"
-    settings_class = GittinsSettings
+    method_class = Gittins
 
     def _card(
         self,
         experiment: Experiment,
         generation_strategy: GenerationStrategy,
-        settings: GittinsSettings,
+        method: Gittins,
     ) -> PlotlyAnalysisCard:
         assessment = should_stop((experiment, generation_strategy))
-        frame = _frame(experiment, settings, assessment)
+        frame = _frame(experiment, method, assessment)
         labels = StoppingLabels(
             metric=objective_metric(experiment),
             minimize=minimizes(experiment),
-            cost_metric=settings.cost_metric,
-            budget=settings.budget,
+            cost_metric=method.cost_metric,
+            budget=method.budget,
             stop=assessment.stop,
         )
         return create_plotly_analysis_card(
             name=type(self).__name__,
             title=self.title,
-            subtitle=_subtitle(frame, settings, assessment),
+            subtitle=_subtitle(frame, method, assessment),
             df=frame,
             fig=stopping_figure(frame, labels),
         )
 
 
-def _frame(
-    experiment: Experiment, settings: GittinsSettings, assessment: StopAssessment
-) -> pd.DataFrame:
+def _frame(experiment: Experiment, method: Gittins, assessment: StopAssessment) -> pd.DataFrame:
     outcome = outcomes(experiment)
     rows: list[dict[str, Any]] = []
-    for entry in ledger(experiment, settings):
+    for entry in ledger(experiment, method):
         record = decision_record(experiment.trials[entry.trial_index])
         rows.append(
             {
@@ -150,10 +148,10 @@ def _decision(record: dict[str, Any]) -> dict[str, float | None]:
     }
 
 
-def _subtitle(frame: pd.DataFrame, settings: GittinsSettings, assessment: StopAssessment) -> str:
+def _subtitle(frame: pd.DataFrame, method: Gittins, assessment: StopAssessment) -> str:
     total = f"{assessment.spent:.6g}"
-    if settings.budget is not None and math.isfinite(settings.budget):
-        total += f" of {settings.budget:.6g}"
+    if method.budget is not None and math.isfinite(method.budget):
+        total += f" of {method.budget:.6g}"
     parts = [
         f"{assessment.reason} Spent {total}. The index is the value at which the most promising "
         "trial would only just repay its cost; the incumbent is the best expected value of a trial "

@@ -29,8 +29,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.utils.common.logger import get_logger
 
-from ax_costaware.ledger import outcome_record, with_one_arm
-from ax_costaware.records import RECORD
+from ax_costaware.ax_bridge.records import RECORD, outcome_record, with_one_arm
 from ax_costaware.runners.reporting import (
     failed_cost,
     is_cost_of_trial,

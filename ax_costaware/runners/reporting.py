@@ -16,10 +16,10 @@ from ax.core.trial import Trial
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.ledger import decision_record, is_to_be_measured
+from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.metrics import ReportedMetric
 from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.records import CONTROL_SET
 from ax_costaware.runners.result import EXPECTED, read_result
 from ax_costaware.session.completion_record import completion_record
 from ax_costaware.session.numbers import nonnegative_number

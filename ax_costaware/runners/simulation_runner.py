@@ -15,11 +15,11 @@ from ax.core.trial import Trial
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.queries.conditionals.conditional import Conditional
 from ax_costaware.queries.costs import Cost
 from ax_costaware.queries.joint.law import JointLaw
 from ax_costaware.queries.marginals import Marginal
-from ax_costaware.records import CONTROL_SET
 from ax_costaware.runners.draws import answer_points, draw_given, draw_independent
 from ax_costaware.runners.polled_runner import PolledRunner
 from ax_costaware.runners.registry import trial_function

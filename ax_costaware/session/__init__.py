@@ -8,6 +8,7 @@ the inputs that are left to chance follow the laws that are assumed, and ``add_p
 a strategy has learned queries from.
 """
 
+from ax_costaware.ax_bridge.client import SessionClient
 from ax_costaware.session.candidate import Candidate
 from ax_costaware.session.completion import complete_trial
 from ax_costaware.session.input_fit import InputFitReport, input_fit
@@ -16,7 +17,6 @@ from ax_costaware.session.query import Query, query
 from ax_costaware.session.realized import OutOfBoundsWarning
 from ax_costaware.session.recommendation import Recommendation, recommend
 from ax_costaware.session.report_cost import report_cost
-from ax_costaware.session.resolution import SessionClient
 from ax_costaware.session.saving import save
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 from ax_costaware.session.spending import Spending, spending

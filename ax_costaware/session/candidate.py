@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ax_costaware.generators.method_settings import MethodSettings
+from ax_costaware.methods.method import Method
 from ax_costaware.queries.control_sets import ControlSet
 
 _VALUES = ("value", "index", "upper_confidence_bound", "information")
@@ -49,7 +49,7 @@ class Candidate:
 
 
 def candidates_of(
-    settings: MethodSettings,
+    method: Method,
     control_set: ControlSet | None,
     decision: Mapping[str, Any],
     expected_cost: float | None,
@@ -57,7 +57,7 @@ def candidates_of(
     """The candidates of a decision, in declared order.
 
     Args:
-        settings: The settings of the strategy.
+        method: The method.
         control_set: The control set that was chosen; None for a method without.
         decision: What was recorded of the choice; empty if the strategy did not choose.
         expected_cost: Expected cost of the trial.
@@ -79,7 +79,7 @@ def candidates_of(
     values, learned = decision.get("values") or {}, decision.get("costs") or {}
     bounds = (decision.get("state") or {}).get("upper") or {}
     found: list[Candidate] = []
-    for position, other in enumerate(settings.candidates()):
+    for position, other in enumerate(method.candidates()):
         name, chosen = str(other.name), other.name == control_set.name
         cost, error = learned.get(name, (other.cost, None))
         found.append(

@@ -16,12 +16,11 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from ax.utils.common.logger import get_logger
 
-from ax_costaware.ledger import outcome_record, values_in_data
-from ax_costaware.records import RECORD
+from ax_costaware.ax_bridge.client import Outcomes, Session, SessionClient, open_session
+from ax_costaware.ax_bridge.records import RECORD, outcome_record, values_in_data
 from ax_costaware.session.completion_record import completion_record
 from ax_costaware.session.outcomes import RawData
 from ax_costaware.session.realized import warn_out_of_bounds
-from ax_costaware.session.resolution import Outcomes, Session, SessionClient, open_session
 
 logger = get_logger(__name__)
 
@@ -76,8 +75,8 @@ def complete_trial(
     may_be_unsaved = trial.status.is_completed and session.has_database
     if not may_be_unsaved:
         _check_running(trial)
-    control_set = session.settings.control_set_of(trial)
-    cost_metric = session.settings.cost_metric
+    control_set = session.control_set_of(trial)
+    cost_metric = session.method.cost_metric
     record = completion_record(
         trial,
         raw_data=raw_data,

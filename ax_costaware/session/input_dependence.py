@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from ax_costaware.adapter.realized_inputs import RealizedInputs, chances_of, condition_of
-from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.chance import RealizedInputs, chances_of, condition_of
 from ax_costaware.queries.dependence_fit import dependence_beyond
 from ax_costaware.queries.input_fit import Dependence, dependence_of
 from ax_costaware.queries.joint import JointEmpirical, JointLaw
@@ -17,17 +17,17 @@ LEAST_PAIRS = 10
 
 
 def independence_tests(
-    trials: Sequence[RealizedInputs], names: Sequence[str], settings: ControlSetSettings
+    trials: Sequence[RealizedInputs], names: Sequence[str], method: ControlSets
 ) -> tuple[Dependence, ...]:
     """Tests of the inputs that are assumed to be independent of each other or of what is set.
 
     Args:
         trials: The trials, by increasing index.
         names: The inputs that they left to chance.
-        settings: The settings of the strategy.
+        method: The method.
     """
     controlled = dict.fromkeys(name for trial in trials for name in trial.controlled)
-    joint = settings.joint
+    joint = method.joint
     found = []
     for a, b in combinations(dict.fromkeys((*names, *controlled)), 2):
         if joint is not None and a in joint.names and b in joint.names:
@@ -38,11 +38,9 @@ def independence_tests(
     return tuple(test for test in found if test is not None)
 
 
-def joint_tests(
-    trials: Sequence[RealizedInputs], settings: ControlSetSettings
-) -> tuple[Dependence, ...]:
+def joint_tests(trials: Sequence[RealizedInputs], method: ControlSets) -> tuple[Dependence, ...]:
     """Tests of whether the inputs of the joint law go together as it says."""
-    joint = settings.joint
+    joint = method.joint
     if joint is None:
         return ()
     found = [_jointly(pair, trials, joint) for pair in combinations(joint.names, 2)]

@@ -13,9 +13,14 @@ import numpy as np
 import pandas as pd
 import torch
 from ax.core.experiment import Experiment
-from ax.exceptions.core import UserInputError
 
-from ax_costaware.adapter.realized_inputs import (
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.nodes import method_of_class
+from ax_costaware.ax_bridge.records import past_trials
+from ax_costaware.display import display_number
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.chance import (
     RealizedInputs,
     chances_of,
     condition_of,
@@ -23,10 +28,7 @@ from ax_costaware.adapter.realized_inputs import (
     realized_inputs,
     values_of,
 )
-from ax_costaware.display import display_number
-from ax_costaware.exceptions import InputError
-from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.generators.method_settings import check_integer, settings_of_method
+from ax_costaware.methods.method import check_integer
 from ax_costaware.queries.argument_checks import number_between_zero_and_one
 from ax_costaware.queries.input_fit import (
     Dependence,
@@ -38,7 +40,6 @@ from ax_costaware.queries.input_fit import (
 from ax_costaware.queries.joint import JointEmpirical
 from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
 from ax_costaware.session.input_dependence import independence_tests, joint_tests
-from ax_costaware.session.resolution import SessionClient, open_session
 
 
 @dataclass(frozen=True)
@@ -172,36 +173,34 @@ def input_fit(
             integer >= 1, or ``significance`` is outside ``(0, 1)``.
     """
     session = open_session(client)
-    settings = settings_of_method(session.strategy, ControlSetSettings)
-    return fits_of(session.experiment, settings, last, significance)
+    method = method_of_class(session.strategy, ControlSets)
+    return fits_of(session.experiment, method, last, significance)
 
 
+@ax_errors()
 def fits_of(
     experiment: Experiment,
-    settings: ControlSetSettings,
+    method: ControlSets,
     last: int | None = None,
     significance: float = 0.01,
 ) -> InputFitReport:
-    """As ``input_fit``, for an experiment with the settings of its strategy."""
+    """As ``input_fit``, for an experiment and its method."""
     if last is not None:
         check_integer("last", last, least=1)
-    try:
-        level = number_between_zero_and_one(significance, "significance")
-    except InputError as error:
-        raise UserInputError(str(error)) from error
-    trials = realized_inputs(experiment, settings)
+    level = number_between_zero_and_one(significance, "significance")
+    trials = realized_inputs(past_trials(experiment, method), method)
     earlier = () if last is None else trials[:-last]
     recent = trials[len(earlier) :]
     names = [
         name
         for name in experiment.search_space.parameters
-        if name in settings.laws and any(name in trial.chance for trial in recent)
+        if name in method.laws and any(name in trial.chance for trial in recent)
     ]
-    laws = {name: learned_from(settings.laws[name], values_of(name, trials)) for name in names}
+    laws = {name: learned_from(method.laws[name], values_of(name, trials)) for name in names}
     return InputFitReport(
-        fits=tuple(_fit(name, earlier, recent, settings) for name in names),
-        dependences=independence_tests(recent, names, settings),
-        joint_dependences=joint_tests(recent, settings),
+        fits=tuple(_fit(name, earlier, recent, method) for name in names),
+        dependences=independence_tests(recent, names, method),
+        joint_dependences=joint_tests(recent, method),
         laws=laws,
         significance=level,
         last=last,
@@ -222,10 +221,10 @@ def _fit(
     name: str,
     earlier: Sequence[RealizedInputs],
     recent: Sequence[RealizedInputs],
-    settings: ControlSetSettings,
+    method: ControlSets,
 ) -> InputFit:
     values = values_of(name, recent)
-    law, joint, seed = settings.laws[name], settings.joint, settings.seed
+    law, joint, seed = method.laws[name], method.joint, method.seed
     if joint is not None and name in joint.names:
         mine = [trial for trial in recent if name in trial.chance]
         bounds = [chances_of(name, trial, joint) for trial in mine]

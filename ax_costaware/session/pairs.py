@@ -13,13 +13,12 @@ import numpy.typing as npt
 import pandas as pd
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.adapter.indirect_checks import current_law
+from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.nodes import method_of_class
+from ax_costaware.ax_bridge.records import append_pairs, problem_of
 from ax_costaware.exceptions import InputError
-from ax_costaware.generators.indirect_settings import IndirectQuerySettings
-from ax_costaware.generators.method_settings import settings_of_method
-from ax_costaware.generators.pairs import Pairs, append_pairs
+from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.queries.conditionals import LearnedConditional
-from ax_costaware.session.resolution import SessionClient, open_session
 
 Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, Any]] | Iterable[Any]
 """A data frame or rows by parameter name, or an array with a column for each parameter."""
@@ -47,35 +46,37 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
             of the bounds where the conditional refuses that.
     """
     session = open_session(client)
-    settings = settings_of_method(session.strategy, IndirectQuerySettings)
+    method = method_of_class(session.strategy, IndirectQueries)
     experiment = session.experiment
-    if not isinstance(settings.law, LearnedConditional):
+    if not isinstance(method.law, LearnedConditional):
         raise UserInputError(
-            f"pairs are for a LearnedConditional, and the strategy has {settings.conditional!r}."
+            f"pairs are for a LearnedConditional, and the strategy has {method.conditional!r}."
         )
     points, queries = (
-        settings.target_names,
-        settings.query_names(experiment.search_space.parameters),
+        method.target_names,
+        method.query_names(experiment.search_space.parameters),
     )
-    encode: dict[str, Callable[[Any], float]] = {
-        p.name: p.encode for p in settings.target_parameters
-    }
+    encode: dict[str, Callable[[Any], float]] = {p.name: p.encode for p in method.target_parameters}
     columns = _table("X", X, points, encode), _table("A", A, queries, {})
     if len(columns[0]) != len(columns[1]):
         raise UserInputError(
             f"X has {len(columns[0])} rows and A has {len(columns[1])}: expected pairs, one row "
             "of each."
         )
-    pairs = Pairs(*columns)
-    law = current_law(experiment, settings)
+    X, A = columns
+    law = method.current_law(problem_of(experiment, method))
     assert isinstance(law, LearnedConditional)
     try:
-        law.with_pairs(pairs.X, pairs.A)
+        law.with_pairs(X, A)
     except InputError as error:
         raise UserInputError(f"the pairs cannot be added: {error}") from error
-    append_pairs(experiment, points, queries, pairs)
+    added = {
+        side: {name: rows[:, i].tolist() for i, name in enumerate(names)}
+        for side, names, rows in (("X", points, X), ("A", queries, A))
+    }
+    append_pairs(experiment, added)
     session.save_properties()
-    return law.num_pairs + len(pairs)
+    return law.num_pairs + len(X)
 
 
 def _table(
@@ -115,7 +116,7 @@ def _row(what: str, row: Any, names: Sequence[str], expected: str) -> list[Any]:
 def _number(what: str, value: Any, encode: Callable[[Any], float] | None) -> float:
     try:
         number = float(value) if encode is None else encode(value)
-    except UserInputError as error:
+    except InputError as error:
         raise UserInputError(f"{what}: {error}") from error
     except (TypeError, ValueError):
         number = np.nan

@@ -12,7 +12,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.records import CONTROL_SET
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.session.numbers import finite_number
 
 

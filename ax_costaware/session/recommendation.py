@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UserInputError
 
-from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
+from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.display import display_cost, display_number, display_values
-from ax_costaware.session.resolution import SessionClient, open_session
 
 _ALTERNATIVES_SHOWN = 10
 
@@ -84,7 +84,7 @@ def recommend(client: SessionClient) -> Recommendation:
     ranked = [
         Recommendation(
             control_set=best.control_set,
-            parameters=dict(best.controlled),
+            parameters=dict(best.parameters),
             expected_value=best.mean,
             standard_deviation=best.standard_deviation,
             expected_cost=best.expected_cost,

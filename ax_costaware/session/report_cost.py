@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.ledger import outcome_record
-from ax_costaware.records import RECORD
+from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.records import RECORD, outcome_record
 from ax_costaware.session.reported_cost import check_cost_of_control_set, read_cost
-from ax_costaware.session.resolution import SessionClient, open_session
 
 
 def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
@@ -34,7 +33,7 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     """
     session = open_session(client)
     trial = session.trial(trial_index)
-    metric = session.settings.cost_metric
+    metric = session.method.cost_metric
     if metric is not None:
         raise UserInputError(
             f"the strategy learns costs from the metric {metric!r}: add the cost to Ax's data, for "
@@ -48,6 +47,6 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     paid = read_cost(cost, {}, None)
     if paid is None:
         raise UserInputError("cost=None: expected a finite number >= 0.")
-    check_cost_of_control_set(paid, trial.index, session.settings.control_set_of(trial))
+    check_cost_of_control_set(paid, trial.index, session.control_set_of(trial))
     trial.update_run_metadata({RECORD: {**outcome_record(trial), "cost": paid}})
     session.save_trial(trial)

@@ -7,9 +7,9 @@ from typing import Any
 
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.ax_bridge.client import Outcomes
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.session.numbers import nonnegative_number, positive_number
-from ax_costaware.session.resolution import Outcomes
 
 _SAME = 1e-9
 """Relative difference of one cost that is given in two places."""

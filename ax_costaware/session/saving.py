@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.session.resolution import SessionClient, open_session
+from ax_costaware.ax_bridge.client import SessionClient, open_session
 
 
 def save(client: SessionClient) -> None:

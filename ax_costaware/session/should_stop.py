@@ -14,13 +14,14 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.client import Session, SessionClient, open_session
+from ax_costaware.ax_bridge.nodes import method_of, model_spec_of
+from ax_costaware.ax_bridge.stopping import assess, method_to_check
+from ax_costaware.ax_bridge.surrogates import resolved_surrogate_spec
 from ax_costaware.display import display_number, display_values
-from ax_costaware.generators.gittins_settings import CostArgument, GittinsSettings
-from ax_costaware.generators.gittins_stopping import assess, settings_to_check
-from ax_costaware.generators.method_settings import MethodSettings, model_spec_of
-from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
-from ax_costaware.generators.target_settings import TargetSettings
-from ax_costaware.session.resolution import Session, SessionClient, open_session
+from ax_costaware.methods.gittins import CostArgument, Gittins
+from ax_costaware.methods.model import FixedHyperparameters
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class StopAssessment:
         )
 
 
+@ax_errors()
 def should_stop(
     client: SessionClient,
     cost: CostArgument | None = None,
@@ -102,60 +104,57 @@ def should_stop(
             are averages of what is wanted.
     """
     session = open_session(client)
-    settings, spec = _settings_and_surrogate(session)
-    if settings is None:
+    method, spec = _method_and_surrogate(session)
+    if method is None:
         if cost is None:
             raise UserInputError(
                 "cost=None: the experiment's strategy is not one of gittins_strategy, so say what "
                 "a trial costs, and with lmbda or budget what that is worth."
             )
-        settings = settings_to_check(cost, lmbda, budget, seed=seed or 0)
+        method = method_to_check(cost, lmbda, budget, seed=seed or 0)
     else:
-        settings = replace(
-            settings,
-            cost=settings.cost if cost is None else cost,
-            budget=settings.budget if budget is None else budget,
-            seed=settings.seed if seed is None else seed,
+        method = replace(
+            method,
+            cost=method.cost if cost is None else cost,
+            budget=method.budget if budget is None else budget,
+            seed=method.seed if seed is None else seed,
         )
         if lmbda is not None:
             # It takes the place of a decay, and of a price that the rule brings.
-            rule = settings.stop
+            rule = method.stop
             rule = rule if isinstance(rule, bool) else replace(rule, lmbda=None)
-            settings = replace(settings, lmbda=lmbda, decay=None, stop=rule)
+            method = replace(method, lmbda=lmbda, decay=None, stop=rule)
     if surrogate_spec is not None or spec is None:
-        spec = resolved_surrogate_spec(surrogate_spec)
+        spec, _ = resolved_surrogate_spec(method, surrogate_spec)
     try:
-        decision = assess(session.experiment, settings, spec)
+        weighed = assess(session.experiment, method, spec)
     except DataRequiredError as error:
         raise UserInputError(f"nothing to assess yet: {error}") from error
-    index, price = decision.compared or (None, None)
+    index, price = weighed.compared or (None, None)
     return StopAssessment(
-        stop=decision.stop,
+        stop=weighed.stop,
         index=index,
-        incumbent=decision.incumbent.mean,
-        incumbent_trial=decision.incumbent.trial_index,
+        incumbent=weighed.incumbent,
+        incumbent_trial=weighed.incumbent_trial,
         lmbda=price,
-        spent=decision.where.spent,
-        remaining=decision.where.remaining,
-        parameters=decision.incumbent.parameters,
-        reason=f"{decision.reason[0].upper()}{decision.reason[1:]}.",
+        spent=weighed.money.spent,
+        remaining=weighed.money.remaining,
+        parameters=weighed.incumbent_parameters,
+        reason=f"{weighed.reason[0].upper()}{weighed.reason[1:]}.",
     )
 
 
-def _settings_and_surrogate(
-    session: Session,
-) -> tuple[GittinsSettings | None, SurrogateSpec | None]:
-    """The settings and the surrogate of a Gittins strategy; None for any other."""
+def _method_and_surrogate(session: Session) -> tuple[Gittins | None, SurrogateSpec | None]:
+    """The method and the surrogate of a Gittins strategy; None for any other."""
     try:
-        spec = model_spec_of(session.strategy)
+        method = method_of(session.strategy)
     except UserInputError:
         return None, None
-    settings: MethodSettings = spec.generator_kwargs["settings"]
-    if isinstance(settings, TargetSettings):
+    if not method.measures_points:
         raise UnsupportedError(
             "the outcomes of this experiment are averages, and the check is of the best of them, "
             "not of the best point: see what recommend(client) says of its standard deviation."
         )
-    if not isinstance(settings, GittinsSettings):
+    if not isinstance(method, Gittins):
         return None, None
-    return settings, spec.generator_kwargs["surrogate_spec"]
+    return method, model_spec_of(session.strategy).generator_kwargs["surrogate_spec"]

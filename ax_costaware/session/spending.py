@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass, fields
 import pandas as pd
 from ax.core.trial_status import TrialStatus
 
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.records import ledger
 from ax_costaware.display import display_number
-from ax_costaware.ledger import LedgerEntry, ledger, remaining, spent
-from ax_costaware.session.resolution import SessionClient, open_session
+from ax_costaware.methods.past import LedgerEntry, remaining, spent
 
 _FRAME_COLUMNS = (
     "trial_index",
@@ -101,7 +103,7 @@ def spending(client: SessionClient) -> Spending:
     A trial is charged its reported cost, else its expected cost; unfinished trials reserve the
     latter; a trial whose measurement was skipped is charged nothing, under a method that may do
     without; attempts of a runner that failed and were followed by another are charged, too. See
-    ``ax_costaware.ledger`` for all cases.
+    ``ax_costaware.methods.past`` for all cases.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -112,8 +114,9 @@ def spending(client: SessionClient) -> Spending:
         UnsupportedError: If a trial has several arms.
     """
     session = open_session(client)
-    entries = ledger(session.experiment, session.settings)
-    budget = session.settings.budget
+    with ax_errors():
+        entries = ledger(session.experiment, session.method)
+    budget = session.method.budget
     return Spending(
         budget=budget,
         spent=spent(entries),

@@ -11,33 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ax.api.configs import ChoiceParameterConfig
-from ax.exceptions.core import UserInputError
-from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
-from ax.utils.common.logger import get_logger
 
-from ax_costaware.exceptions import InputError
-from ax_costaware.generators.budget import AffordableTrials
-from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.generators.initial_node import InitialControlSetNode
-from ax_costaware.generators.registry import CostAwareGenerators
-from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.strategy import strategy_of
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.policies.beta import TheoreticalBeta
-from ax_costaware.policies.control_set_rules import ControlSetRule, ExploreThenCommit
+from ax_costaware.policies.control_set_rules import ControlSetRule
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
-from ax_costaware.records import CONTROL_SET
-from ax_costaware.strategies.default_rules import log_default_rule, recommended_rule
-
-logger = get_logger(__name__)
-
-INITIAL_NODE = "InitialControlSets"
-MODEL_NODE = "ControlSets"
 
 
+@ax_errors()
 def control_set_parameter(control_sets: Sequence[ControlSet]) -> ChoiceParameterConfig:
     """The ``control_set`` parameter that an experiment with control sets needs.
 
@@ -50,15 +39,13 @@ def control_set_parameter(control_sets: Sequence[ControlSet]) -> ChoiceParameter
     Raises:
         UserInputError: If there are no control sets, or two of them are alike.
     """
-    try:
-        names = [str(control_set.name) for control_set in check_control_sets(tuple(control_sets))]
-    except InputError as error:
-        raise UserInputError(str(error)) from error
+    names = [str(control_set.name) for control_set in check_control_sets(control_sets)]
     return ChoiceParameterConfig(
         name=CONTROL_SET, values=names, parameter_type="str", is_ordered=False
     )
 
 
+@ax_errors()
 def control_set_strategy(
     control_sets: Sequence[ControlSet],
     marginals: Mapping[str, Marginal],
@@ -118,69 +105,6 @@ def control_set_strategy(
         UserInputError: If an argument has a value that the method cannot use. Whether the
             arguments fit the experiment is checked when the first trial is asked for.
     """
-    sets = _as_tuple("control_sets", control_sets)
-    reason: str | None = None
-    if rule is None:
-        try:
-            rule, reason = recommended_rule(sets, budget)
-        except InputError as error:
-            raise UserInputError(str(error)) from error
-    settings = ControlSetSettings(
-        control_sets=sets,
-        marginals=marginals,  # type: ignore[arg-type]
-        budget=budget,
-        rule=rule,
-        beta=beta,
-        acquisition=acquisition,
-        seed=seed,
-        initial_trials=initial_trials,
-        initial_control_sets=() if initial_control_sets is None else initial_control_sets,  # type: ignore[arg-type]
-        charge_initial=charge_initial,
-        num_nodes=num_nodes,
-        num_restarts=num_restarts,
-        raw_samples=raw_samples,
-        joint=joint,
-    )
-    if reason is not None:
-        log_default_rule(rule, reason)
-    _warn_if_nothing_is_left_to_commit(settings)
-    model_node = GenerationNode(
-        name=MODEL_NODE,
-        generator_specs=[
-            GeneratorSpec(
-                generator_enum=CostAwareGenerators.CONTROL_SETS,
-                generator_kwargs={
-                    "settings": settings,
-                    "surrogate_spec": resolved_surrogate_spec(surrogate_spec),
-                },
-            )
-        ],
-        # A query may be worth asking twice: its uncontrolled inputs fall elsewhere each time.
-        should_deduplicate=False,
-        fallback_specs={},
-        pausing_criteria=[AffordableTrials(settings)] if settings.budget is not None else None,
-    )
-    nodes: list[GenerationNode] = [model_node]
-    if settings.initial_trials:
-        nodes.insert(0, InitialControlSetNode(settings, INITIAL_NODE, MODEL_NODE))
-    return GenerationStrategy(name="ControlSets", nodes=nodes)
-
-
-def _warn_if_nothing_is_left_to_commit(settings: ControlSetSettings) -> None:
-    """Exploring as often as the paper does presumes a budget of many times the dearest cost."""
-    rule, budget = settings.rule, settings.budget
-    if budget is None or not isinstance(rule, ExploreThenCommit):
-        return
-    exploration = rule.exploration_cost(settings.costs) + settings.initial_cost
-    if exploration + max(settings.costs) > budget:
-        logger.warning(
-            f"rule={rule!r} explores for {exploration:g} (initial trials included) of "
-            f"budget={budget:g}, which leaves no trial of the dearest control set: pass a rule "
-            "that explores less, such as ExploreThenCommit.adaptive(scale=1.0)."
-        )
-
-
-def _as_tuple(name: str, values: Sequence[ControlSet]) -> tuple[ControlSet, ...]:
-    if isinstance(values, ControlSet | str) or not isinstance(values, Sequence):
-        raise UserInputError(f"{name}={values!r}: expected a list of ControlSet.")
-    return tuple(values)
+    settings = locals()
+    surrogate_spec = settings.pop("surrogate_spec")
+    return strategy_of(ControlSets(**settings), surrogate_spec)

@@ -8,26 +8,18 @@ time, and is measured where that point could be mistaken for a better one.
 
 from __future__ import annotations
 
-from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
-from ax_costaware.generators.feedback_node import InitialFeedbackNode
-from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
-from ax_costaware.generators.registry import CostAwareGenerators
-from ax_costaware.generators.surrogates import FixedHyperparameters
-from ax_costaware.generators.time_varying_surrogates import (
-    gives_forgetting,
-    time_varying_surrogate_spec,
-)
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.strategy import strategy_of
+from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.policies.beta import LogarithmicBeta
-from ax_costaware.policies.query_rules import FeedbackRule, default_rule
-
-INITIAL_NODE = "InitialTrials"
-MODEL_NODE = "CostlyFeedback"
+from ax_costaware.policies.query_rules import FeedbackRule
 
 
+@ax_errors()
 def costly_feedback_strategy(
     rule: FeedbackRule | None = None,
     forgetting: float | None = None,
@@ -88,32 +80,6 @@ def costly_feedback_strategy(
         UserInputError: If an argument has a value that the method cannot use. Whether the
             arguments fit the experiment is checked when a trial is asked for.
     """
-    surrogate = time_varying_surrogate_spec(surrogate_spec, forgetting)
-    settings = CostlyFeedbackSettings(
-        rule=default_rule(gives_forgetting(surrogate)) if rule is None else rule,
-        beta=LogarithmicBeta() if beta is None else beta,
-        cost=cost,
-        budget=budget,
-        time=time,
-        initial_trials=initial_trials,
-        charge_initial=charge_initial,
-        seed=seed,
-        num_restarts=num_restarts,
-        raw_samples=raw_samples,
-    )
-    model_node = GenerationNode(
-        name=MODEL_NODE,
-        generator_specs=[
-            GeneratorSpec(
-                generator_enum=CostAwareGenerators.COSTLY_FEEDBACK,
-                generator_kwargs={"settings": settings, "surrogate_spec": surrogate},
-            )
-        ],
-        # A point stays in use for as long as it is the best.
-        should_deduplicate=False,
-        fallback_specs={},
-    )
-    nodes: list[GenerationNode] = [model_node]
-    if settings.initial_trials:
-        nodes.insert(0, InitialFeedbackNode(settings, INITIAL_NODE, MODEL_NODE))
-    return GenerationStrategy(name="CostlyFeedback", nodes=nodes)
+    settings = locals()
+    surrogate_spec = settings.pop("surrogate_spec")
+    return strategy_of(CostlyFeedback(**settings), surrogate_spec)

@@ -7,22 +7,18 @@ trials with the largest index, until the best value in hand is at least the larg
 
 from __future__ import annotations
 
-from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
-from ax_costaware.generators.gittins_nodes import AffordableBatch, InitialGittinsNode
-from ax_costaware.generators.gittins_settings import CostArgument, GittinsSettings, StopRule
-from ax_costaware.generators.registry import CostAwareGenerators
-from ax_costaware.generators.surrogates import FixedHyperparameters, resolved_surrogate_spec
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.strategy import strategy_of
+from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
+from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsDecay
 
-INITIAL_NODE = "InitialTrials"
-MODEL_NODE = "Gittins"
 
-
+@ax_errors()
 def gittins_strategy(
     cost: CostArgument,
     budget: float | None = None,
@@ -84,37 +80,6 @@ def gittins_strategy(
         UserInputError: If an argument has a value that the method cannot use. Whether the
             arguments fit the experiment is checked when the first trial is asked for.
     """
-    settings = GittinsSettings(
-        cost=cost,
-        budget=budget,
-        lmbda=lmbda,
-        decay=decay,
-        stop=stop,
-        acquisition=acquisition,
-        cost_model=cost_model,
-        initial_trials=initial_trials,
-        charge_initial=charge_initial,
-        seed=seed,
-        num_restarts=num_restarts,
-        raw_samples=raw_samples,
-    )
-    model_node = GenerationNode(
-        name=MODEL_NODE,
-        generator_specs=[
-            GeneratorSpec(
-                generator_enum=CostAwareGenerators.GITTINS,
-                generator_kwargs={
-                    "settings": settings,
-                    "surrogate_spec": resolved_surrogate_spec(surrogate_spec),
-                },
-            )
-        ],
-        # With noise a point may be worth asking twice; the index knows what that is worth.
-        should_deduplicate=False,
-        fallback_specs={},
-        pausing_criteria=[AffordableBatch(settings)] if settings.budget is not None else None,
-    )
-    nodes: list[GenerationNode] = [model_node]
-    if settings.initial_trials:
-        nodes.insert(0, InitialGittinsNode(settings, INITIAL_NODE, MODEL_NODE))
-    return GenerationStrategy(name="Gittins", nodes=nodes)
+    settings = locals()
+    surrogate_spec = settings.pop("surrogate_spec")
+    return strategy_of(Gittins(**settings), surrogate_spec)

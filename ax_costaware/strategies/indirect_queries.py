@@ -8,23 +8,21 @@ Query Bayesian Optimization with Integrated Feedback").
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from ax_costaware.generators.indirect_node import InitialQueryNode, QueryNode
-from ax_costaware.generators.indirect_settings import IndirectQuerySettings
-from ax_costaware.generators.surrogates import FixedHyperparameters
-from ax_costaware.generators.target_settings import Information
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.records import parameters_of_configs
+from ax_costaware.ax_bridge.strategy import strategy_of
+from ax_costaware.methods.averages import Information
+from ax_costaware.methods.averages.indirect_queries import IndirectQueries
+from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.queries.conditionals import Conditional
 from ax_costaware.queries.costs import Cost
 
-INITIAL_NODE = "InitialTrials"
-MODEL_NODE = "IndirectQueries"
 
-
+@ax_errors()
 def indirect_query_strategy(
     target_parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig],
     conditional: Conditional,
@@ -85,23 +83,6 @@ def indirect_query_strategy(
         UserInputError: If an argument has a value that the method cannot use. Whether the
             arguments fit the experiment is checked when the first trial is asked for.
     """
-    names: Any = query_parameters
-    settings = IndirectQuerySettings(
-        target_parameters=target_parameters,  # type: ignore[arg-type]  # read by the settings
-        conditional=conditional,
-        cost=cost,
-        budget=budget,
-        query_parameters=names,
-        acquisition=acquisition,
-        initial_trials=initial_trials,
-        charge_initial=charge_initial,
-        hyperparameters=hyperparameters,
-        seed=seed,
-        num_samples=num_samples,
-        num_restarts=num_restarts,
-        raw_samples=raw_samples,
-    )
-    nodes: list[GenerationNode] = [QueryNode(settings, MODEL_NODE)]
-    if initial_trials:
-        nodes.insert(0, InitialQueryNode(initial_trials, seed, INITIAL_NODE, MODEL_NODE))
-    return GenerationStrategy(name="IndirectQueries", nodes=nodes)
+    settings = locals()
+    settings["target_parameters"] = parameters_of_configs(target_parameters)
+    return strategy_of(IndirectQueries(**settings))

@@ -9,23 +9,20 @@ with Integrated Feedback", section 5.2).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ax.api.configs import RangeParameterConfig
-from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from ax_costaware.generators.method_settings import check_integer
-from ax_costaware.generators.surrogates import FixedHyperparameters
-from ax_costaware.generators.target_settings import Information
-from ax_costaware.generators.tree_node import CellNode, InitialCellNode
-from ax_costaware.generators.tree_settings import ResolutionTreeSettings
-from ax_costaware.records import LEVEL
-
-INITIAL_NODE = "InitialTrials"
-MODEL_NODE = "ResolutionTree"
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.records import parameters_of_configs
+from ax_costaware.ax_bridge.strategy import strategy_of
+from ax_costaware.methods.averages import Information
+from ax_costaware.methods.method import check_integer
+from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods.resolution_tree import LEVEL, TreeSearch
 
 
+@ax_errors()
 def level_parameter(max_level: int) -> RangeParameterConfig:
     """The parameter that says how fine a cell is, to be added to those of the experiment.
 
@@ -39,6 +36,7 @@ def level_parameter(max_level: int) -> RangeParameterConfig:
     return RangeParameterConfig(LEVEL, bounds=(0, max_level), parameter_type="int")
 
 
+@ax_errors()
 def resolution_tree_strategy(
     target_parameters: Sequence[RangeParameterConfig],
     max_level: int,
@@ -89,25 +87,7 @@ def resolution_tree_strategy(
         UserInputError: If an argument has a value that the method cannot use. Whether the
             arguments fit the experiment is checked when the first trial is asked for.
     """
-    check_integer("max_level", max_level, 1)
-    options: dict[str, Any] = {
-        "target_parameters": target_parameters,
-        "max_level": max_level,
-        "splits": splits,
-        "costs": costs,
-        "noise_sd": noise,
-        "budget": budget,
-        "acquisition": acquisition,
-        "charge_initial": charge_initial,
-        "hyperparameters": hyperparameters,
-        "seed": seed,
-        "num_samples": num_samples,
-    }
-    if initial_trials is None:
-        tree = ResolutionTreeSettings(initial_trials=0, **options).tree
-        initial_trials = 1 + tree.num_children
-    settings = ResolutionTreeSettings(initial_trials=initial_trials, **options)
-    nodes: list[GenerationNode] = [CellNode(settings, MODEL_NODE)]
-    if initial_trials:
-        nodes.insert(0, InitialCellNode(initial_trials, INITIAL_NODE, MODEL_NODE))
-    return GenerationStrategy(name="ResolutionTree", nodes=nodes)
+    settings = locals()
+    settings["target_parameters"] = parameters_of_configs(target_parameters)
+    settings["noise_sd"] = settings.pop("noise")
+    return strategy_of(TreeSearch(**settings))

@@ -14,7 +14,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from ax_costaware.analysis import CostAndValueAnalysis
-from ax_costaware.generators.gittins_settings import GittinsSettings
+from ax_costaware.methods.gittins import Gittins
 from ax_costaware.session import complete_trial, recommend
 
 from .conftest import make_client
@@ -67,9 +67,7 @@ def test_strategy_is_needed_and_must_be_ours(client: Client) -> None:
 
 
 def test_it_is_for_control_sets(client: Client) -> None:
-    spec = GeneratorSpec(
-        Generators.SOBOL, generator_kwargs={"settings": GittinsSettings(cost="hours")}
-    )
+    spec = GeneratorSpec(Generators.SOBOL, generator_kwargs={"method": Gittins(cost="hours")})
     node = GenerationNode(name="model", generator_specs=[spec])
     client.set_generation_strategy(GenerationStrategy(name="Gittins", nodes=[node]))
     message = (

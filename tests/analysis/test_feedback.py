@@ -15,9 +15,9 @@ from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.analysis import FeedbackAnalysis
-from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
+from ax_costaware.ax_bridge.records import RECORD
+from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.policies.query_rules import BernoulliRule
-from ax_costaware.records import RECORD
 from ax_costaware.session import complete_trial, query, spending
 from tests.ax.feedback_toy import make_client, run_trials
 from tests.session.conftest import strategy_with
@@ -36,9 +36,7 @@ def make(time: str | None = None, sign: float = 1.0) -> Client:
     )
     client.configure_optimization(objective="growth" if sign > 0 else "-growth")
     client.configure_tracking_metrics(["hours"])
-    client.set_generation_strategy(
-        strategy_with(CostlyFeedbackSettings(cost=2.0, budget=20.0, time=time))
-    )
+    client.set_generation_strategy(strategy_with(CostlyFeedback(cost=2.0, budget=20.0, time=time)))
     return client
 
 

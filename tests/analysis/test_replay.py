@@ -12,9 +12,10 @@ from ax.core.types import TParamValue
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 
-from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.analysis.replay import Replay, even_selection, largest_control_sets, without_later
-from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.ax_bridge.adapter import CostAwareAdapter
+from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of_class
+from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.session import recommend
@@ -22,9 +23,13 @@ from ax_costaware.session import recommend
 from .conftest import add_trials, make_client
 
 
+def _adapter(client: Client) -> CostAwareAdapter:
+    return fitted_adapter(client._experiment, client._generation_strategy)
+
+
 def _replay(client: Client) -> Replay:
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    return Replay(adapter=adapter)
+    method = method_of_class(client._generation_strategy, ControlSets)
+    return Replay(_adapter(client).problem(), method)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -63,7 +68,8 @@ def test_value_of_a_query_is_the_mean_over_what_it_leaves_to_chance(client: Clie
     points: list[dict[str, TParamValue]] = [
         {**arm, "acid": (i + 0.5) / levels} for i in range(levels)
     ]
-    means, _ = replay.adapter.predict([ObservationFeatures(parameters=point) for point in points])
+    features = [ObservationFeatures(parameters=point) for point in points]
+    means, _ = _adapter(client).predict(features)
     assert value.mean == pytest.approx(sum(means["growth"]) / levels, abs=1e-4)
     assert replay.queries({}) == {}
 
@@ -101,7 +107,7 @@ def test_restricted_model_is_the_gp_on_the_kept_rows(known_noise: bool) -> None:
 
 
 def test_largest_control_sets() -> None:
-    settings = ControlSetSettings(
+    settings = ControlSets(
         control_sets=tuple(
             ControlSet(parameters=tuple(name), cost=1.0, name=name)
             for name in ("a", "ab", "bc", "c")

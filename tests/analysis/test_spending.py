@@ -14,7 +14,7 @@ from ax_costaware.analysis import DecisionAnalysis, RecommendationAnalysis, Spen
 from ax_costaware.analysis.figure_style import log_ticks, short_names, value_title
 from ax_costaware.analysis.spending_figure import spending_figure
 from ax_costaware.analysis.table import html_table
-from ax_costaware.records import RECORD
+from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.session import query, recommend, spending
 
 NAN = float("nan")

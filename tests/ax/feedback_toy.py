@@ -13,7 +13,7 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
 
 from ax_costaware import FixedHyperparameters, complete_trial, costly_feedback_strategy, query
-from ax_costaware.ledger import decision_record
+from ax_costaware.ax_bridge.records import decision_record
 
 FORGETTING = 0.03
 

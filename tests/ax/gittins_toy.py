@@ -12,7 +12,7 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
 
 from ax_costaware import AffineCost, FixedHyperparameters, complete_trial, gittins_strategy
-from ax_costaware.ledger import decision_record
+from ax_costaware.ax_bridge.records import decision_record
 
 COST = AffineCost({"x2": 2.0}, fixed=0.5)
 """Between 0.5 and 2.5."""

@@ -19,7 +19,7 @@ from ax_costaware import (
     complete_trial,
     indirect_query_strategy,
 )
-from ax_costaware.ledger import decision_record
+from ax_costaware.ax_bridge.records import decision_record
 
 TARGETS = [RangeParameterConfig(name, (0, 10), "float") for name in ("x1", "x2")]
 BEST = (4.0, 6.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,8 +19,11 @@ from ax_costaware import (
     recommend,
     spending,
 )
+from ax_costaware.ax_bridge.adapter import seeded
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.records import RECORD
+from ax_costaware.methods import ControlSets
 from ax_costaware.models import information_gain
-from ax_costaware.records import RECORD
 from tests.ax.toy import CONTROL_SETS, make_client, objective, realize, record, run_trials
 
 
@@ -47,10 +51,15 @@ def test_theoretical_beta_follows_the_information_gain() -> None:
     beta = TheoreticalBeta(norm_bound=1.0, noise_std=0.1, delta=0.1)
     client = make_client(beta=beta, rule=EpsilonSchedule.constant(0.0), initial_trials=4)
     run_trials(client, 6)
-    adapter = client._generation_strategy.adapter
-    gain = information_gain(adapter.botorch_model)
-    assert adapter.generator.beta() == pytest.approx(beta(gain, len(CONTROL_SETS)))
-    assert adapter.generator.beta() > 1.0
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    problem, method = adapter.problem(), adapter.method
+    assert isinstance(method, ControlSets)
+    now = beta(information_gain(problem.model), len(CONTROL_SETS))
+    assert now > 1.0
+    with seeded(0):
+        decided = method.decide(problem)
+        assert replace(method, beta=now).decide(problem) == decided
+        assert replace(method, beta=2 * now).decide(problem) != decided
 
 
 class _Plant(IRunner, IMetric):

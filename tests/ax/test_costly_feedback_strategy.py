@@ -31,9 +31,9 @@ from ax_costaware import (
     recommend,
     spending,
 )
-from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
-from ax_costaware.adapter.feedback_adapter import FeedbackAdapter
-from ax_costaware.adapter.time_feature import TIME
+from ax_costaware.ax_bridge.adapter import CostAwareAdapter
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.transforms import TIME
 from ax_costaware.policies.query_rules import RIVAL_CORRELATION
 from tests.ax.feedback_toy import (
     FAST,
@@ -47,11 +47,9 @@ from tests.ax.feedback_toy import (
 )
 
 
-def adapter_of(client: Client) -> FeedbackAdapter:
+def adapter_of(client: Client) -> CostAwareAdapter:
     """The strategy's adapter, fitted to all data."""
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    assert isinstance(adapter, FeedbackAdapter)
-    return adapter
+    return fitted_adapter(client._experiment, client._generation_strategy)
 
 
 def posterior_at(client: Client, time: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

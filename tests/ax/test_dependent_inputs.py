@@ -25,7 +25,7 @@ from ax_costaware import (
     control_set_strategy,
     recommend,
 )
-from ax_costaware.generators.method_settings import settings_of
+from ax_costaware.ax_bridge.nodes import method_of
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.session import Recommendation
 from tests.ax.toy import MARGINALS, arm_of, complete, make_client, record
@@ -63,7 +63,7 @@ def test_next_decision_after_reload_is_the_same(
     run.decide(client)
     run.assert_resumed_alike(fresh_process)
     restored = Client.load_from_json_file(run.paths[0])
-    assert settings_of(restored._generation_strategy) == settings_of(client._generation_strategy)
+    assert method_of(restored._generation_strategy) == method_of(client._generation_strategy)
 
 
 def best_alone(client: Client) -> Recommendation:

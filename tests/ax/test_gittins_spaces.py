@@ -18,6 +18,8 @@ from ax_costaware import (
     recommend,
     spending,
 )
+from ax_costaware.ax_bridge.nodes import method_of_class
+from ax_costaware.methods import Gittins
 from tests.ax.gittins_toy import FAST, arm_of, record
 
 pytestmark = pytest.mark.filterwarnings(
@@ -93,7 +95,7 @@ def test_arms_and_costs_are_valid(mixed: Client) -> None:
         assert mixed._experiment.search_space.check_membership(arm)
         assert type(arm["days"]) is int
         expected = record(mixed, index).get("expected_cost")
-        cost = mixed._generation_strategy.nodes_by_name["InitialTrials"].settings.cost
+        cost = method_of_class(mixed._generation_strategy, Gittins).cost
         if not isinstance(cost, str):
             at = cost.at(arm) if hasattr(cost, "at") else cost(arm)
             assert expected == pytest.approx(at, rel=1e-12)

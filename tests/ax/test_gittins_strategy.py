@@ -33,8 +33,10 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.acquisition import gittins_index, lambda_for_budget
-from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
-from ax_costaware.adapter.gittins_adapter import GittinsAdapter
+from ax_costaware.ax_bridge.adapter import CostAwareAdapter
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins.prices import cost_function
 from tests.ax.gittins_toy import (
     COST,
     FAST,
@@ -48,11 +50,9 @@ from tests.ax.gittins_toy import (
 )
 
 
-def adapter_of(client: Client) -> GittinsAdapter:
+def adapter_of(client: Client) -> CostAwareAdapter:
     """The strategy's adapter, fitted to all data."""
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    assert isinstance(adapter, GittinsAdapter)
-    return adapter
+    return fitted_adapter(client._experiment, client._generation_strategy)
 
 
 def posterior(client: Client, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -242,10 +242,13 @@ def test_learned_costs() -> None:
     assert decided["expected_cost"] == pytest.approx(math.exp(mean + sd**2 / 2))
     assert abs(mean - math.log(true_cost(dict(arm)))) < 3 * sd + 0.1
     adapter = adapter_of(client)
-    model: Any = adapter.cost_function(adapter.space())
-    fitted = math.e ** float(model.log_moments(adapter.model_points([arm_of(client, 2)]))[0][0])
+    assert isinstance(adapter.method, Gittins)
+    problem = adapter.problem()
+    model: Any = cost_function(adapter.method, problem)
+    point = problem.space.encode([arm_of(client, 2)])
+    fitted = math.e ** float(model.log_moments(point)[0][0])
     assert fitted == pytest.approx(true_cost(arm_of(client, 2)), rel=0.1)
-    assert "expected_cost" not in record(client, 0), "nothing was expected yet"
+    assert record(client, 0)["expected_cost"] is None, "nothing was expected yet"
 
 
 def test_a_metric_that_is_never_reported() -> None:

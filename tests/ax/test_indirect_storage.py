@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from ax.api.types import TParameterization
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UserInputError
 from ax.exceptions.storage import JSONEncodeError
+from ax.storage.json_store.encoder import object_to_json
 from torch import Tensor
 
 from ax_costaware import (
@@ -35,29 +37,27 @@ from ax_costaware import (
     resolution_tree_strategy,
     spending,
 )
-from ax_costaware.generators.indirect_node import InitialQueryNode, QueryNode
-from ax_costaware.generators.indirect_settings import IndirectQuerySettings
-from ax_costaware.generators.method_settings import settings_of
-from ax_costaware.generators.target_parameters import TargetChoice, TargetRange
-from ax_costaware.generators.tree_node import CellNode, InitialCellNode
-from ax_costaware.generators.tree_settings import ResolutionTreeSettings
-from ax_costaware.storage import VALUE_OBJECTS
+from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, method_of
+from ax_costaware.ax_bridge.storage import VALUE_OBJECTS
+from ax_costaware.methods.averages.indirect_queries import IndirectQueries
+from ax_costaware.methods.parameters import Choice, Range
+from ax_costaware.methods.resolution_tree import TreeSearch
 from tests import test_storage
 from tests.ax import tree_toy
 from tests.ax.indirect_toy import FAST, KNOWN, TARGETS, answer, learned, make_client, pairs
 
 round_trip = test_storage.round_trip
 
-INDIRECT = IndirectQuerySettings(
-    target_parameters=(TargetRange("x1", 0, 10), TargetRange("x2", 1e-3, 10, log_scale=True)),
+INDIRECT = IndirectQueries(
+    target_parameters=(Range("x1", 0, 10), Range("x2", 1e-3, 10, log_scale=True)),
     conditional=KNOWN,
     cost=AffineCost({"a1": 0.1}),
     budget=7,
     query_parameters=("a2", "a1"),
     hyperparameters=FixedHyperparameters((0.1, 0.2)),
 )
-TREE = ResolutionTreeSettings(
-    target_parameters=(TargetRange("x1", 0, 10),),
+TREE = TreeSearch(
+    target_parameters=(Range("x1", 0, 10),),
     max_level=2,
     splits=(3,),
     costs=(0.1, 0.30000000000000004, 1),
@@ -73,10 +73,10 @@ VALUES = [
     FiniteConditional(((0.1, 0.9), (1 / 3, 2 / 3)), queries=("north", "south")),
     FiniteConditional(((0.1, 0.9), (0.5, 0.5)), points=((0.1,), (2.0,)), queries=(1, 2)),
     learned(9),
-    TargetRange("x", 0, 1 / 3),
-    TargetRange("n", 1, 9, is_integer=True, log_scale=True),
-    TargetChoice("c", ("red", "green")),
-    TargetChoice("d", (0.5, 0.1), is_ordered=True),
+    Range("x", 0, 1 / 3),
+    Range("n", 1, 9, is_integer=True, log_scale=True),
+    Choice("c", ("red", "green")),
+    Choice("d", (0.5, 0.1), is_ordered=True),
     INDIRECT,
     TREE,
 ]
@@ -107,21 +107,31 @@ def test_pairs_keep_all_digits() -> None:
 
 
 def test_nodes() -> None:
-    """Only the node that has the model has the settings."""
-    for settings, node_class in ((INDIRECT, QueryNode), (TREE, CellNode)):
-        node = round_trip(node_class(settings, "model"))
-        assert type(node) is node_class
-        assert (node.settings, node.name) == (settings, "model")
-        assert node.generator_specs[0].generator_kwargs["settings"] == settings
-    first = round_trip(InitialQueryNode(3, 7, "first", "second"))
-    assert (first.count, first.seed, first.name, first.next_node) == (3, 7, "first", "second")
-    cells = round_trip(InitialCellNode(3, "first", "second"))
-    assert (cells.count, cells.name, cells.next_node) == (3, "first", "second")
+    """Only the node that has the model has the method."""
+    for method in (INDIRECT, TREE):
+        node = round_trip(ModelNode(method, "model"))
+        assert type(node) is ModelNode
+        assert (node.method, node.name, node.surrogate_spec) == (method, "model", None)
+        assert node.generator_specs[0].generator_kwargs["method"] == method
+    for deduplicate, waits in ((True, True), (False, True), (True, False)):
+        first = round_trip(InitialNode(3, 7, "first", "second", deduplicate, waits))
+        assert type(first) is InitialNode
+        assert (first.count, first.seed, first.name, first.next_node) == (3, 7, "first", "second")
+        assert (first.deduplicate, first.waits) == (deduplicate, waits)
+        kwargs = first.generator_specs[0].generator_kwargs
+        assert (kwargs["seed"], kwargs["deduplicate"]) == (7, deduplicate)
+        assert bool(first.pausing_criteria) == waits
     for strategy in (
         indirect_query_strategy(TARGETS, learned(9)),
         resolution_tree_strategy(tree_toy.TARGETS, 3),
     ):
-        assert settings_of(round_trip(strategy)) == settings_of(strategy)
+        found = round_trip(strategy)
+        assert method_of(found) == method_of(strategy)
+        initial, model = strategy.nodes_by_name.values()
+        for node, has_method in ((initial, False), (model, True)):
+            stored = json.dumps(object_to_json(node))
+            assert (type(method_of(strategy)).__name__ in stored) == has_method
+            assert json.dumps(object_to_json(found.nodes_by_name[node.name])) == stored
 
 
 def test_a_mean_is_stored_by_its_name(tmp_path: Path) -> None:

@@ -39,11 +39,12 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.acquisition import ConditionalJointEntropySearch, sample_optima
-from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
-from ax_costaware.adapter.indirect_adapter import IndirectAdapter
-from ax_costaware.generators.budget import decision_seed
-from ax_costaware.generators.query_standing import query_standing
-from ax_costaware.generators.target_columns import target_space
+from ax_costaware.ax_bridge.adapter import CostAwareAdapter
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.methods.averages import posterior
+from ax_costaware.methods.averages.indirect_queries import IndirectQueries
+from ax_costaware.methods.averages.target_columns import target_space
+from ax_costaware.methods.problem import decision_seed
 from ax_costaware.models import ConditionalMeanProcess
 from tests.ax.indirect_toy import (
     BEST,
@@ -60,11 +61,9 @@ from tests.ax.indirect_toy import (
 )
 
 
-def adapter_of(client: Client) -> IndirectAdapter:
+def adapter_of(client: Client) -> CostAwareAdapter:
     """The strategy's adapter, fitted to all data."""
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    assert isinstance(adapter, IndirectAdapter)
-    return adapter
+    return fitted_adapter(client._experiment, client._generation_strategy)
 
 
 def test_finds_the_best_point_from_averages() -> None:
@@ -96,20 +95,17 @@ def test_a_decision_is_that_of_the_method(minimize: bool) -> None:
     client = make_client(minimize, raw_samples=128, num_restarts=4, acquisition="joint_entropy")
     run_trials(client, 5, sign)
     adapter = adapter_of(client)
-    generator = adapter.indirect_generator
-    model = generator.model
+    problem, method = adapter.problem(), adapter.method
+    assert isinstance(method, IndirectQueries)
+    assert problem.minimize == minimize
+    model = problem.model
     assert isinstance(model, ConditionalMeanProcess)
-    posterior = generator.posterior(minimize)
+    now = posterior(problem)
     seed = decision_seed(0, 5)
-    inputs, outputs = sample_optima(
-        posterior, target_space(generator.settings.target_parameters), 8, seed
+    inputs, outputs = sample_optima(now, target_space(method.target_parameters), 8, seed)
+    entropy = ConditionalJointEntropySearch(
+        model, inputs, outputs, posterior_transform=problem.direction
     )
-    transform = None
-    if minimize:
-        from ax_costaware.generators.cost_aware_generator import direction
-
-        transform = direction(True)
-    entropy = ConditionalJointEntropySearch(model, inputs, outputs, posterior_transform=transform)
     side = torch.linspace(0.2, 0.8, 31, dtype=torch.double)
     grid = torch.cartesian_prod(side, side)
     with torch.no_grad():
@@ -119,12 +115,13 @@ def test_a_decision_is_that_of_the_method(minimize: bool) -> None:
     decision = decided["decision"]
     assert decision["information"] > float(values.max()) - 1e-6
     point = torch.tensor([[arm["a1"], arm["a2"]]], dtype=torch.double)
-    mean, variance = posterior.moments(point)
+    mean, variance = now.moments(point)
     assert decision["mean"] == pytest.approx(sign * float(mean), abs=1e-9)
     assert decision["standard_deviation"] == pytest.approx(float(variance) ** 0.5, abs=1e-9)
     assert decision["recommendation"]["parameters"] == recommend(client).parameters
     assert decision["recommendation"]["mean"] == recommend(client).expected_value
-    assert (decided["phase"], decided["measure"], decided["expected_cost"]) == ("rule", True, 1.0)
+    assert (decided["phase"], decided["expected_cost"]) == ("rule", 1.0)
+    assert query(client, 5).measure
     assert decided["why"].count("least" if minimize else "greatest") == 1
     (run,) = client._experiment.trials[5].generator_runs
     assert (run.gen_metadata or {})[Keys.EXPECTED_ACQF_VAL] == [decision["information"]]
@@ -157,12 +154,14 @@ def test_where_no_query_tells_anything() -> None:
     client = make_client()
     run_trials(client, 3)
     adapter = adapter_of(client)
-    where = query_standing(client._experiment, adapter.settings, [], initial=False)
-    request = adapter._request(where, None, {}, {}, [])
+    problem, method = adapter.problem(), adapter.method
+    assert isinstance(method, IndirectQueries)
+    money = method.money(problem)
+    region = method.region(problem, money, decision_seed(method.seed, problem.next_index))
     nothing: Any = lambda X: 0.0 * X.sum(dim=(-2, -1))  # noqa: E731
-    chosen = adapter.indirect_generator._choose(request, nothing)
-    _, variance = adapter.indirect_generator.posterior(False).moments(request.region.starts)
-    _, own = adapter.indirect_generator.posterior(False).moments(chosen.query.unsqueeze(0))
+    chosen = method.choose(problem, region, nothing, money)
+    _, variance = posterior(problem).moments(region.starts)
+    _, own = posterior(problem).moments(chosen.query.unsqueeze(0))
     assert float(own) == pytest.approx(float(variance.max()))
     assert chosen.information == 0.0
 
@@ -194,7 +193,7 @@ def test_budget_and_costs() -> None:
         assert sum(costs) <= 24.0 * (1 + 1e-9)
         complete_trial(client, index, {"z": answer(dict(arm))})
     assert spending(client).spent == pytest.approx(sum(costs))
-    assert "what is left pays for no query" in message
+    assert "what is left pays for no trial" in message
     assert f"Deploy {recommend(client).parameters}" in message
     assert 24.0 - sum(costs) < 2.0 + 0.1, "the cheapest query costs 2"
     assert ", per unit of cost: " in query(client, 3).why

@@ -24,14 +24,23 @@ from ax_costaware import (
     resolution_tree_strategy,
     spending,
 )
-from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
-from ax_costaware.adapter.tree_adapter import TreeAdapter
-from ax_costaware.generators.tree_generator import TreeGenerator
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.methods import averages
+from ax_costaware.methods.averages import posterior
+from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.resolution_tree import TreeSearch
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from tests.ax.indirect_toy import record
 from tests.ax.tree_toy import BEST, MAX_LEVEL, TARGETS, cell_mean, make_client, run_trials
 
 TREE = ResolutionTree((0, -5), (10, 5), MAX_LEVEL)
+
+
+def now(client: Client) -> tuple[TreeSearch, Problem]:
+    """The method, and what the next decision is made from, with the model fitted to all data."""
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    assert isinstance(adapter.method, TreeSearch)
+    return adapter.method, adapter.problem()
 
 
 def cells_of(arms: list[dict[str, Any]]) -> list[Cell]:
@@ -82,11 +91,10 @@ def test_the_choice_has_the_most_information_per_cost() -> None:
     assert record(client, 5)["decision"]["cost"] in (1.5, 4.0, 9.0)
     best = recommend(client)
     assert best.expected_value < 0
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    assert isinstance(adapter, TreeAdapter)
     assert "least" in query(client, 5).why
     # The law of a cell: uniform on it, so that the root averages over everything.
-    law = adapter.law()
+    method, problem = now(client)
+    law = method.decoded_law(problem)
     nodes, weights = law.conditional.nodes_and_weights(torch.tensor([[0.0, 5.0, 0.0]]).double())
     assert (weights[0] @ nodes[0]).tolist() == pytest.approx([5.0, 0.0])
 
@@ -96,24 +104,21 @@ def test_noise_of_levels() -> None:
     noise = (0.4, 0.3, 0.2, 0.1)
     client = make_client(noise=noise)
     run_trials(client, 5)
-    adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    assert isinstance(adapter, TreeAdapter)
-    posterior = adapter.indirect_generator.posterior(False)
-    rows = adapter.model_points([{"level": level, "x1": 5.0, "x2": 0.0} for level in range(4)])
-    assert posterior.noise_of(rows).tolist() == pytest.approx([sd**2 for sd in noise])
-    model: Any = adapter.indirect_generator.model
+    _, problem = now(client)
+    rows = problem.space.encode([{"level": level, "x1": 5.0, "x2": 0.0} for level in range(4)])
+    assert posterior(problem).noise_of(rows).tolist() == pytest.approx([sd**2 for sd in noise])
+    model: Any = problem.model
     assert model.likelihood.noise.tolist() == pytest.approx([0.16] + 4 * [0.09])
     fitted = make_client(hyperparameters=None, noise=0.1)
     run_trials(fitted, 6)
     exact = make_client(noise=0.5)
     for arm in ({"level": 0, "x1": 5.0, "x2": 0.0}, {"level": 1, "x1": 2.5, "x2": 2.5}):
         complete_trial(exact, exact.attach_trial(arm), {"z": (cell_mean(arm), 0.01)})
-    adapter = fitted_adapter(exact._experiment, exact._generation_strategy)
-    assert isinstance(adapter, TreeAdapter)
-    model = adapter.indirect_generator.model
+    _, problem = now(exact)
+    model = problem.model
     assert model.likelihood.noise.tolist() == pytest.approx([1e-4, 1e-4])
-    rows = adapter.model_points([{"level": 2, "x1": 1.25, "x2": 1.25}])
-    assert adapter.indirect_generator.posterior(False).noise_of(rows).item() == pytest.approx(0.25)
+    rows = problem.space.encode([{"level": 2, "x1": 1.25, "x2": 1.25}])
+    assert posterior(problem).noise_of(rows).item() == pytest.approx(0.25)
 
 
 def test_batches_and_attached_cells() -> None:
@@ -235,9 +240,7 @@ def test_where_no_cell_tells_anything_the_one_known_least_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Information can underflow; the first cell would be no answer."""
-    monkeypatch.setattr(
-        TreeGenerator, "_information", lambda *_: lambda X: torch.zeros(len(X)).double()
-    )
+    monkeypatch.setattr(averages, "_information", lambda *_: lambda X: torch.zeros(len(X)).double())
     client = make_client(acquisition="max_value_entropy")
     arms = run_trials(client, 6)
     assert "is known least" in query(client, 5).why

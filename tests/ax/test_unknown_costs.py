@@ -24,9 +24,11 @@ from ax_costaware import (
     report_cost,
     spending,
 )
-from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
-from ax_costaware.adapter.cost_aware_adapter import fitted_adapter
 from ax_costaware.analysis import CostAndValueAnalysis
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.choosing import expected_costs
+from ax_costaware.methods.control_sets.query_space import query_space
 from ax_costaware.policies.control_set_rules import (
     ControlSetDecision,
     ControlSetHistory,
@@ -287,8 +289,9 @@ def test_costs_that_depend_on_values(value_dependent: Any) -> None:
     assert best.control_set == "x1+x2+x3"
     assert best.expected_cost == pytest.approx(0.5 * 4.0 ** best.parameters["x3"], rel=0.15)
     adapter = fitted_adapter(client._experiment, client._generation_strategy)
-    assert isinstance(adapter, ControlSetAdapter)
-    costs = adapter.expected_costs(adapter.model_space_view())
+    problem, method = adapter.problem(), adapter.method
+    assert isinstance(method, ControlSets)
+    costs = expected_costs(problem, method, query_space(problem, method))
     assert list(costs.models) == [2]
     tried = [float(arm_of(client, i)["x3"]) for i in range(1, 26, 2)]
     assert costs.least[2] == pytest.approx(0.5 * 4.0 ** min(tried), rel=0.15)

@@ -19,7 +19,7 @@ from ax_costaware import (
     control_set_parameter,
     control_set_strategy,
 )
-from ax_costaware.ledger import decision_record
+from ax_costaware.ax_bridge.records import decision_record
 
 CONTROL_SETS = (
     ControlSet(["x1"], cost=0.1),

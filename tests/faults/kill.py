@@ -25,7 +25,7 @@ from ax.core.trial_status import TrialStatus
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from ax_costaware.ledger import decision_record, outcome_record
+from ax_costaware.ax_bridge.records import decision_record, outcome_record
 from ax_costaware.session import spending
 from tests.resuming import load, open_database
 from tests.stores.make import CASES, NAME, new_client

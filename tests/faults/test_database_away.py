@@ -14,8 +14,8 @@ from ax.utils.common import executils
 from sqlalchemy.exc import OperationalError
 
 from ax_costaware import complete_trial, spending
+from ax_costaware.ax_bridge.training_data import restore_data
 from ax_costaware.metrics import ReportedMetric
-from ax_costaware.restored_data import restore_data
 from ax_costaware.runners import FunctionRunner, register_trial_function
 from ax_costaware.session.saving import save
 from tests.ax.gittins_toy import make_client, objective

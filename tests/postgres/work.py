@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ax_costaware import query, recommend, spending
-from ax_costaware.database import read_experiment
-from ax_costaware.ledger import LedgerEntry
+from ax_costaware.ax_bridge.client import read_experiment
+from ax_costaware.methods.past import LedgerEntry
 from tests.faults.kill import in_child
 from tests.resuming import load
 from tests.stores.make import CASES, NAME, decide

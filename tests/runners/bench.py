@@ -24,8 +24,8 @@ from ax.storage.sqa_store.db import (
 )
 from ax.storage.sqa_store.structs import DBSettings
 
+from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.metrics import ReportedMetric
-from ax_costaware.records import RECORD
 from ax_costaware.runners import PolledRunner
 from ax_costaware.runners.result import AttemptState, lost
 

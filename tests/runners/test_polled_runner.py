@@ -12,7 +12,7 @@ from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.orchestration.orchestrator import FailureRateExceededError
 
-from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
+from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners.result import (
     RUNNING,
@@ -315,7 +315,7 @@ def test_refuses_bad_arguments(options: dict[str, Any], message: str) -> None:
 def test_completing_by_hand_keeps_what_attempts_cost() -> None:
     trial = Trial(retries=1)
     trial.stands(failed(cost=0.5))
-    session = (trial.client._experiment, strategy_with(CostlyFeedbackSettings(cost=2.0)))
+    session = (trial.client._experiment, strategy_with(CostlyFeedback(cost=2.0)))
     assert spending(session).entries[0].charged == 2.5
     complete_trial(session, 0, 1.0)
     (entry,) = spending(session).entries

@@ -25,7 +25,7 @@ from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 
 from ax_costaware import gittins_strategy, query, spending
-from ax_costaware.ledger import outcome_record
+from ax_costaware.ax_bridge.records import outcome_record
 from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners.ray_runner import RayRunner
 from ax_costaware.runners.registry import register_trial_function

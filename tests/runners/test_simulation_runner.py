@@ -22,7 +22,7 @@ from ax_costaware import (
     Uniform,
     control_set_parameter,
 )
-from ax_costaware.records import CONTROL_SET
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.runners import SimulationRunner, TrialResult
 from ax_costaware.runners.result import AttemptState, AttemptStatus, read_result
 from tests.runners.bench import make_client, orchestrate, record_of, statuses

@@ -16,7 +16,7 @@ from ax_costaware import (
     TruncatedNormal,
     Uniform,
 )
-from ax_costaware.ledger import with_one_arm
+from ax_costaware.ax_bridge.records import with_one_arm
 from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners import (
     FunctionRunner,

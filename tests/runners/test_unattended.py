@@ -19,11 +19,11 @@ from ax_costaware import (
     recommend,
     spending,
 )
-from ax_costaware.ledger import decision_record
+from ax_costaware.ax_bridge.records import decision_record
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.policies.query_rules import BernoulliRule
 from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.records import CONTROL_SET
 from ax_costaware.runners import FunctionRunner, TrialFailedError, TrialResult
 from ax_costaware.session import input_fit
 from tests.ax import cost_toy, feedback_toy, gittins_toy, indirect_toy, toy, tree_toy

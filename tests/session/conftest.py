@@ -17,12 +17,12 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.service.ax_client import AxClient
 
-from ax_costaware.generators.control_set_settings import ControlSetSettings
-from ax_costaware.generators.method_settings import MethodSettings
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.method import Method
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Discrete, TruncatedNormal, Uniform
 
-SETTINGS = ControlSetSettings(
+SETTINGS = ControlSets(
     control_sets=(
         ControlSet(parameters=("water",), cost=1.0),
         ControlSet(parameters=("water", "acid"), cost=2.5),
@@ -56,9 +56,9 @@ def make_ax_client(**arguments: Any) -> AxClient:
         return AxClient(verbose_logging=False, **arguments)
 
 
-def strategy_with(settings: MethodSettings) -> GenerationStrategy:
+def strategy_with(settings: Method) -> GenerationStrategy:
     """A strategy that holds the settings; these tests do not generate from it."""
-    spec = GeneratorSpec(Generators.SOBOL, generator_kwargs={"settings": settings})
+    spec = GeneratorSpec(Generators.SOBOL, generator_kwargs={"method": settings})
     return GenerationStrategy(
         name="holder", nodes=[GenerationNode(name="model", generator_specs=[spec])]
     )
@@ -77,7 +77,7 @@ def behind(kind: str, client: Client) -> Any:
 
 
 @pytest.fixture
-def settings() -> ControlSetSettings:
+def settings() -> ControlSets:
     """Two control sets, a budget of 20, two initial trials."""
     return SETTINGS
 

@@ -14,8 +14,7 @@ from ax.core.experiment import Experiment
 from ax.core.trial import Trial
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.ledger import outcome_record
-from ax_costaware.records import RECORD
+from ax_costaware.ax_bridge.records import RECORD, outcome_record
 from ax_costaware.session import OutOfBoundsWarning, complete_trial, spending
 
 from .conftest import ARM, REALIZED

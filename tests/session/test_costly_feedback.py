@@ -16,9 +16,9 @@ from ax.storage.sqa_store.db import (
     init_engine_and_session_factory,
 )
 
-from ax_costaware.generators.feedback_settings import CostlyFeedbackSettings
+from ax_costaware.ax_bridge.records import RECORD
+from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.policies.query_rules import BernoulliRule
-from ax_costaware.records import RECORD
 from ax_costaware.session import complete_trial, query, recommend, spending
 from tests.ax.feedback_toy import make_client, run_trials
 
@@ -39,7 +39,7 @@ def make(budget: float | None = 20.0) -> Client:
     )
     client.configure_optimization(objective="growth")
     client.configure_tracking_metrics(["hour"])
-    settings = CostlyFeedbackSettings(cost=2.0, budget=budget, time="hour")
+    settings = CostlyFeedback(cost=2.0, budget=budget, time="hour")
     client.set_generation_strategy(strategy_with(settings))
     return client
 

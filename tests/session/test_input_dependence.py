@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import norm, spearmanr
 
 from ax_costaware import ControlSet, GaussianCopula, JointEmpirical, Uniform
-from ax_costaware.adapter.realized_inputs import RealizedInputs
-from ax_costaware.generators.control_set_settings import ControlSetSettings
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.chance import RealizedInputs
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.session.input_dependence import independence_tests, joint_tests
 
@@ -48,10 +48,10 @@ def trials_of(values: np.ndarray, controls_a: bool = False) -> list[RealizedInpu
     ]
 
 
-def settings_with(joint: JointLaw | None) -> ControlSetSettings:
+def settings_with(joint: JointLaw | None) -> ControlSets:
     """The control sets with a joint law, or with independent inputs."""
     marginals = {} if joint is not None else {name: Uniform(0, 1) for name in NAMES}
-    return ControlSetSettings(SETS, marginals=marginals, joint=joint)
+    return ControlSets(SETS, marginals=marginals, joint=joint)
 
 
 @pytest.mark.parametrize("joint", [COPULA, empirical()], ids=["copula", "empirical"])

@@ -19,7 +19,7 @@ from ax.storage.sqa_store.db import (
 )
 from ax.storage.sqa_store.structs import DBSettings
 
-from ax_costaware.ledger import outcome_record
+from ax_costaware.ax_bridge.records import outcome_record
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.session import complete_trial, spending

@@ -12,7 +12,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.records import RECORD
+from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.session import query
 
 from .conftest import ARM

@@ -11,7 +11,7 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.generators.surrogates import FixedHyperparameters
+from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.session import Recommendation, complete_trial, recommend

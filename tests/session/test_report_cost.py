@@ -12,7 +12,7 @@ from ax.core.experiment import Experiment
 from ax.exceptions.core import UserInputError
 
 from ax_costaware import ControlSet, UnknownCosts, complete_trial, report_cost, spending
-from ax_costaware.ledger import outcome_record
+from ax_costaware.ax_bridge.records import outcome_record
 from tests.session.conftest import KINDS, REALIZED, SETTINGS, behind, strategy_with
 from tests.session.test_whole_parameterization import LEARNED, make
 

@@ -20,11 +20,10 @@ from ax.exceptions.core import UserInputError
 from ax.storage.json_store.load import load_experiment
 from ax.storage.json_store.save import save_experiment
 
-from ax_costaware.generators.gittins_settings import GittinsSettings
-from ax_costaware.generators.method_settings import MethodSettings
-from ax_costaware.ledger import outcome_record
+from ax_costaware.ax_bridge.records import RECORD, outcome_record
+from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.method import Method
 from ax_costaware.queries.costs import AffineCost
-from ax_costaware.records import RECORD
 from ax_costaware.session import (
     OutOfBoundsWarning,
     Recommendation,
@@ -36,11 +35,11 @@ from ax_costaware.session import (
 from .conftest import KINDS, behind, strategy_with
 
 ARM: dict[str, Any] = {"water": 0.25, "plants": 2}
-KNOWN = GittinsSettings(cost=AffineCost({"plants": 1.5}, fixed=0.5), budget=20.0)
-LEARNED = GittinsSettings(cost="hours", budget=20.0)
+KNOWN = Gittins(cost=AffineCost({"plants": 1.5}, fixed=0.5), budget=20.0)
+LEARNED = Gittins(cost="hours", budget=20.0)
 
 
-def make(settings: MethodSettings, metric: bool = True, trials: int = 1) -> Client:
+def make(settings: Method, metric: bool = True, trials: int = 1) -> Client:
     """An experiment with attached trials; ``metric``: whether it has the metric ``hours``."""
     client = Client()
     client.configure_experiment(
@@ -272,7 +271,7 @@ def test_frame_keeps_the_columns() -> None:
 
 
 def test_free_initial_trials_still_report_their_cost() -> None:
-    client = make(GittinsSettings(cost="hours", budget=20.0, charge_initial=False), trials=2)
+    client = make(Gittins(cost="hours", budget=20.0, charge_initial=False), trials=2)
     complete_trial(client, 0, raw_data=1.0, cost=2.0)
     first, second = spending(client).entries
     assert (first.reported_cost, first.charged, second.charged) == (2.0, 0.0, 0.0)

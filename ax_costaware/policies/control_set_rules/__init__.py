@@ -3,6 +3,10 @@
 from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSchedule
 from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
 from ax_costaware.policies.control_set_rules.information_per_cost import InformationPerCost
+from ax_costaware.policies.control_set_rules.recommended import (
+    RecommendedRule,
+    recommended_rule,
+)
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
@@ -27,5 +31,7 @@ __all__ = [
     "InformationPerCost",
     "LargestValuePerCost",
     "PastDecision",
+    "RecommendedRule",
     "UnknownCosts",
+    "recommended_rule",
 ]

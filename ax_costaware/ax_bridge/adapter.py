@@ -1,0 +1,339 @@
+"""The adapter of all methods: what they read of an experiment, and what becomes of a decision.
+
+It differs from Ax's ``TorchAdapter`` in the data that it trains on (inputs as they were realised,
+outcomes at full precision, the objective's metric only, in raw units), and in that the method
+decides: ``gen`` makes a ``Problem``, asks, and writes the record once. Ax has no public hook
+between the extraction of the data and the transforms, so a private method is overridden.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from ax.adapter.torch import TorchAdapter
+from ax.core.arm import Arm
+from ax.core.data_utils import ExperimentData, extract_experiment_data
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.core.observation import ObservationFeatures
+from ax.core.optimization_config import OptimizationConfig
+from ax.core.search_space import SearchSpace
+from ax.core.trial_status import TrialStatus
+from ax.core.types import TModelPredictArm, TParamValue
+from ax.exceptions.core import DataRequiredError, OptimizationShouldStop
+from ax.generators.types import TConfig
+from ax.utils.common.constants import Keys
+from botorch.models.model import Model
+from botorch.utils.sampling import manual_seed
+
+from ax_costaware.ax_bridge.checks import (
+    ax_errors,
+    check_experiment,
+    check_one_arm,
+    check_optimization_config,
+)
+from ax_costaware.ax_bridge.generator import CostAwareGenerator, LentOptimizer
+from ax_costaware.ax_bridge.log import log_decision
+from ax_costaware.ax_bridge.records import RECORD, past_trials, problem_of, space_of
+from ax_costaware.ax_bridge.training_data import realized_data, restore_data
+from ax_costaware.methods.decision import Best, Decision, Stop
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.past import TrialTimes
+from ax_costaware.methods.problem import Pending, Problem, decision_seed
+from ax_costaware.methods.space import Space
+
+PendingObservations = Mapping[str, list[ObservationFeatures]]
+
+_LIVE = frozenset({TrialStatus.CANDIDATE, TrialStatus.STAGED, TrialStatus.RUNNING})
+
+
+class CostAwareAdapter(TorchAdapter):
+    """The adapter of all methods; see the module for what differs from Ax's."""
+
+    generator: CostAwareGenerator
+
+    _fitted_key: object = None
+
+    @property
+    def method(self) -> Method:
+        """The method."""
+        return self.generator.method
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment."""
+        return self._experiment
+
+    def times(self) -> TrialTimes:
+        """The times of the trials, past and to come."""
+        return self.method.times(past_trials(self._experiment, self.method))
+
+    def gen(
+        self,
+        n: int,
+        search_space: SearchSpace | None = None,
+        optimization_config: OptimizationConfig | None = None,
+        pending_observations: dict[str, list[ObservationFeatures]] | None = None,
+        fixed_features: ObservationFeatures | None = None,
+        model_gen_options: TConfig | None = None,
+    ) -> GeneratorRun:
+        """Decide on the next trial.
+
+        Args:
+            n: Arms of the trial; must be one.
+            search_space: Overrides the search space of the experiment.
+            optimization_config: Overrides the objective of the experiment.
+            pending_observations: Points under evaluation, by metric; those without a trial index
+                count as decisions that are no trials yet.
+            fixed_features: Parameters that the caller fixes.
+            model_gen_options: Options of the optimisers under ``optimizer_kwargs``.
+
+        Raises:
+            OptimizationShouldStop: If no trial is worth its cost, or none can be paid.
+            UserInputError: If the experiment does not fit the method, or what it learns from is
+                missing.
+            UnsupportedError: If ``n`` is not one, or the experiment asks for what the method
+                does not do.
+        """
+        started = time.monotonic()
+        check_one_arm(n)
+        check_experiment(self._experiment, self.method)
+        fixed = {} if fixed_features is None else dict(fixed_features.parameters)
+        problem = self.problem(
+            pending_observations, fixed, search_space, optimization_config, model_gen_options
+        )
+        with ax_errors(), seeded(decision_seed(self.method.seed, problem.next_index)):
+            decision = self.method.decide(problem)
+        note = f" The caller had fixed {fixed}." if fixed else ""
+        if isinstance(decision, Stop):
+            raise OptimizationShouldStop(decision.reason + note)
+        run = self._run_of(decision, note, problem, started)
+        log_decision(run, self._experiment, self.method, len(problem.undelivered))
+        return run
+
+    def problem(
+        self,
+        pending_observations: PendingObservations | None = None,
+        fixed: Mapping[str, TParamValue] | None = None,
+        search_space: SearchSpace | None = None,
+        optimization_config: OptimizationConfig | None = None,
+        model_gen_options: TConfig | None = None,
+    ) -> Problem:
+        """What the next decision is made from; arguments as of ``gen``."""
+        fixed = fixed or {}
+        space = self.space(search_space)
+        live = self._live(pending_observations)
+        lent: LentOptimizer | None = None
+
+        def maximize(acquisition: Any, options: Mapping[str, Any]) -> Any:
+            # Made when it is first asked for: not all methods optimise over the search space.
+            nonlocal lent
+            if lent is None:
+                lent = self._lent_optimizer(
+                    space, live, fixed, search_space, optimization_config, model_gen_options
+                )
+            return lent(acquisition, options)
+
+        (metric,) = self.outcomes
+        return problem_of(
+            self._experiment,
+            self.method,
+            pending=[
+                Pending(None if o.trial_index is None else int(o.trial_index), dict(o.parameters))
+                for o in live
+            ],
+            observed=self._observed(metric),
+            space=space,
+            fixed=fixed,
+            fit=self._fitted_model,
+            maximize=maximize,
+        )
+
+    def recommend(self) -> list[Best]:
+        """What to deploy under the fitted model, best first."""
+        with ax_errors(), seeded(self.method.seed):
+            return self.method.recommend(self.problem())
+
+    def model_best_point(
+        self,
+        search_space: SearchSpace | None = None,
+        optimization_config: OptimizationConfig | None = None,
+        pending_observations: dict[str, list[ObservationFeatures]] | None = None,
+        fixed_features: ObservationFeatures | None = None,
+        model_gen_options: TConfig | None = None,
+    ) -> tuple[Arm, TModelPredictArm | None] | None:
+        """The arm with observations that has the best posterior mean, and that prediction."""
+        return self._best_arm(self.problem(search_space=search_space))
+
+    def _best_arm(self, problem: Problem) -> tuple[Arm, TModelPredictArm] | None:
+        trials = problem.observed
+        if not trials:
+            return None
+        means, variances = self.method.expected(problem, [t.parameters for t in trials])
+        best = int((problem.sign * means).argmax())
+        (metric,) = self.outcomes
+        prediction = (
+            {metric: float(means[best])},
+            {metric: {metric: float(variances[best])}},
+        )
+        return self._experiment.trials[trials[best].index].arms[0], prediction
+
+    def space(self, search_space: SearchSpace | None = None) -> Space:
+        """How the parameters are encoded in the input space of the fitted model."""
+        space = space_of(search_space or self._experiment.search_space, self.method.hidden)
+        width = len(self.parameters) - self.method.sees_time
+        if space.bounds.shape[-1] != width:
+            raise RuntimeError(
+                f"Ax encodes the parameters in {width} columns, and the package expects "
+                f"{space.bounds.shape[-1]}: Ax's transforms have changed."
+            )
+        return space if self.device is None else space.to(self.device)
+
+    def _fitted_model(self) -> Model:
+        return self.generator.surrogate.model
+
+    def _observed(self, metric: str) -> dict[int, float]:
+        """Outcomes that the model is trained on, by trial index."""
+        frame = self.get_training_data().observation_data["mean", metric].dropna()
+        indices = frame.index.get_level_values("trial_index")
+        return {int(i): float(value) for i, value in zip(indices, frame, strict=True)}
+
+    def _live(self, pending: PendingObservations | None) -> list[ObservationFeatures]:
+        """The pending observations that can still report.
+
+        Ax also counts trials that were completed without data, or abandoned, as pending for ever.
+        """
+        found = [
+            [
+                o
+                for o in observations
+                if o.trial_index is None
+                or self._experiment.trials[int(o.trial_index)].status in _LIVE
+            ]
+            for observations in (pending or {}).values()
+        ]
+        return max(found, key=len, default=[])
+
+    def _lent_optimizer(
+        self,
+        space: Space,
+        live: list[ObservationFeatures],
+        fixed: Mapping[str, TParamValue],
+        search_space: SearchSpace | None,
+        optimization_config: OptimizationConfig | None,
+        model_gen_options: TConfig | None,
+    ) -> LentOptimizer:
+        """Ax's optimiser for this space, with its own view of constraints and what is pending."""
+        args = self._get_transformed_gen_args(
+            search_space=search_space or self._search_space,
+            optimization_config=optimization_config,
+            pending_observations={self.outcomes[0]: live},
+            fixed_features=ObservationFeatures(parameters=dict(fixed)),
+        )
+        digest, config = self._get_transformed_model_gen_args(
+            search_space=args.search_space,
+            pending_observations=args.pending_observations,
+            fixed_features=args.fixed_features,
+            model_gen_options=model_gen_options,
+            optimization_config=args.optimization_config,
+        )
+        options: Any = (model_gen_options or {}).get(Keys.OPTIMIZER_KWARGS.value) or {}
+        return LentOptimizer(self.generator.surrogate, digest, config, space, options)
+
+    def _run_of(
+        self, decision: Decision, note: str, problem: Problem, started: float
+    ) -> GeneratorRun:
+        """What Ax stores of a decision."""
+        parameters = self._experiment.search_space.parameters
+        arm = Arm(
+            parameters={name: parameters[name].cast(v) for name, v in decision.parameters.items()}
+        )
+        known = self._arms_by_signature.get(arm.signature)
+        if known is not None:
+            # A copy: of an arm that two trials share the SQL store takes it from the first.
+            arm = Arm(name=known.name, parameters=known.parameters)
+        try:
+            features = ObservationFeatures(parameters=dict(arm.parameters))
+            predictions = self.predict([features])
+        except Exception:  # as Ax does: a prediction is no reason to lose a decision
+            predictions = None
+        record = self.method.record_of(problem, decision)
+        record["why"] += note
+        run = GeneratorRun(
+            arms=[arm],
+            weights=[1.0],
+            model_predictions=predictions,
+            # Where an arm does not say all, the best one is dear to find, and seldom asked for.
+            best_arm_predictions=None if self.method.hidden else self._best_arm(problem),
+            fit_time=self.fit_time_since_gen,
+            gen_time=time.monotonic() - started,
+            generator_key=self._generator_key,
+            generator_kwargs=self._generator_kwargs,
+            adapter_kwargs=self._adapter_kwargs,
+            gen_metadata={Keys.EXPECTED_ACQF_VAL: [decision.value], RECORD: record},
+            generator_state_after_gen=self._get_serialized_model_state(),
+        )
+        self.fit_time_since_gen = 0.0
+        return run
+
+    def _fit(
+        self, search_space: SearchSpace, experiment_data: ExperimentData, **kwargs: Any
+    ) -> None:
+        method = self.method
+        with ax_errors():
+            model = method.model_now(problem_of(self._experiment, method))
+        key = None if model is None else model.key
+        if key is not self._fitted_key:
+            # Ax skips a fit to data that are the same.
+            self._last_experiment_data = None
+        if model is not None:
+            # Asked again once it is known how parameters are encoded.
+            self.generator.model_now = lambda: method.model_now(
+                problem_of(self._experiment, method, space=self.space())
+            )
+        super()._fit(search_space, experiment_data, **kwargs)
+        self._fitted_key = key
+
+    def _set_and_filter_training_data(
+        self, experiment_data: ExperimentData, search_space: SearchSpace
+    ) -> ExperimentData:
+        """Lay the realised inputs over the data, and widen the model space to cover them."""
+        config = self._optimization_config
+        check_optimization_config(config)
+        assert config is not None
+        if restore_data(self._experiment):
+            experiment_data = extract_experiment_data(
+                experiment=self._experiment, data_loader_config=self._data_loader_config
+            )
+        realized = realized_data(
+            experiment_data,
+            trials=self._experiment.trials,
+            metrics=list(config.objective.metric_signatures),
+            parameters=list(self._search_space.parameters),
+        )
+        if realized.observation_data.empty:
+            raise DataRequiredError(
+                "no trial has an observation of the objective yet: complete a trial, or attach one "
+                "with its data, before asking for the next."
+            )
+        self._set_search_space(self._search_space)
+        self._set_model_space(arm_data=realized.arm_data)
+        return super()._set_and_filter_training_data(
+            experiment_data=realized, search_space=self._model_space
+        )
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch, and numpy, by which Ax breaks ties between one-hot columns; then restore both."""
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        with manual_seed(seed):
+            yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002

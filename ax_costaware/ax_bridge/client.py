@@ -1,0 +1,260 @@
+"""Ax's clients, and the databases that they write to.
+
+``Client`` has no public way to its experiment and strategy, and neither client has a public way to
+save one trial. Ax's own ``create_all_tables`` fails in PostgreSQL: it gives long texts lengths, as
+MySQL has them; apart from the lengths the tables are the same. And ``Client.load_from_database``
+saves the experiment that it has just loaded, which in a database that another process writes to
+takes back what that one wrote in between: to look at an experiment is to read it only.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from ax.api.client import Client
+from ax.core.experiment import Experiment
+from ax.core.trial import Trial
+from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.service.ax_client import AxClient
+from ax.utils.common.logger import get_logger
+
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.nodes import method_of
+from ax_costaware.ax_bridge.records import planned_trial
+from ax_costaware.ax_bridge.training_data import raw_data_of, restore_data
+from ax_costaware.methods.method import Method
+from ax_costaware.queries.control_sets import ControlSet
+
+logger = get_logger(__name__)
+
+SessionClient: TypeAlias = Client | AxClient | tuple[Experiment, GenerationStrategy]
+"""An Ax ``Client``, an ``AxClient``, or an experiment with its strategy."""
+
+Outcomes: TypeAlias = Mapping[str, tuple[float, float | None]]
+"""Per metric the mean and its standard error (None: unknown, to be inferred)."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """An experiment with its strategy, and the client that keeps them, if there is one."""
+
+    experiment: Experiment
+    strategy: GenerationStrategy
+    client: Client | AxClient | None = None
+
+    @cached_property
+    def method(self) -> Method:
+        """The strategy's method; ``UserInputError`` if the strategy is not one of ours."""
+        return method_of(self.strategy)
+
+    def control_set_of(self, trial: Trial) -> ControlSet | None:
+        """The control set of a trial; None: it controls every parameter.
+
+        Raises:
+            UserInputError: If the method has control sets and the trial names none of them.
+        """
+        with ax_errors():
+            return self.method.control_set_of(planned_trial(trial))
+
+    def trial(self, trial_index: int) -> Trial:
+        """The trial at ``trial_index``.
+
+        Raises:
+            UserInputError: If the index is not an integer, or no trial has it.
+            UnsupportedError: If the trial has several arms.
+        """
+        try:
+            index = operator.index(trial_index)
+        except TypeError:
+            index = None
+        if index is None or isinstance(trial_index, bool):
+            raise UserInputError(
+                f"trial_index={trial_index!r} is a {type(trial_index).__name__}: expected an "
+                "integer."
+            )
+        trial = self.experiment.trials.get(index)
+        if trial is None:
+            known = sorted(self.experiment.trials)
+            raise UserInputError(
+                f"trial_index={index} does not exist: the experiment has "
+                + (f"trials {known[0]} to {known[-1]}." if known else "no trials yet.")
+            )
+        if not isinstance(trial, Trial):
+            raise UnsupportedError(
+                f"trial_index={index} is a {type(trial).__name__}: expected a trial with one arm."
+            )
+        return trial
+
+    def complete(self, trial: Trial, outcomes: Outcomes) -> None:
+        """Complete ``trial`` in Ax and save it where the client has a database.
+
+        What was recorded of the trial, its status and its data go into the database together: the
+        clients' own ``complete_trial`` saves the trial before it is completed, too, so that a
+        process which is killed in between would leave a running trial with an outcome.
+        """
+        if outcomes:
+            trial.update_trial_data(raw_data=raw_data_of(outcomes))
+        trial.mark_completed()
+        self._log_completion(trial, outcomes)
+        self.save_trial(trial)
+
+    def _log_completion(self, trial: Trial, outcomes: Outcomes) -> None:
+        """Say what Ax's ``Client`` says of a completed trial."""
+        config = self.experiment.optimization_config
+        missing = set() if config is None else config.metric_names - outcomes.keys()
+        if missing and not self.method.may_skip:
+            logger.warning(f"Trial {trial.index} is completed without {sorted(missing)}.")
+        else:
+            logger.info(f"Trial {trial.index} is completed.")
+
+    def save_trial(self, trial: Trial) -> None:
+        """Save ``trial`` where the client has a database."""
+        if self.client is not None:
+            self.client._save_or_update_trial_in_db_if_possible(
+                experiment=self.experiment, trial=trial
+            )
+
+    def save_everything(self) -> None:
+        """Save the experiment with all trials, and the strategy, where there is a database."""
+        if self.client is not None:
+            self.client._save_experiment_to_db_if_possible(experiment=self.experiment)
+            self.client._save_generation_strategy_to_db_if_possible(
+                generation_strategy=self.strategy
+            )
+
+    @property
+    def has_database(self) -> bool:
+        """Whether the client has a database."""
+        return self.client is not None and self.client.db_settings_set
+
+    def save_properties(self) -> None:
+        """Save the properties of the experiment where the client has a database."""
+        if self.client is not None:
+            self.client._update_experiment_properties_in_db(
+                experiment_with_updated_properties=self.experiment
+            )
+
+
+def open_session(client: SessionClient) -> Session:
+    """The experiment and the strategy behind ``client``.
+
+    Raises:
+        UserInputError: If ``client`` is none of the kinds above, or has no experiment or no
+            strategy yet.
+    """
+    if isinstance(client, tuple):
+        return _session_of_pair(client)
+    if isinstance(client, Client):
+        experiment = client._maybe_experiment
+        strategy = client._maybe_generation_strategy
+    elif isinstance(client, AxClient):
+        experiment = client._experiment
+        strategy = client._generation_strategy
+    else:
+        raise _refused(f"a {type(client).__name__}")
+    if experiment is None:
+        raise UserInputError("client has no experiment yet: configure one first.")
+    if strategy is None:
+        raise UserInputError(
+            "client has no generation strategy yet: set one of this package first, for example "
+            "with client.set_generation_strategy(gittins_strategy(...))."
+        )
+    restore_data(experiment)
+    return Session(experiment=experiment, strategy=strategy, client=client)
+
+
+def _session_of_pair(pair: tuple[Any, ...]) -> Session:
+    match pair:
+        case (Experiment() as experiment, GenerationStrategy() as strategy):
+            restore_data(experiment)
+            return Session(experiment=experiment, strategy=strategy)
+    raise _refused(f"a tuple of {[type(part).__name__ for part in pair]}")
+
+
+def _refused(got: str) -> UserInputError:
+    return UserInputError(
+        f"client is {got}: expected an ax Client, an AxClient, or a tuple "
+        "(Experiment, GenerationStrategy)."
+    )
+
+
+def create_tables(url: str) -> None:
+    """Connect this process to a database, and make Ax's tables in it where they are missing.
+
+    A process has one database: another one that was connected to before is let go of. In
+    PostgreSQL strings have no greatest length, so that the reason why a trial failed may be long.
+
+    Args:
+        url: As SQLAlchemy has it: ``sqlite:///experiments.db``, or
+            ``postgresql+psycopg://user:password@host:port/database``.
+
+    Raises:
+        UserInputError: If ``url`` is no string, or SQLAlchemy is not installed.
+    """
+    _connect(url)
+    import sqlalchemy
+    from ax.storage.sqa_store import sqa_classes  # noqa: F401  # makes Ax's tables known
+    from ax.storage.sqa_store.db import Base, create_all_tables, get_engine
+
+    engine = get_engine()
+    if engine.dialect.name != "postgresql":
+        create_all_tables(engine)
+        return
+    without_lengths = sqlalchemy.MetaData()
+    for table in Base.metadata.sorted_tables:
+        for column in table.to_metadata(without_lengths).columns:
+            stored_as = getattr(column.type, "impl_instance", column.type)
+            if isinstance(stored_as, sqlalchemy.String):
+                column.type = sqlalchemy.Text()
+    without_lengths.create_all(engine)
+
+
+def read_experiment(name: str, url: str) -> tuple[Experiment, GenerationStrategy]:
+    """An experiment and its strategy, as they are in a database now; nothing is written.
+
+    ``query``, ``spending``, ``recommend`` and the other functions that take a client take the pair,
+    while another process runs the experiment. What they are told is not stored.
+
+    Args:
+        name: Name of the experiment.
+        url: As for ``create_tables``; this process is connected to the database.
+
+    Raises:
+        UserInputError: If ``url`` is no string, or SQLAlchemy is not installed.
+        ObjectNotFoundError: If the database has no experiment of that name with a strategy.
+    """
+    _connect(url)
+    from ax.storage.sqa_store.load import (
+        load_experiment,
+        load_generation_strategy_by_experiment_name,
+    )
+
+    experiment = load_experiment(name)
+    strategy = load_generation_strategy_by_experiment_name(name, experiment=experiment)
+    return experiment, strategy
+
+
+def _connect(url: str) -> None:
+    """Make a database that of this process."""
+    if not isinstance(url, str):
+        raise UserInputError(f"url={url!r}: expected a string such as 'sqlite:///experiments.db'.")
+    try:
+        import sqlalchemy
+        from ax.storage.sqa_store.db import init_engine_and_session_factory
+    except ModuleNotFoundError as error:
+        raise UserInputError(
+            "a database needs SQLAlchemy: install ax-costaware[sql], or ax-costaware[postgres]."
+        ) from error
+    try:
+        sqlalchemy.make_url(url)
+    except sqlalchemy.exc.ArgumentError as error:
+        raise UserInputError(
+            f"url={url!r}: expected one such as 'sqlite:///experiments.db' or "
+            "'postgresql+psycopg://user:password@host:port/database'."
+        ) from error
+    init_engine_and_session_factory(url=url, force_init=True)

@@ -1,0 +1,161 @@
+"""The generator of all methods: Ax's modular one, whose fit depends on nothing but data and method.
+
+What is generated is decided by the method, see ``CostAwareAdapter``; of Ax's generators it lends
+the fit and the optimisers.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from ax.core.search_space import SearchSpaceDigest
+from ax.core.types import TCandidateMetadata
+from ax.exceptions.core import SearchSpaceExhausted
+from ax.generators.torch.botorch_modular.acquisition import Acquisition
+from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
+from ax.generators.torch.botorch_modular.surrogate import Surrogate, SurrogateSpec
+from ax.generators.torch.utils import get_rounding_func
+from ax.generators.torch_base import TorchOptConfig
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.surrogates import surrogate_spec_of
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.model import ModelOptions
+from ax_costaware.methods.problem import Maximum, SpaceExhausted
+from ax_costaware.methods.space import Space
+
+
+class CostAwareGenerator(BoTorchGenerator):
+    """Fits the model of a method, and lends Ax's optimisers.
+
+    Args:
+        method: The method.
+        surrogate_spec: The surrogate; by default the method's own.
+        refit_on_cv: Whether hyperparameters are fitted anew on every fold of a cross-validation.
+        warm_start_refit: Whether a fit starts at the hyperparameters of the last one. False, so
+            that a decision depends on the data alone and not on the fits before it.
+        settings: What ``method`` is called in stores of 0.1 and 0.2.
+    """
+
+    def __init__(
+        self,
+        method: Method | None = None,
+        surrogate_spec: SurrogateSpec | None = None,
+        refit_on_cv: bool = False,
+        warm_start_refit: bool = False,
+        settings: Method | None = None,
+    ) -> None:
+        found = method or settings
+        assert found is not None
+        super().__init__(
+            surrogate_spec=surrogate_spec or surrogate_spec_of([found.model()]),
+            refit_on_cv=refit_on_cv,
+            warm_start_refit=warm_start_refit,
+        )
+        self.method: Method = found
+        self.model_now: Callable[[], ModelOptions | None] = lambda: None
+        """Gives what to fit, where that depends on more than outcomes; the adapter knows."""
+
+    def fit(
+        self,
+        datasets: Sequence[SupervisedDataset],
+        search_space_digest: SearchSpaceDigest,
+        candidate_metadata: list[list[TCandidateMetadata]] | None = None,
+        state_dict: OrderedDict[str, Tensor] | None = None,
+        refit: bool = True,
+        **additional_model_inputs: Any,
+    ) -> None:
+        """Fit the surrogate under the method's seed; the global random state stays as it was.
+
+        The seed does not depend on the trial: Ax skips the fit where the data did not change.
+
+        Raises:
+            UserInputError: If the model cannot be made from the data.
+        """
+        model = self.model_now()
+        if model is not None:
+            self.surrogate_spec = surrogate_spec_of([model])
+            self._surrogate = None
+        with ax_errors(), manual_seed(self.method.seed):
+            super().fit(
+                datasets=datasets,
+                search_space_digest=search_space_digest,
+                candidate_metadata=candidate_metadata,
+                state_dict=state_dict,
+                refit=refit,
+                **additional_model_inputs,
+            )
+        if model is not None:
+            # Searches take gradients by queries and points only.
+            self.surrogate.model.requires_grad_(False)
+
+    @property
+    def search_space_digest(self) -> SearchSpaceDigest:
+        """What Ax's sensitivity analysis looks at: all inputs, at the time of the last outcome."""
+        digest = super().search_space_digest
+        if not self.method.sees_time:
+            return digest
+        last = float(self.surrogate.Xs[0][:, -1].max())
+        return replace(digest, bounds=[*digest.bounds[:-1], (last, last)])
+
+    @search_space_digest.setter
+    def search_space_digest(self, value: SearchSpaceDigest) -> None:
+        raise RuntimeError("Ax's generator sets its search space when it is fitted.")
+
+
+class LentOptimizer(Acquisition):
+    """Ax's optimisers for continuous, mixed and discrete spaces, of any acquisition function.
+
+    Args:
+        surrogate: The fitted surrogate.
+        digest: The search space in the model's terms.
+        config: Objective, constraints, what is pending and what is fixed.
+        space: The same space as a method sees it.
+        options: Options that the caller of the strategy gives; they come before the method's.
+    """
+
+    def __init__(
+        self,
+        surrogate: Surrogate,
+        digest: SearchSpaceDigest,
+        config: TorchOptConfig,
+        space: Space,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.given = options
+        self.config = config
+        self.space = space
+        super().__init__(surrogate, digest, config, botorch_acqf_class=AcquisitionFunction)
+
+    def _instantiate_acquisition(self) -> None:
+        """Nothing: the acquisition function comes with each call."""
+        self.acq_function_sequence = None
+
+    def __call__(self, acquisition: AcquisitionFunction, options: Mapping[str, Any]) -> Maximum:
+        """The best point of an acquisition function.
+
+        Raises:
+            SpaceExhausted: If every point was tried, of a space that has finitely many.
+        """
+        self.acqf = acquisition
+        try:
+            points, values, _ = self.optimize(
+                n=1,
+                search_space_digest=self.search_space_digest,
+                inequality_constraints=self.space.inequality_constraints or None,
+                fixed_features=self.config.fixed_features,
+                rounding_func=get_rounding_func(self.config.rounding_func),
+                optimizer_options={**options, **self.given},
+            )
+        except SearchSpaceExhausted as error:
+            raise SpaceExhausted from error
+        value = torch.as_tensor(values).flatten()[0]
+        return Maximum(points[0].detach().cpu(), float(value))

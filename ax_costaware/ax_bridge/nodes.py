@@ -1,0 +1,363 @@
+"""The nodes of every strategy: one for the initial design, one that has the model.
+
+Ax's registry of generators is closed, so one of our own says which adapter, generator and
+transforms go together.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, TypeVar
+
+from ax.adapter.registry import (
+    GeneratorRegistryBase,
+    Generators,
+    GeneratorSetup,
+    MBM_X_trans,
+)
+from ax.adapter.transforms.derelativize import Derelativize
+from ax.core.arm import Arm
+from ax.core.data import Data
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.core.observation import ObservationFeatures
+from ax.core.trial_status import TrialStatus
+from ax.exceptions.core import OptimizationShouldStop, UserInputError
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.storage.json_store.decoder import object_from_json
+
+from ax_costaware.ax_bridge.adapter import CostAwareAdapter
+from ax_costaware.ax_bridge.checks import ax_errors, check_experiment, check_one_arm
+from ax_costaware.ax_bridge.generator import CostAwareGenerator
+from ax_costaware.ax_bridge.log import log_decision
+from ax_costaware.ax_bridge.records import RECORD, problem_of
+from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
+from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
+from ax_costaware.methods.decision import Stop
+from ax_costaware.methods.method import NO_LIMIT, Method
+from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.problem import Pending
+
+AnyMethod = TypeVar("AnyMethod", bound=Method)
+
+_NOT_TRIED = [TrialStatus.FAILED, TrialStatus.ABANDONED]
+
+
+class CostAwareGenerators(GeneratorRegistryBase):
+    """Generators that know what a trial costs: one, and what it was called in 0.1 and 0.2."""
+
+    METHOD = "CostAware"
+    CONTROL_SETS = "CostAware_ControlSets"
+    COSTLY_FEEDBACK = "CostAware_CostlyFeedback"
+    GITTINS = "CostAware_Gittins"
+    INDIRECT_QUERIES = "CostAware_IndirectQueries"
+    RESOLUTION_TREE = "CostAware_ResolutionTree"
+
+    @property
+    def GENERATOR_KEY_TO_GENERATOR_SETUP(
+        self,
+    ) -> dict[str, GeneratorSetup]:
+        """Adapter, generator and transforms of each member."""
+        setup = GeneratorSetup(
+            adapter_class=CostAwareAdapter,
+            generator_class=CostAwareGenerator,
+            # Outcomes stay in raw units, which rules and prices are in; models standardise inside.
+            transforms=[HideParameters, *MBM_X_trans, TimeFeature, Derelativize],
+            # The node has the method; a copy on every generator run would be large.
+            not_saved_generator_kwargs=["method", "settings"],
+        )
+        return {member.value: setup for member in CostAwareGenerators}
+
+
+def method_of(strategy: GenerationStrategy) -> Method:
+    """The method of a generation strategy of this package.
+
+    Raises:
+        UserInputError: If ``strategy`` comes from elsewhere.
+    """
+    method = model_spec_of(strategy).generator_kwargs
+    return next(value for value in method.values() if isinstance(value, Method))
+
+
+def method_of_class(strategy: GenerationStrategy, method_class: type[AnyMethod]) -> AnyMethod:
+    """The method of a generation strategy, which has to be of a class.
+
+    Raises:
+        UserInputError: If ``strategy`` comes from elsewhere, or has another method.
+    """
+    method = method_of(strategy)
+    if isinstance(method, method_class):
+        return method
+    raise UserInputError(
+        f"the generation strategy {strategy.name!r} comes from {method.factory}: expected one "
+        f"made by ax_costaware.{method_class.factory}."
+    )
+
+
+def model_spec_of(strategy: GenerationStrategy) -> GeneratorSpec:
+    """The part of a strategy of this package that holds its method and its model.
+
+    Raises:
+        UserInputError: If ``strategy`` comes from elsewhere.
+    """
+    nodes = strategy.nodes_by_name.values() if isinstance(strategy, GenerationStrategy) else ()
+    for node in nodes:
+        for spec in node.generator_specs:
+            if any(isinstance(value, Method) for value in spec.generator_kwargs.values()):
+                return spec
+    raise UserInputError(
+        f"the generation strategy {getattr(strategy, 'name', strategy)!r} does not know what a "
+        "trial costs: expected one made by ax_costaware.control_set_strategy, "
+        "ax_costaware.gittins_strategy or any other strategy of the package."
+    )
+
+
+def fitted_adapter(experiment: Experiment, strategy: GenerationStrategy) -> CostAwareAdapter:
+    """The adapter of a strategy of this package, fitted to the data of ``experiment``.
+
+    The strategy's own adapter is brought up to date; the strategy does not change its node.
+
+    Raises:
+        UserInputError: If the strategy comes from elsewhere.
+        DataRequiredError: If no trial has an observation yet.
+    """
+    spec = model_spec_of(strategy)
+    spec.fit(experiment=experiment)
+    adapter = spec.fitted_adapter
+    assert isinstance(adapter, CostAwareAdapter)
+    return adapter
+
+
+def num_payable(experiment: Experiment, method: Method, initial: bool) -> int:
+    """How many trials can be asked for together; Ax drops a batch of which one cannot be made."""
+    with ax_errors():
+        return method.num_payable(problem_of(experiment, method), initial)
+
+
+class MethodNode(GenerationNode):
+    """What both nodes share: they are stored with what they were made from, and limit a batch."""
+
+    @classmethod
+    def deserialize_init_args(
+        cls,
+        args: dict[str, Any],
+        decoder_registry: Any = None,
+        class_decoder_registry: Any = None,
+    ) -> dict[str, Any]:
+        """Decode the arguments of the constructor, which Ax leaves to the class."""
+        registries = {
+            "decoder_registry": decoder_registry,
+            "class_decoder_registry": class_decoder_registry,
+        }
+        given = {name: registry for name, registry in registries.items() if registry is not None}
+        return {name: object_from_json(value, **given) for name, value in args.items()}
+
+    def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
+        """How many trials can be generated now; -1 for any number."""
+        limit = super().new_trial_limit(raise_generation_errors=raise_generation_errors)
+        method = method_of(self.generation_strategy)
+        payable = num_payable(self.experiment, method, isinstance(self, InitialNode))
+        if payable == NO_LIMIT:
+            return limit
+        return payable if limit < 0 else min(limit, payable)
+
+
+class ModelNode(MethodNode):
+    """The node that has the method and its model.
+
+    Args:
+        method: The method.
+        name: Name of the node.
+        surrogate_spec: The surrogate; None for the method's own.
+    """
+
+    def __init__(
+        self, method: Method, name: str, surrogate_spec: SurrogateSpec | None = None
+    ) -> None:
+        kwargs = {"method": method, "surrogate_spec": surrogate_spec}
+        super().__init__(
+            name=name,
+            generator_specs=[
+                GeneratorSpec(CostAwareGenerators.METHOD, generator_kwargs=kwargs),
+            ],
+            # With noise a trial may be worth running twice; the method knows when.
+            should_deduplicate=False,
+            fallback_specs={},
+        )
+        self.method = method
+        self.surrogate_spec = surrogate_spec
+
+    @classmethod
+    def deserialize_init_args(
+        cls,
+        args: dict[str, Any],
+        decoder_registry: Any = None,
+        class_decoder_registry: Any = None,
+    ) -> dict[str, Any]:
+        """As for all nodes; in stores of 0.1 and 0.2 the method is called ``settings``."""
+        found = super().deserialize_init_args(args, decoder_registry, class_decoder_registry)
+        return {("method" if name == "settings" else name): v for name, v in found.items()}
+
+
+class InitialNode(MethodNode):
+    """The initial design of a method, which hands over to the node that has the model.
+
+    It hands over when ``count`` trials were generated that neither failed nor were abandoned, and
+    half of them (two at least, where there are two) have data.
+
+    Args:
+        count: Number of initial trials, at least one.
+        seed: Seed of the quasi-random design.
+        name: Name of the node.
+        next_node: Name of the node that comes after, which has the method.
+        deduplicate: Whether the quasi-random design repeats no trial.
+        waits: Whether no more trials than ``count`` may be under way.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        seed: int,
+        name: str,
+        next_node: str,
+        deduplicate: bool = True,
+        waits: bool = True,
+    ) -> None:
+        super().__init__(
+            name=name,
+            generator_specs=[
+                GeneratorSpec(
+                    Generators.SOBOL,
+                    generator_kwargs={"seed": seed, "deduplicate": deduplicate},
+                )
+            ],
+            should_deduplicate=False,
+            transition_criteria=[
+                MinTrials(threshold=count, transition_to=next_node, not_in_statuses=_NOT_TRIED),
+                MinTrials(
+                    threshold=min(count, max(2, count // 2)),
+                    transition_to=next_node,
+                    only_in_statuses=[TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED],
+                    use_all_trials_in_exp=True,
+                    count_only_trials_with_data=True,
+                ),
+            ],
+            fallback_specs={},
+            pausing_criteria=[MaxTrialsAwaitingData(threshold=count)] if waits else None,
+        )
+        self.count = count
+        self.seed = seed
+        self.next_node = next_node
+        self.deduplicate = deduplicate
+        self.waits = waits
+
+    @classmethod
+    def deserialize_init_args(
+        cls,
+        args: dict[str, Any],
+        decoder_registry: Any = None,
+        class_decoder_registry: Any = None,
+    ) -> dict[str, Any]:
+        """As for all nodes; those of 0.1 and 0.2 were stored in other words."""
+        found = super().deserialize_init_args(args, decoder_registry, class_decoder_registry)
+        method = found.pop("settings", None)
+        if isinstance(method, Method):
+            found |= {"count": method.initial_trials, "seed": method.seed}
+            found["waits"] = not method.may_skip
+        elif "deduplicate" not in found:
+            found |= {"seed": found.get("seed", 0), "deduplicate": False}
+        return found
+
+    def gen(
+        self,
+        *,
+        experiment: Experiment,
+        pending_observations: dict[str, list[ObservationFeatures]] | None,
+        skip_fit: bool = False,
+        data: Data | None = None,
+        n: int | None = None,
+        **gs_gen_kwargs: Any,
+    ) -> GeneratorRun | None:
+        """The next trial of the method's initial design.
+
+        Raises:
+            OptimizationShouldStop: If the budget pays for none.
+            UserInputError: If the experiment does not fit the method.
+            UnsupportedError: If several arms are asked for.
+        """
+        started = time.monotonic()
+        method = method_of(self.generation_strategy)
+        check_one_arm(n)
+        check_experiment(experiment, method)
+        drawn: list[GeneratorRun] = []
+
+        def draw() -> Row:
+            run = super(InitialNode, self).gen(
+                experiment=experiment,
+                pending_observations=pending_observations,
+                skip_fit=skip_fit or bool(drawn),
+                data=data,
+                n=n,
+                **gs_gen_kwargs,
+            )
+            assert run is not None
+            drawn.append(run)
+            return dict(run.arms[0].parameters)
+
+        fixed = gs_gen_kwargs.get("fixed_features")
+        undelivered = [
+            [o for o in observations if o.trial_index is None]
+            for observations in (pending_observations or {}).values()
+        ]
+        problem = problem_of(
+            experiment,
+            method,
+            [Pending(None, dict(o.parameters)) for o in max(undelivered, key=len, default=[])],
+            fixed={} if fixed is None else dict(fixed.parameters),
+            draw=draw,
+        )
+        with ax_errors():
+            decision = method.initial(problem)
+        if isinstance(decision, Stop):
+            raise OptimizationShouldStop(decision.reason)
+        if drawn:
+            run = drawn[-1]
+        else:
+            run = GeneratorRun(
+                arms=[Arm(parameters=decision.parameters)],
+                gen_time=time.monotonic() - started,
+                generator_key=self.name,
+            )
+            run._generation_node_name = self.name
+        record = method.record_of(problem, decision)
+        run._gen_metadata = {**(run.gen_metadata or {}), RECORD: record}
+        log_decision(run, experiment, method, len(problem.undelivered))
+        return run
+
+    def should_transition_to_next_node(
+        self, raise_data_required_error: bool = True
+    ) -> tuple[bool, str]:
+        """Whether this node is done, and the name of the node to generate from.
+
+        What a killed process left between two transactions, of data or of generator runs, counts
+        as if it had not been killed.
+        """
+        restore_data(self.experiment)
+        match_generator_runs(self.generation_strategy, self.experiment)
+        return super().should_transition_to_next_node(raise_data_required_error)
+
+    def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
+        """How many trials can be generated now; -1 for any number.
+
+        Ax asks the current node before it moves to the next one, so that the first batch after the
+        initial design would be cut to one trial: once this node is done the next one answers.
+        """
+        done, following = self.should_transition_to_next_node(raise_data_required_error=False)
+        if done:
+            node = self.generation_strategy.nodes_by_name[following]
+            return node.new_trial_limit(raise_generation_errors=raise_generation_errors)
+        return super().new_trial_limit(raise_generation_errors=raise_generation_errors)

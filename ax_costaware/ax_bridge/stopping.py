@@ -1,0 +1,175 @@
+"""The stopping rule of the Gittins method for experiments that any strategy runs.
+
+The check is the decision of the Gittins strategy itself, without making it: a model is fitted to
+the data of the experiment, and asked whether any trial is worth its cost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ax.core.experiment import Experiment
+from ax.core.utils import extract_pending_observations
+from ax.exceptions.core import DataRequiredError, UserInputError
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
+
+from ax_costaware.ax_bridge.adapter import CostAwareAdapter, seeded
+from ax_costaware.ax_bridge.checks import ax_errors, check_experiment
+from ax_costaware.ax_bridge.nodes import CostAwareGenerators
+from ax_costaware.ax_bridge.surrogates import resolved_surrogate_spec
+from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
+from ax_costaware.methods.gittins.prices import NothingToLearnFrom
+from ax_costaware.methods.gittins.weighing import Weighed, weigh
+from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods.problem import decision_seed
+from ax_costaware.models.log_normal_cost import CostKind
+from ax_costaware.policies.gittins import GittinsStop
+
+
+def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpec) -> Weighed:
+    """What the Gittins method would decide now.
+
+    A method that never stops by itself is asked whether it would by ``GittinsStop``.
+
+    Raises:
+        DataRequiredError: If no trial has an observation, or none a cost where costs are learned.
+        UserInputError: If the experiment does not fit the method.
+        UnsupportedError: If the experiment asks for what the method does not do.
+    """
+    spec = GeneratorSpec(
+        CostAwareGenerators.METHOD,
+        generator_kwargs={"method": method, "surrogate_spec": surrogate_spec},
+    )
+    spec.fit(experiment=experiment)
+    adapter = spec.fitted_adapter
+    assert isinstance(adapter, CostAwareAdapter)
+    check_experiment(experiment, method)
+    problem = adapter.problem(extract_pending_observations(experiment))
+    try:
+        with seeded(decision_seed(method.seed, problem.next_index)):
+            return weigh(method, problem, method.rule or GittinsStop())
+    except NothingToLearnFrom as error:
+        raise DataRequiredError(str(error)) from error
+
+
+@ax_errors()
+def method_to_check(
+    cost: CostArgument,
+    lmbda: float | None,
+    budget: float | None,
+    rule: StopRule | None = None,
+    cost_model: CostKind = "gp",
+    seed: int = 0,
+    num_restarts: int | None = None,
+    raw_samples: int | None = None,
+) -> Gittins:
+    """A method that asks the stopping rule about an experiment of another strategy.
+
+    Raises:
+        UserInputError: If a value cannot be used, or nothing says what a unit of cost is worth.
+    """
+    if lmbda is None and budget is None and (rule is None or rule.lmbda is None):
+        raise UserInputError(
+            "lmbda=None and budget=None: expected lmbda, what one unit of cost is worth in units "
+            "of the objective, or a budget to find it from."
+        )
+    return Gittins(
+        cost=cost,
+        budget=budget,
+        # A rule that brings its own is asked at that one.
+        lmbda=rule.lmbda if lmbda is None and budget is None and rule is not None else lmbda,
+        stop=True if rule is None else rule,
+        cost_model=cost_model,
+        initial_trials=0,
+        seed=seed,
+        num_restarts=num_restarts,
+        raw_samples=raw_samples,
+    )
+
+
+class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
+    """Ends an ``Orchestrator``'s run when no trial is worth its cost, whatever strategy runs it.
+
+    For ``OrchestratorOptions(global_stopping_strategy=...)``. ``gittins_strategy`` needs none: it
+    stops by itself.
+
+    Args:
+        cost: What a trial costs, as in ``gittins_strategy``.
+        lmbda: What one unit of cost is worth, in units of the objective.
+        budget: What all trials may cost together; the run ends when no trial can be paid. Where
+            ``lmbda`` is not given, it is the one at which just what is left would be spent, found
+            anew each time: then there is no other reason to stop than that the budget is used up.
+        rule: ``GittinsStop`` (None) or ``ImprovementPerCostStop``.
+        cost_model: How a cost is learned: ``"gp"`` or ``"linear"``.
+        surrogate_spec: The model of the objective; None for Ax's default GP.
+        seed: Seed of everything random.
+        num_restarts: Restarts of the search for the largest index; None for Ax's default.
+        raw_samples: Raw starting points of that search; None for Ax's default.
+        min_trials: Completed trials before the rule is asked.
+        inactive_when_pending_trials: Whether to wait for running trials before stopping.
+
+    Raises:
+        UserInputError: If an argument has a value that the method cannot use.
+    """
+
+    def __init__(
+        self,
+        cost: CostArgument,
+        lmbda: float | None = None,
+        budget: float | None = None,
+        rule: StopRule | None = None,
+        cost_model: CostKind = "gp",
+        surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
+        seed: int = 0,
+        num_restarts: int | None = None,
+        raw_samples: int | None = None,
+        min_trials: int = 5,
+        inactive_when_pending_trials: bool = True,
+    ) -> None:
+        super().__init__(
+            min_trials=min_trials, inactive_when_pending_trials=inactive_when_pending_trials
+        )
+        self.cost = cost
+        self.lmbda = lmbda
+        self.budget = budget
+        self.rule = rule
+        self.cost_model = cost_model
+        self.surrogate_spec = surrogate_spec
+        self.seed = seed
+        self.num_restarts = num_restarts
+        self.raw_samples = raw_samples
+        self._method = method_to_check(
+            cost, lmbda, budget, rule, cost_model, seed, num_restarts, raw_samples
+        )
+        self._surrogate_spec, _ = resolved_surrogate_spec(self._method, surrogate_spec)
+        self._last: tuple[object, tuple[bool, str]] | None = None
+
+    def _should_stop_optimization(self, experiment: Experiment, **kwargs: Any) -> tuple[bool, str]:
+        # Ax asks several times between two trials.
+        seen = _fingerprint(experiment)
+        if self._last is None or self._last[0] != seen:
+            self._last = seen, self._assess(experiment)
+        return self._last[1]
+
+    def _assess(self, experiment: Experiment) -> tuple[bool, str]:
+        try:
+            decision = assess(experiment, self._method, self._surrogate_spec)
+        except DataRequiredError as error:
+            return False, str(error)
+        if not decision.stop:
+            return False, decision.reason
+        return True, decision.stop_message()
+
+
+def _fingerprint(experiment: Experiment) -> object:
+    """What a decision depends on: the data, and the state of every trial with what it recorded."""
+    frame = experiment.lookup_data().df
+    return (
+        [
+            (index, trial.status, repr(trial.run_metadata))
+            for index, trial in experiment.trials.items()
+        ],
+        frame[["trial_index", "metric_name", "mean", "sem"]].to_json(),
+    )

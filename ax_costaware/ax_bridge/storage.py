@@ -1,0 +1,202 @@
+"""Registers everything that an experiment of this package stores with Ax's JSON and SQL stores.
+
+Importing ``ax_costaware`` calls ``register_all``; Ax's default configurations of both stores read
+the registries that are filled here. Names are prefixed with the package's, so that ``Uniform`` here
+is never taken for another's. Only values are stored, nothing is pickled or evaluated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from inspect import isbuiltin, isfunction, ismethod
+from typing import Any
+
+from ax.core.metric import Metric
+from ax.core.runner import Runner
+from ax.exceptions.core import UserInputError
+from ax.exceptions.storage import JSONEncodeError
+from ax.storage.botorch_modular_registry import (
+    register_acquisition_function,
+    register_mll,
+    register_model,
+)
+from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
+from ax.storage.metric_registry import CORE_METRIC_REGISTRY, register_metrics
+from ax.storage.runner_registry import CORE_RUNNER_REGISTRY, register_runners
+from ax.storage.transform_registry import register_transform
+from ax.utils.common.serialization import serialize_init_args
+
+from ax_costaware import acquisition, methods, models, policies, queries
+from ax_costaware.ax_bridge.earlier_releases import register_aliases
+from ax_costaware.ax_bridge.nodes import CostAwareGenerators, InitialNode, ModelNode
+from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
+from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
+
+_PREFIX = "ax_costaware."
+
+VALUE_OBJECTS: tuple[type, ...] = (
+    methods.Choice,
+    methods.ControlSets,
+    methods.CostlyFeedback,
+    methods.FixedHyperparameters,
+    methods.Gittins,
+    methods.IndirectQueries,
+    methods.Range,
+    methods.TreeSearch,
+    policies.BernoulliRule,
+    policies.EpsilonSchedule,
+    policies.ExploreThenCommit,
+    policies.FullFeedback,
+    policies.GittinsDecay,
+    policies.GittinsStop,
+    policies.ImprovementPerCostStop,
+    policies.InformationPerCost,
+    policies.LCBUCBRule,
+    policies.LargestValuePerCost,
+    policies.LogarithmicBeta,
+    policies.MixedRule,
+    policies.QueryRule,
+    policies.TheoreticalBeta,
+    policies.UnknownCosts,
+    queries.AffineCost,
+    queries.ConstantCost,
+    queries.ControlSet,
+    queries.Discrete,
+    queries.Empirical,
+    queries.FiniteConditional,
+    queries.GaussianConditional,
+    queries.GaussianCopula,
+    queries.JointEmpirical,
+    queries.Learned,
+    queries.LearnedConditional,
+    queries.TableCost,
+    queries.TruncatedNormal,
+    queries.Uniform,
+    queries.UniformBoxConditional,
+)
+"""Frozen dataclasses of the package that may be part of a stored strategy."""
+
+
+def register_value_object(cls: type) -> None:
+    """Let experiments store instances of a dataclass, such as a rule of your own.
+
+    The class must be a dataclass whose fields are plain values or registered value objects, and
+    must be registered again before a stored experiment is loaded.
+
+    Args:
+        cls: The dataclass.
+
+    Raises:
+        UserInputError: If ``cls`` is no dataclass.
+    """
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        raise UserInputError(f"cls={cls!r}: expected a dataclass.")
+    CORE_ENCODER_REGISTRY[cls] = _encode_method if issubclass(cls, methods.Method) else _encode
+    CORE_DECODER_REGISTRY[_PREFIX + cls.__name__] = cls
+
+
+def register_metric(cls: type[Metric]) -> None:
+    """Let experiments store a metric of your own, under the name of its class.
+
+    The class must be registered again before a stored experiment is loaded.
+
+    Args:
+        cls: The class; it is made anew from the arguments of its constructor, which it must keep
+            as attributes of the same names.
+    """
+    numbers, encoders, decoders = register_metrics({cls: None}, {}, {})
+    CORE_METRIC_REGISTRY.update(numbers)
+    CORE_ENCODER_REGISTRY.update(encoders)
+    CORE_DECODER_REGISTRY.update(decoders)
+
+
+def register_runner(cls: type[Runner]) -> None:
+    """Let experiments store a runner of your own, under the name of its class.
+
+    The class must be registered again before a stored experiment is loaded.
+
+    Args:
+        cls: The class; it is made anew from the arguments of its constructor, which it must keep
+            as attributes of the same names.
+    """
+    numbers, encoders, decoders = register_runners({cls: None})
+    CORE_RUNNER_REGISTRY.update(numbers)
+    CORE_ENCODER_REGISTRY.update(encoders)
+    CORE_DECODER_REGISTRY.update(decoders)
+
+
+def register_all() -> None:
+    """Register the classes of this package; doing so again changes nothing."""
+    for cls in VALUE_OBJECTS:
+        register_value_object(cls)
+    for part in (GittinsStoppingStrategy, InitialNode, ModelNode):
+        CORE_ENCODER_REGISTRY[part] = _encode_init_args
+        CORE_DECODER_REGISTRY[part.__name__] = part
+    CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
+    for transform in (HideParameters, TimeFeature):
+        register_transform(transform)
+    for model in (
+        models.ConditionalMeanProcess,
+        models.FixedConditionalMeanProcess,
+        models.FixedHyperparameterGP,
+        models.FixedTimeVaryingGP,
+        models.TimeVaryingGP,
+    ):
+        register_model(model)
+    register_mll(models.DenseMarginalLogLikelihood)
+    for acquisition_function in (
+        acquisition.ConditionalJointEntropySearch,
+        acquisition.ConditionalMaxValueEntropySearch,
+        acquisition.ExpectedUpperConfidenceBound,
+        acquisition.LogExpectedImprovementPerCost,
+        acquisition.PandoraBoxGittinsIndex,
+        acquisition.PartialQueryLogExpectedImprovement,
+    ):
+        register_acquisition_function(acquisition_function)
+    register_aliases(_PREFIX)
+
+
+def _encode(value: Any) -> dict[str, Any]:
+    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {"__type": _PREFIX + type(value).__name__, **fields}
+
+
+def _encode_method(method: methods.Method) -> dict[str, Any]:
+    for field in dataclasses.fields(method):
+        _check_storable(field.name, getattr(method, field.name))
+    return _encode(method)
+
+
+def _check_storable(argument: str, value: object) -> None:
+    """Refuse what Ax's stores do not know, by the name of the argument and with a way out."""
+    if value is None or isinstance(value, int | float | str):
+        return
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            _check_storable(f"{argument}[{key!r}]", part)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            _check_storable(argument, part)
+    elif isfunction(value) or ismethod(value) or isbuiltin(value):
+        raise JSONEncodeError(
+            f"this experiment cannot be stored: {argument}={value!r} is a function. Use a "
+            "value object such as AffineCost or TableCost, or make the function a dataclass "
+            "of plain values, derived from ax_costaware.queries.costs.Cost, and pass it to "
+            "ax_costaware.storage.register_value_object."
+        )
+    elif type(value) not in CORE_ENCODER_REGISTRY:
+        raise JSONEncodeError(
+            f"this experiment cannot be stored: {argument}={value!r} is of the class "
+            f"{type(value).__name__}, which Ax's stores do not know. Make it a dataclass of "
+            "plain values and pass it to ax_costaware.storage.register_value_object."
+        )
+    elif isinstance(value, policies.MixedRule):
+        _check_storable(f"{argument}.rule", value.rule)
+
+
+def _encode_init_args(value: Any) -> dict[str, Any]:
+    if isinstance(value, ModelNode):
+        # Ax would store any dataclass, also one that it could not read again.
+        _check_storable("method", value.method)
+    return {"__type": type(value).__name__, **serialize_init_args(value)}

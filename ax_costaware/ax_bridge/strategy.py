@@ -1,0 +1,61 @@
+"""The generation strategy of any method."""
+
+from __future__ import annotations
+
+from ax.exceptions.core import UserInputError
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.utils.common.logger import get_logger
+
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode
+from ax_costaware.ax_bridge.surrogates import resolved_surrogate_spec
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.model import FixedHyperparameters
+
+logger = get_logger(__name__)
+
+INITIAL_NODE = "InitialTrials"
+
+
+@ax_errors()
+def strategy_of(
+    method: Method, surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None
+) -> GenerationStrategy:
+    """A strategy of any method: its initial design, then what it decides.
+
+    Args:
+        method: The method. To store an experiment of one of your own, pass its class to
+            ``ax_costaware.storage.register_value_object`` first.
+        surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
+            the method's own.
+
+    Returns:
+        A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
+        ``Orchestrator``.
+
+    Raises:
+        UserInputError: If ``method`` is none, or cannot use the model.
+    """
+    if not isinstance(method, Method):
+        raise UserInputError(f"method={method!r}: expected a Method, such as Gittins(cost=1.0).")
+    spec, models = resolved_surrogate_spec(method, surrogate_spec)
+    method = method.settled(models)
+    for remark in method.remarks():
+        (logger.warning if remark.startswith("WARNING") else logger.info)(remark)
+    name = method.label
+    nodes: list[GenerationNode] = [ModelNode(method, name, spec)]
+    if method.initial_trials:
+        nodes.insert(
+            0,
+            InitialNode(
+                method.initial_trials,
+                method.seed,
+                INITIAL_NODE,
+                name,
+                deduplicate=not method.repeats_design,
+                waits=not method.may_skip,
+            ),
+        )
+    return GenerationStrategy(name=name, nodes=nodes)

@@ -1,0 +1,401 @@
+"""What the methods share whose trials are averages of what is wanted.
+
+A trial is a query; its outcome is the average of the objective over the points that the query
+reaches. What is wanted is the best point (Zhang et al. 2024, "Indirect Query Bayesian Optimization
+with Integrated Feedback"). Costs and the budget are in the user's own unit of cost. Inside, values
+have the sign of maximisation; what is recorded has the objective's own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from ax_costaware.acquisition import (
+    ConditionalJointEntropySearch,
+    ConditionalMaxValueEntropySearch,
+)
+from ax_costaware.acquisition.target_optima import best_target, sample_optima
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.averages.law import DecodedConditional, Pairs, grown, pairs_of, query_rows
+from ax_costaware.methods.averages.target_columns import target_space, target_transform
+from ax_costaware.methods.decision import Best, Decision, Stop
+from ax_costaware.methods.method import Method, check_integer, check_one_of
+from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
+from ax_costaware.methods.past import Money
+from ax_costaware.methods.problem import Array, Problem, decision_seed
+from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
+from ax_costaware.models.fixed_conditional_mean_process import FixedConditionalMeanProcess
+from ax_costaware.models.indirect_posterior import IndirectPosterior
+from ax_costaware.policies.resolution_tree import Cell
+from ax_costaware.queries.conditionals import Conditional
+
+Information: TypeAlias = Literal[
+    "joint_entropy", "max_value_entropy", "max_value_entropy_noise_aware"
+]
+"""What a query is chosen to tell of: the best point and its value together, or the value only, that
+in the form that was published, or with an account of the noise."""
+
+_NEXT_TO_NOTHING = 1e-6
+"""Nats below which an answer tells nothing by a criterion."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Which queries may be asked, in the model's space."""
+
+    starts: Tensor
+    """``m x p`` valid queries all over it, each of which can be paid."""
+
+    cells: tuple[Cell, ...] = ()
+    """The cells of a tree that the starts are, where there are no other queries."""
+
+    known: Mapping[str, int] = field(default_factory=dict)
+    """What is recorded beside the decision."""
+
+
+@dataclass(frozen=True)
+class ChosenQuery:
+    """The query of a decision."""
+
+    query: Tensor
+    """The query, in the model's space: ``p``."""
+
+    information: float
+    """What its answer is expected to tell, in nats."""
+
+    cost: float
+    """What it costs."""
+
+    why: str
+    """Why it was chosen, as a sentence that begins with ``It``."""
+
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What is recorded of the choice beside that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Targets(Method):
+    """What all strategies have in common whose trials are averages.
+
+    Raises:
+        InputError: On construction, when a field has a value that the method cannot use.
+    """
+
+    factory: ClassVar[str] = "indirect_query_strategy or ax_costaware.resolution_tree_strategy"
+
+    measures_points: ClassVar[bool] = False
+
+    are_cells: ClassVar[bool] = False
+    """Whether queries are boxes, whose half-widths ``reach`` gives in place of deviations."""
+
+    target_parameters: tuple[FreeParameter, ...]
+    """The parameters of the points, among which the best one is wanted."""
+
+    acquisition: Information = "max_value_entropy"
+    """What a query is chosen to tell of."""
+
+    hyperparameters: FixedHyperparameters | None = None
+    """Hyperparameters of the model of the objective over the points; None: fitted."""
+
+    num_samples: int = 32
+    """Sampled optima over which the information is averaged."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target_parameters", _checked(self.target_parameters))
+        super().__post_init__()
+        check_one_of("acquisition", self.acquisition, get_args(Information))
+        check_integer("num_samples", self.num_samples, 1)
+        if not isinstance(self.hyperparameters, FixedHyperparameters | None):
+            raise InputError(
+                f"hyperparameters={self.hyperparameters!r}: expected FixedHyperparameters, or None "
+                "for fitted ones."
+            )
+        lengthscale = None if self.hyperparameters is None else self.hyperparameters.lengthscale
+        if isinstance(lengthscale, tuple) and len(lengthscale) != len(self.target_parameters):
+            raise InputError(
+                f"hyperparameters: lengthscale={lengthscale!r} has {len(lengthscale)} numbers: "
+                f"expected one, or one for each of the {len(self.target_parameters)} target "
+                "parameters."
+            )
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """Names of the parameters of the points, in the order of the model's columns."""
+        return tuple(parameter.name for parameter in self.target_parameters)
+
+    @property
+    def target_bounds(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Bounds of the model's columns."""
+        parameters = self.target_parameters
+        return tuple(p.lower for p in parameters), tuple(p.upper for p in parameters)
+
+    @property
+    @abstractmethod
+    def law(self) -> Conditional:
+        """The law of a point given a query, on the points that there are."""
+
+    @property
+    def noise(self) -> Callable[[Tensor], Tensor] | None:
+        """Variance of the observation noise at queries ``n x p`` in raw units; None: fitted."""
+        return None
+
+    @abstractmethod
+    def query_names(self, parameters: Iterable[str]) -> tuple[str, ...]:
+        """The parameters of the query in the order of the law's query columns.
+
+        Args:
+            parameters: Names of the experiment's parameters, in its order.
+        """
+
+    @abstractmethod
+    def region(self, problem: Problem, money: Money, seed: int) -> Region:
+        """Which queries may be asked; without starts where none can be paid.
+
+        Raises:
+            InputError: If there are none whatever they cost.
+        """
+
+    @abstractmethod
+    def choose(
+        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
+    ) -> ChosenQuery:
+        """The query of most information per unit of cost, of those that can be paid."""
+
+    def reach(self, problem: Problem, parameters: Row) -> tuple[Array, Array]:
+        """Mean and standard deviation, by column, of the points that a query averages over.
+
+        Learned weights may be below zero, and need not sum to one: those above count.
+        """
+        law, names = self.current_law(problem), self.query_names(problem.space.names)
+        nodes, weights = law.nodes_and_weights(query_rows(law, names, [dict(parameters)]))
+        share = weights[0].numpy().clip(0)
+        share = share / share.sum()
+        centre = share @ nodes[0].numpy()
+        return centre, np.sqrt(share @ (nodes[0].numpy() - centre) ** 2)
+
+    def gathered(self, problem: Problem) -> Pairs:
+        """Pairs that were added while the experiment runs, in the order of the law's columns."""
+        return pairs_of(problem.pairs, self.target_names, self.query_names(problem.space.names))
+
+    def current_law(self, problem: Problem) -> Conditional:
+        """The law of a point given a query, as far as it is known by now."""
+        return grown(self.law, self.gathered(problem))
+
+    def decoded_law(self, problem: Problem) -> DecodedConditional:
+        """The same, given a query of the model's space."""
+        names = self.query_names(problem.space.names)
+        return DecodedConditional(self.current_law(problem), problem.space, names)
+
+    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
+        """Nothing that is given: the model follows from the law, see ``model_now``."""
+        if given is not None:
+            raise InputError(
+                f"surrogate_spec={given!r}: the model of averages follows from their law; expected "
+                "hyperparameters=FixedHyperparameters(...) of the method, or None."
+            )
+        return ModelOptions()
+
+    def model_now(self, problem: Problem) -> ModelOptions:
+        """A conditional mean process under the law that is known by now.
+
+        Raises:
+            InputError: As ``check``: what does not fit is told before it fails in the model.
+        """
+        self.check(problem)
+        law, parameters = self.decoded_law(problem), self.target_parameters
+        options: dict[str, Any] = {
+            "conditional": law,
+            "target_transform": target_transform(parameters),
+            "categorical": tuple(
+                i for i, p in enumerate(parameters) if isinstance(p, Choice) and not p.is_ordered
+            ),
+        }
+        noise = self.noise
+        if noise is not None:
+            options["noise"] = lambda A: noise(law.raw(A))
+        given = self.hyperparameters
+        if given is None:
+            name = "ConditionalMeanProcess"
+            model_class: type[ConditionalMeanProcess] = ConditionalMeanProcess
+        else:
+            name, model_class = "FixedHyperparameters", FixedConditionalMeanProcess
+            options |= {**given.options, "lengthscale": given.lengthscale}
+        return ModelOptions(
+            name,
+            model_class,
+            options,
+            is_fitted=given is None,
+            normalizes=False,
+            key=law.conditional,
+        )
+
+    def decide(self, problem: Problem) -> Decision | Stop:
+        """The query whose answer tells most about the best point, per unit of cost."""
+        money, seed = self.money(problem), decision_seed(self.seed, problem.next_index)
+        region = self.region(problem, money, seed)
+        if not len(region.starts):
+            best = self.recommend(problem)[0]
+            return Stop(
+                f"{self.exhausted(problem, money)} Deploy {best.parameters}, whose expected value "
+                f"is {best.mean:.6g} with a standard deviation of {best.standard_deviation:.6g}."
+            )
+        chosen = self._chosen(problem, region, money, seed)
+        best = self.recommend(problem)[0]
+        with torch.no_grad():
+            moments = posterior(problem, pending=True).moments(chosen.query.unsqueeze(0))
+        mean, variance = (float(moment[0]) for moment in moments)
+        (row,) = problem.space.decode(chosen.query.unsqueeze(0))
+        return Decision(
+            parameters=row,
+            why=(
+                f"{chosen.why}{little_left(chosen.information)} The answer is expected to be "
+                f"{problem.sign * mean:.6g} with a standard deviation of {variance**0.5:.6g}, "
+                "before noise."
+            ),
+            expected_cost=self.cost_at(row),
+            details={
+                "acquisition": self.acquisition,
+                "information": chosen.information,
+                "mean": problem.sign * mean,
+                "standard_deviation": variance**0.5,
+                "cost": chosen.cost,
+                "recommendation": recommendation_record(best),
+                **chosen.details,
+                **money.record(),
+                **region.known,
+            },
+            value=chosen.information / chosen.cost,
+        )
+
+    def recommend(self, problem: Problem) -> list[Best]:
+        """The local optima of the posterior mean over the points, best first."""
+        # The seed is that of all decisions, so that the answer depends on the model alone.
+        with manual_seed(self.seed):
+            X, mean, variance = best_target(
+                posterior(problem), target_space(self.target_parameters, self.law), seed=self.seed
+            )
+        return [
+            Best(
+                {
+                    p.name: p.decode(value)
+                    for p, value in zip(self.target_parameters, row, strict=True)
+                },
+                problem.sign * m,
+                v**0.5,
+            )
+            for row, m, v in zip(X.tolist(), mean.tolist(), variance.tolist(), strict=True)
+        ]
+
+    def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
+        """Posterior mean and variance of the averages that queries are answered by."""
+        with torch.no_grad():
+            mean, variance = posterior(problem).moments(problem.space.encode(rows))
+        return problem.sign * mean, variance
+
+    def _chosen(self, problem: Problem, region: Region, money: Money, seed: int) -> ChosenQuery:
+        """The query of most information, about the point, too, where none tells of the value."""
+        optima = sample_optima(
+            posterior(problem, pending=True),
+            target_space(self.target_parameters, self.law),
+            num_samples=self.num_samples,
+            seed=seed,
+        )
+
+        def by(acquisition: str) -> ChosenQuery:
+            information = _information(problem, optima, acquisition)
+            return self.choose(problem, region, information, money)
+
+        chosen = by(self.acquisition)
+        if chosen.information >= _NEXT_TO_NOTHING or self.acquisition == "joint_entropy":
+            return chosen
+        by_point = by("joint_entropy")
+        if by_point.information <= chosen.information:
+            return chosen
+        extreme = "least" if problem.minimize else "greatest"
+        return replace(
+            by_point,
+            why=f"No answer tells of the {extreme} value by itself any more. {by_point.why}",
+            details={**by_point.details, "acquisition": "joint_entropy"},
+        )
+
+
+def posterior(problem: Problem, pending: bool = False) -> IndirectPosterior:
+    """The posterior of averages and points, with the sign of maximisation.
+
+    Args:
+        problem: The problem, whose model is a conditional mean process.
+        pending: Whether queries under evaluation are taken for answered.
+    """
+    model = problem.model
+    assert isinstance(model, ConditionalMeanProcess)
+    return IndirectPosterior.of(model, problem.direction, problem.X_pending if pending else None)
+
+
+def _information(
+    problem: Problem, optima: tuple[Tensor, Tensor], acquisition: str
+) -> AcquisitionFunction:
+    """What an answer is expected to tell, in nats."""
+    model = problem.model
+    assert isinstance(model, ConditionalMeanProcess)
+    options: dict[str, Any] = {
+        "posterior_transform": problem.direction,
+        "X_pending": problem.X_pending,
+    }
+    if acquisition == "joint_entropy":
+        return ConditionalJointEntropySearch(model, *optima, **options)
+    noise_aware = acquisition == "max_value_entropy_noise_aware"
+    return ConditionalMaxValueEntropySearch(model, optima[1], noise_aware=noise_aware, **options)
+
+
+def recommendation_record(best: Best) -> dict[str, Any]:
+    """What is stored with a trial of the point that was best then."""
+    return {
+        "parameters": best.parameters,
+        "mean": best.mean,
+        "standard_deviation": best.standard_deviation,
+    }
+
+
+def subject_of(information: AcquisitionFunction, minimize: bool) -> str:
+    """What the information is about, as words."""
+    extreme = "least" if minimize else "greatest"
+    if isinstance(information, ConditionalJointEntropySearch):
+        return f"where the objective is {extreme}, and what it is there"
+    return f"the {extreme} value of the objective"
+
+
+def little_left(nats: float) -> str:
+    """What to do where no answer tells anything; empty where one does."""
+    if nats >= _NEXT_TO_NOTHING:
+        return ""
+    return " That is next to nothing: no answer tells more of the best point, so you may stop."
+
+
+def _checked(parameters: object) -> tuple[FreeParameter, ...]:
+    if not isinstance(parameters, Iterable) or isinstance(parameters, str | Mapping):
+        raise InputError(f"target_parameters={parameters!r}: expected a list of parameters.")
+    found = tuple(parameters)
+    if not found:
+        raise InputError("target_parameters=[]: expected at least one parameter.")
+    for one in found:
+        if not isinstance(one, Range | Choice):
+            raise InputError(f"target_parameters has {one!r}: expected ranges and choices.")
+        if isinstance(one, Choice) and len(one.values) < 2:
+            raise InputError(
+                f"target_parameters: {one.name!r} has the values {list(one.values)}: expected two "
+                "or more."
+            )
+    names = [parameter.name for parameter in found]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"target_parameters has {repeated} more than once.")
+    return found

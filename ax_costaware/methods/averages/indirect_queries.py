@@ -1,0 +1,371 @@
+"""The indirect-query method: which query's answer tells most about the best point.
+
+Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback".
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from torch import Tensor
+
+from ax_costaware.acquisition.local_search import LocalSearch
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.averages import (
+    ChosenQuery,
+    Region,
+    Targets,
+    posterior,
+    subject_of,
+)
+from ax_costaware.methods.averages.law import (
+    policy_indices,
+    policy_key,
+    query_rows,
+)
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.costs import MOST_VALUES, check_cost, known_cost, named_cost
+from ax_costaware.methods.decision import Decision, Stop
+from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
+from ax_costaware.methods.past import Money
+from ax_costaware.methods.problem import Problem
+from ax_costaware.queries.argument_checks import positive_number
+from ax_costaware.queries.conditionals import Conditional, FiniteConditional, LearnedConditional
+from ax_costaware.queries.costs import Cost
+
+NUM_STARTS = 512
+"""Quasi-random queries from which the searches start, where the settings do not say."""
+
+NUM_RESTARTS = 8
+"""Local searches for a query, where the settings do not say."""
+
+_MOST_CORNERS = 1024
+"""Corners of the query space that are looked at."""
+
+_NUM_LOOKS = 128
+"""Other queries that are."""
+
+_MOST_DRAWS = 256
+"""Quasi-random queries that are passed over before the initial design gives up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndirectQueries(Targets):
+    """What the indirect-query strategy was asked to do.
+
+    Raises:
+        InputError: On construction, when a field has a value that the method cannot use.
+    """
+
+    factory: ClassVar[str] = "indirect_query_strategy"
+
+    label: ClassVar[str] = "IndirectQueries"
+
+    repeats_design: ClassVar[bool] = True
+
+    conditional: Conditional
+    """The law of a point given a query, as the user gave it."""
+
+    cost: float | Cost = 1.0
+    """What a query costs: a number, or a value object by parameter names."""
+
+    query_parameters: tuple[str, ...] | None = None
+    """Parameters of the experiment in the order of the conditional's query columns; None for the
+    experiment's own order."""
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        super().__post_init__()
+        if not isinstance(self.conditional, Conditional):
+            raise InputError(
+                f"conditional={self.conditional!r}: expected one such as GaussianConditional, "
+                "UniformBoxConditional, FiniteConditional or LearnedConditional."
+            )
+        set_field(self, "cost", _checked_cost(self.cost))
+        d, columns = len(self.target_parameters), self.conditional.num_target_columns
+        if columns is not None and columns != d and not _counts_arms(self.conditional):
+            raise InputError(
+                f"target_parameters has {list(self.target_names)}, and conditional="
+                f"{self.conditional!r} is about points of {columns} columns: expected as many."
+            )
+        _ = self.law
+        if self.query_parameters is not None:
+            set_field(self, "query_parameters", self._checked_names(self.query_parameters))
+
+    @cached_property
+    def law(self) -> Conditional:
+        """The conditional on the points that there are; arms that it counts have their values."""
+        conditional = self.conditional
+        if _counts_arms(conditional):
+            conditional = _with_values(conditional, self.target_parameters)
+        try:
+            return conditional.within(*self.target_bounds)
+        except InputError as error:
+            raise InputError(f"conditional={self.conditional!r}: {error}") from error
+
+    def query_names(self, parameters: Iterable[str]) -> tuple[str, ...]:
+        """The parameters of the query, as the user ordered them, or in the experiment's order."""
+        return tuple(parameters) if self.query_parameters is None else self.query_parameters
+
+    def cost_at(self, parameters: Row) -> float:
+        """What a query costs, by its parameters in raw units.
+
+        Raises:
+            InputError: If that is no finite number > 0.
+        """
+        if not isinstance(self.cost, Cost):
+            return self.cost
+        try:
+            return self.cost.at(parameters)
+        except InputError as error:
+            raise InputError(f"cost={self.cost!r} at {dict(parameters)}: {error}") from error
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what does not fit the law: parameters, a cost, or a trial that is no query."""
+        self._check_names(problem)
+        check_cost(problem, self.cost, self)
+        law, names = self.current_law(problem), self.query_names(problem.space.names)
+        if isinstance(law, FiniteConditional):
+            self._check_policies(problem, names[0], law)
+        elif not isinstance(law, LearnedConditional):
+            self._check_support(problem, law, names)
+        for trial in problem.trials:
+            if trial.outcome is None:
+                continue
+            try:
+                law.check_queries(query_rows(law, names, [dict(trial.parameters)]))
+            except (InputError, KeyError) as error:
+                raise InputError(
+                    f"trial {trial.index}, {dict(trial.parameters)}, has an outcome and is no "
+                    f"query of the conditional: {error}"
+                ) from error
+
+    def initial(self, problem: Problem) -> Decision | Stop:
+        """The next quasi-random query that can be paid and that the conditional answers for."""
+        law, names = self.current_law(problem), self.query_names(problem.space.names)
+        refused = 0
+
+        def answered() -> Row:
+            nonlocal refused
+            for _ in range(_MOST_DRAWS):
+                row = dict(problem.draw())
+                try:
+                    law.check_queries(query_rows(law, names, [row]))
+                except InputError:
+                    refused += 1
+                    continue
+                return row
+            raise _NoAnswer
+
+        try:
+            return super().initial(replace(problem, draw=answered))
+        except _NoAnswer:
+            return Stop(
+                f"None of {refused} quasi-random queries is near the pairs of conditional="
+                f"{law!r}: add pairs there, or make the search space smaller."
+            )
+
+    def region(self, problem: Problem, money: Money, seed: int) -> Region:
+        """Quasi-random queries that the law answers for and that can be paid."""
+        starts = problem.space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held)
+        given = f" with {dict(problem.fixed)} fixed" if problem.fixed else ""
+        if not len(starts):
+            raise InputError(
+                f"no query among {NUM_STARTS} of the search space{given} met the parameter "
+                "constraints: loosen them."
+            )
+        supported = self.decoded_law(problem).supported(starts)
+        if not bool(supported.any()):
+            raise InputError(
+                f"conditional={self.law!r} answers for no query of the search "
+                f"space{given}: add pairs there."
+            )
+        starts = starts[supported]
+        if money.limit is not None:
+            with torch.no_grad():
+                costs = log_cost_function(self._cost_function(problem))(starts).exp()
+                starts = starts[costs <= money.limit]
+        known = {}
+        if isinstance(self.law, LearnedConditional):
+            known = {"pairs": self.law.num_pairs + len(self.gathered(problem))}
+        return Region(starts, known=known)
+
+    def choose(
+        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
+    ) -> ChosenQuery:
+        """The query of most information per unit of cost, of those that can be paid."""
+        space, law = problem.space, self.decoded_law(problem)
+        log_cost = log_cost_function(self._cost_function(problem))
+
+        def value(A: Tensor) -> Tensor:
+            found: Tensor = information(A.unsqueeze(-2)) * (-log_cost(A)).exp()
+            return found
+
+        columns = range(region.starts.shape[-1])
+        held = tuple(i for i in columns if i not in space.smooth or i in problem.held)
+        local = LocalSearch(space.bounds, held, space.inequality_constraints)
+        starts, ends = local.climb(value, region.starts, self.num_restarts or NUM_RESTARTS)
+        with torch.no_grad():
+            costs = log_cost(ends).exp()
+            allowed = law.supported(ends)
+            if money.limit is not None:
+                allowed &= costs <= money.limit
+            found = torch.cat([ends[allowed], starts])
+            values = value(found)
+            if not bool((values > 0).any()):
+                # No query tells anything, to rounding, where every sampled optimum is far beyond
+                # its answer: of these, the one that is known least.
+                known = posterior(problem, pending=True)
+                values = known.moments(found)[1] * (-log_cost(found)).exp()
+            best = found[int(values.argmax())]
+            cost = float(log_cost(best.unsqueeze(0)).exp())
+            nats = float(information(best.reshape(1, 1, -1)))
+        priced = isinstance(self.cost, Cost)
+        return ChosenQuery(
+            query=best,
+            information=nats,
+            cost=cost,
+            why=(
+                "It is the query whose answer is expected to tell most about "
+                f"{subject_of(information, problem.minimize)}"
+                f"{', per unit of cost' if priced else ''}: "
+                f"{nats:.4g} nats{f' at a cost of {cost:.4g}' if priced else ''}."
+            ),
+        )
+
+    def _cost_function(self, problem: Problem) -> CostFunction:
+        """What queries of the model's space cost."""
+        if not isinstance(self.cost, Cost):
+            return self.cost
+        return known_cost(self.cost, self.cost_at, problem.space)
+
+    def _checked_names(self, names: Any) -> tuple[str, ...]:
+        found = () if isinstance(names, str) else tuple(names)
+        if (
+            len(set(found)) < len(found)
+            or not all(isinstance(name, str) for name in found)
+            or len(found) != self.law.num_query_columns
+        ):
+            raise InputError(
+                f"query_parameters={names!r}: expected the names of "
+                f"{self.law.num_query_columns} parameters of the experiment, each once."
+            )
+        return found
+
+    def _check_names(self, problem: Problem) -> None:
+        parameters, columns = problem.space.parameters, self.law.num_query_columns
+        known, names = list(parameters), self.query_names(parameters)
+        if CONTROL_SET in known:
+            raise InputError(
+                f"the experiment has a parameter {CONTROL_SET!r}, a name that is kept for the "
+                "method of control sets: expected another name."
+            )
+        if not problem.space.columns:
+            raise InputError(
+                f"the experiment has the parameters {known}, none of which can be chosen: expected "
+                "a range or choice parameter."
+            )
+        if set(names) != set(known):
+            raise InputError(
+                f"query_parameters={list(names)}, and the experiment has the parameters {known}: "
+                "expected just these, in the order of the conditional's query columns."
+            )
+        if len(names) != columns:
+            raise InputError(
+                f"the experiment has the parameters {known}, and conditional={self.conditional!r} "
+                f"takes queries of {columns} columns: expected as many."
+            )
+        if isinstance(self.conditional, FiniteConditional):
+            return
+        for name in names:
+            if not parameters[name].is_numeric:
+                raise InputError(
+                    f"parameter {name!r} has values that are no numbers, and conditional="
+                    f"{self.conditional!r} takes numbers: expected a FiniteConditional, or numeric "
+                    "parameters."
+                )
+
+    def _check_policies(self, problem: Problem, name: str, law: FiniteConditional) -> None:
+        """Every value of the parameter stands for a policy."""
+        values = problem.space.parameters[name].values_up_to(MOST_VALUES)
+        index = policy_indices(law)
+        if values is None or any(
+            isinstance(value, bool) or policy_key(value) not in index for value in values
+        ):
+            shown = "a continuum of values" if values is None else f"the values {list(values)}"
+            raise InputError(
+                f"parameter {name!r} has {shown}, and conditional={self.conditional!r} has the "
+                f"queries {list(index)}: expected a choice among these."
+            )
+
+    def _check_support(self, problem: Problem, law: Conditional, names: tuple[str, ...]) -> None:
+        """The law of no query leaves the space of the points, unless the user says what then."""
+        rows = [row for row in _looks(problem) if problem.space.meets(row)]
+        try:
+            law.check_queries(query_rows(law, names, rows))
+        except InputError as error:
+            raise InputError(
+                f"conditional={self.conditional!r} does not answer for all of the experiment's "
+                f"search space, or not within the bounds of target_parameters: {error} Make the "
+                "search space smaller, or say what happens to points outside of the bounds: "
+                "outside='clip' moves them to the bounds, outside='keep' says that the objective "
+                "exists there, too."
+            ) from error
+
+
+class _NoAnswer(Exception):
+    """The conditional answers for none of many quasi-random queries."""
+
+
+def _looks(problem: Problem) -> list[dict[str, Value]]:
+    """Queries all over the search space, its corners among them."""
+    space = problem.space
+    ends: dict[str, list[Value]] = {}
+    for name, column in space.columns.items():
+        p = column.parameter
+        ends[name] = list(p.values) if isinstance(p, Choice) else [p.lower, p.upper]
+    rows: list[dict[str, Value]] = []
+    if math.prod(len(values) for values in ends.values()) <= _MOST_CORNERS:
+        corners = itertools.product(*ends.values())
+        rows = [{**space.fixed, **dict(zip(ends, c, strict=True))} for c in corners]
+    return rows + space.sobol_rows(_NUM_LOOKS)
+
+
+def _counts_arms(conditional: Conditional) -> bool:
+    return isinstance(conditional, FiniteConditional) and conditional.points is None
+
+
+def _with_values(conditional: Conditional, parameters: tuple[FreeParameter, ...]) -> Conditional:
+    """Probabilities of the values of one parameter, with these values for points."""
+    assert isinstance(conditional, FiniteConditional)
+    (num_arms,) = {len(row) for row in conditional.policies}
+    first = parameters[0]
+    if len(parameters) != 1 or first.grid is None or len(first.grid) != num_arms:
+        raise InputError(
+            f"target_parameters has {[p.name for p in parameters]}, and conditional="
+            f"{conditional!r} has probabilities of {num_arms} arms and no points: expected one "
+            "parameter with as many values, in the order of the probabilities, or the points."
+        )
+    if not (isinstance(first, Range) or first.is_ordered):
+        return conditional
+    return replace(conditional, points=tuple((value,) for value in first.grid))
+
+
+def _checked_cost(cost: object) -> float | Cost:
+    if isinstance(cost, Cost):
+        return named_cost(cost)
+    try:
+        return positive_number(cost, "cost")
+    except InputError as error:
+        raise InputError(
+            f"cost={cost!r}: expected a finite number > 0, or a value object such as "
+            "AffineCost({'hours': 2.5})."
+        ) from error

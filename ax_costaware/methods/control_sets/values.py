@@ -1,0 +1,137 @@
+"""What a rule asks of the fitted model when it chooses a control set.
+
+One search of the values of the control sets that are asked about, each searched once: expected
+acquisition values, lower confidence bounds, the least value of the objective, and costs. Values are
+in raw units of the objective with the sign of maximisation, costs in the user's own unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from ax_costaware.acquisition import ControlSetOptima
+from ax_costaware.methods.control_sets.learned_costs import ExpectedCosts
+from ax_costaware.methods.control_sets.query_space import QuerySpace
+from ax_costaware.methods.problem import Problem, decision_seed
+from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.policies.control_set_rules import CostEstimate
+
+if TYPE_CHECKING:
+    from ax_costaware.methods.control_sets import ControlSets
+
+NUM_POINTS = 1024
+"""Points of the model's space among which the least value of the objective is looked for."""
+
+
+@dataclass(frozen=True)
+class ControlSetValues:
+    """The ``EvaluateBounds`` of one decision."""
+
+    problem: Problem
+    """What the decision is made from."""
+
+    method: ControlSets
+    """The method."""
+
+    space: QuerySpace
+    """The control sets in the model's space."""
+
+    expected_costs: ExpectedCosts
+    """What they are expected to cost."""
+
+    beta: float
+    """Weight of the standard deviation in confidence bounds."""
+
+    _found: dict[int, tuple[Tensor, float]] = field(default_factory=dict)
+
+    @property
+    def acquisition(self) -> str:
+        """What is maximised in expectation: the rule's own, if it has one."""
+        return str(getattr(self.method.rule, "acquisition", self.method.acquisition))
+
+    def __call__(self, indices: Sequence[int]) -> list[float]:
+        """The largest expected acquisition value of each control set."""
+        return [value for _, value in self.found(indices)]
+
+    def found(self, indices: Sequence[int]) -> list[tuple[Tensor, float]]:
+        """Of each control set the point ``d`` with the largest value, and the value."""
+        missing = [i for i in indices if i not in self._found]
+        if missing:
+            optima = self._search(missing, self.acquisition, self.problem.X_pending)
+            for i, point, value in zip(missing, optima.points, optima.values, strict=True):
+                self._found[i] = point.detach(), float(value)
+        return [self._found[i] for i in indices]
+
+    def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
+        """A lower bound of the best expected value of each, from observed outcomes only."""
+        acquisition = "lcb" if pointwise else "lower"
+        values: list[float] = self._search(indices, acquisition, None).values.tolist()
+        return values
+
+    def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
+        """An upper bound of the best expected value of each, from observed outcomes only."""
+        if pointwise and self.acquisition == "ucb" and self.problem.X_pending is None:
+            return self(indices)
+        acquisition = "ucb" if pointwise else "upper"
+        values: list[float] = self._search(indices, acquisition, None).values.tolist()
+        return values
+
+    def worst(self) -> float:
+        """The least posterior mean at the evaluated points and at quasi-random ones."""
+        evaluated = self.problem.evaluated
+        points = torch.cat([evaluated, self._sample().to(evaluated)])
+        with torch.no_grad():
+            mean, _ = PointPosterior.of(self.problem.model).mixture(points)
+        return float((self.problem.sign * mean).min())
+
+    def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
+        """The cost of each at its best values; one, with no error, while nothing is known."""
+        costs = [self.cost_of(i) for i in indices]
+        return [CostEstimate(1.0, None) if cost is None else cost for cost in costs]
+
+    def cost_of(self, index: int) -> CostEstimate | None:
+        """The cost of one at its best values; None while nothing is known."""
+        if index not in self.expected_costs.models:
+            return self.expected_costs.at(index, self.space.default)
+        ((point, _),) = self.found([index])
+        return self.expected_costs.at(index, point)
+
+    def is_priced(self, index: int) -> bool:
+        """Whether ``cost_of`` needs no search, as for one with a model that was not looked at."""
+        return index in self._found or index not in self.expected_costs.models
+
+    def _search(
+        self, indices: Sequence[int], acquisition: str, pending: Tensor | None
+    ) -> ControlSetOptima:
+        problem = self.problem
+        return self.space.search(
+            problem.model,
+            problem,
+            indices,
+            acquisition,
+            seed=decision_seed(self.method.seed, problem.next_index),
+            beta=self.beta,
+            pending=pending,
+            held=problem.held,
+            options=self.method.search_options,
+        )
+
+    def _sample(self) -> Tensor:
+        """Quasi-random points of the model's space; discrete columns take their values."""
+        bounds = self.space.space.bounds
+        lower, upper = bounds
+        engine = SobolEngine(len(lower), scramble=True, seed=self.method.seed)
+        unit = engine.draw(NUM_POINTS, dtype=torch.double).to(bounds)
+        points: Tensor = lower + unit * (upper - lower)
+        for name, values in self.space.discrete.items():
+            # One coordinate chooses the value, and with it the other columns of a one-hot one.
+            columns = self.space.space.columns[name].indices
+            index = (unit[:, columns[0]] * len(values)).long().clamp(max=len(values) - 1)
+            points[:, list(columns)] = values[index].to(points)
+        return points

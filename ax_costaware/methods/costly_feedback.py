@@ -1,0 +1,350 @@
+"""The costly-feedback method: which point to use next, and whether its outcome is measured.
+
+CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020, "Cost-Efficient Online Hyperparameter
+Optimization", Algorithm 1: the point is the one with the largest upper confidence bound at the time
+of the trial, and a rule says whether it could be mistaken for a better one. The cost of a
+measurement and the budget are in the user's own unit of cost, ``beta`` has no unit. Inside, values
+have the sign of maximisation; what is recorded has the objective's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ax_costaware.acquisition.confidence_search import ConfidenceOptima, ConfidenceSearch
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.decision import Best, Decision, Stop
+from ax_costaware.methods.method import NO_LIMIT, Method
+from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.past import ROUNDING, Money, PastTrial, TrialTimes
+from ax_costaware.methods.problem import Problem, decision_seed
+from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
+from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.posterior_now import PosteriorNow
+from ax_costaware.models.time_varying_gp import TimeVaryingGP
+from ax_costaware.policies.beta import LogarithmicBeta
+from ax_costaware.policies.query_rules import (
+    RIVAL_CORRELATION,
+    FeedbackRule,
+    Prospect,
+    QueryDecision,
+    Rivals,
+    default_rule,
+)
+from ax_costaware.queries.argument_checks import (
+    nonnegative_number,
+    number_between_zero_and_one,
+    positive_number,
+)
+
+NUM_STARTS = 1024
+"""Quasi-random points from which the searches start, where the settings do not say."""
+
+
+@dataclass(frozen=True)
+class CostlyFeedback(Method):
+    """What the costly-feedback strategy was asked to do.
+
+    Raises:
+        InputError: On construction, when a field has a value that the method cannot use.
+    """
+
+    factory: ClassVar[str] = "costly_feedback_strategy"
+
+    label: ClassVar[str] = "CostlyFeedback"
+
+    may_skip: ClassVar[bool] = True
+
+    sees_time: ClassVar[bool] = True
+
+    rule: FeedbackRule | None = None
+    """Says of a trial whether its outcome is measured; None: by what is known of the forgetting."""
+
+    beta: float | LogarithmicBeta | None = None
+    """Weight of the upper confidence bound ``mean + sqrt(beta) * sd``, or its schedule over the
+    trials, of which the first is trial 1; None: ``LogarithmicBeta()``."""
+
+    cost: float = 1.0
+    """What a measurement costs."""
+
+    time: str | None = None
+    """Metric in which the time of each trial is reported; None: time is the trial's index."""
+
+    forgetting: float | None = None
+    """The forgetting rate per unit of time, in (0, 1); None: fitted, or given with the model."""
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        if not isinstance(self.rule, FeedbackRule | None):
+            raise InputError(f"rule={self.rule!r}: expected a rule such as QueryRule(0.9).")
+        if self.beta is None:
+            set_field(self, "beta", LogarithmicBeta())
+        elif not isinstance(self.beta, LogarithmicBeta):
+            set_field(self, "beta", nonnegative_number(self.beta, "beta"))
+        set_field(self, "cost", positive_number(self.cost, "cost"))
+        if self.forgetting is not None:
+            rate = number_between_zero_and_one(self.forgetting, "forgetting")
+            set_field(self, "forgetting", rate)
+        if self.time is not None and (not isinstance(self.time, str) or not self.time):
+            raise InputError(
+                f"time={self.time!r}: expected the name of the metric in which the time of each "
+                "trial is reported, or None for the trial's index."
+            )
+        super().__post_init__()
+        if self.budget is None:
+            return
+        # One measurement at least: what the budget can never pay for is a slip.
+        needed = self.cost * max(1, self.initial_trials if self.charge_initial else 1)
+        if needed > self.budget * (1 + ROUNDING):
+            raise InputError(
+                f"budget={self.budget!r}: it does not pay for the measurements of "
+                f"initial_trials={self.initial_trials} at cost={self.cost!r}, which take "
+                f"{needed:g}: expected a larger budget, or fewer initial trials."
+            )
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The metric of the time."""
+        return () if self.time is None else (self.time,)
+
+    def cost_at(self, parameters: Row) -> float:
+        """What a measurement costs."""
+        return self.cost
+
+    def beta_at(self, trial_index: int) -> float:
+        """Weight of the upper confidence bound for the trial of that index."""
+        assert self.beta is not None
+        return self.beta(trial_index + 1) if callable(self.beta) else self.beta
+
+    def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
+        """When the trials are: as reported, or by their index."""
+        if self.time is None:
+            return TrialTimes(None, len(trials))
+        reported = {t.index: t.metrics[self.time] for t in trials if self.time in t.metrics}
+        return TrialTimes(reported, len(trials))
+
+    def num_payable(self, problem: Problem, initial: bool) -> int:
+        """Any number: trials that cannot be measured go on without."""
+        return NO_LIMIT
+
+    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
+        """A ``TimeVaryingGP`` with the forgetting rate, fitted or as given."""
+        if isinstance(given, FixedHyperparameters):
+            if self.forgetting is None:
+                raise InputError(
+                    f"forgetting=None with surrogate_spec={given!r}: nothing is fitted there, so "
+                    "the forgetting rate is needed, too."
+                )
+            given = ModelOptions(
+                "FixedHyperparameters", FixedTimeVaryingGP, given.options, is_fitted=False
+            )
+        found = given or ModelOptions("TimeVarying", TimeVaryingGP)
+        if found.model_class is None or not issubclass(found.model_class, TimeVaryingGP):
+            raise InputError(
+                f"surrogate_spec has a ModelConfig with botorch_model_class={found.model_class!r}: "
+                "expected TimeVaryingGP, or a class derived from it, since the objective drifts."
+            )
+        if self.forgetting is None:
+            return found
+        if "forgetting" in found.options:
+            raise InputError(
+                f"forgetting={self.forgetting!r}, and surrogate_spec has model_options="
+                f"{found.options!r}: expected it in one of them."
+            )
+        return replace(found, options={**found.options, "forgetting": self.forgetting})
+
+    def settled(self, models: Sequence[ModelOptions]) -> Self:
+        """The method with a rule for what the models know of the forgetting."""
+        if self.rule is not None:
+            return self
+        return replace(self, rule=default_rule(all("forgetting" in m.options for m in models)))
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a metric of the time that there is not, or that lacks a trial's time."""
+        metric = self.time
+        if metric is None:
+            return
+        if metric == problem.objective:
+            raise InputError(
+                f"time={metric!r} is the objective: expected another metric, in which the time of "
+                "each trial is reported."
+            )
+        if metric not in problem.metrics:
+            raise InputError(
+                f"time={metric!r} is no metric of the experiment: add it with "
+                f"client.configure_tracking_metrics([{metric!r}])."
+            )
+        missing = [
+            t.index
+            for t in problem.trials
+            # A trial that still runs may yet report its time.
+            if t.outcome is not None and metric not in t.metrics and t.has_ended
+        ]
+        if missing:
+            raise InputError(
+                f"time={metric!r}: trials {missing} have an outcome but no time. Report it with "
+                f"complete_trial(..., raw_data={{..., {metric!r}: ...}}); for a trial that is "
+                f"completed add it with client.attach_data({missing[0]}, {{{metric!r}: ...}})."
+            )
+
+    def initial(self, problem: Problem) -> Decision:
+        """The next quasi-random point, which is measured for as long as the budget pays.
+
+        It goes on until there are enough outcomes for a model, for a job that is tuned while it
+        runs always needs values.
+        """
+        money = self.money(problem, initial=True)
+        pays = money.pays(self.cost)
+        decision = self.initial_decision(
+            problem,
+            problem.draw(),
+            self.cost if pays else 0.0,
+            money,
+            "its values are quasi-random, and its outcome is measured.",
+            measure=pays,
+            details={"now": self._now(problem)},
+        )
+        why = decision.why
+        if problem.num_initial >= self.initial_trials:
+            why = (
+                "The initial trials do not have enough outcomes for a model yet; the values are "
+                "quasi-random, and the outcome is measured."
+            )
+        if not pays:
+            why = f"Its values are quasi-random, and nothing is measured: {self._too_dear(money)}."
+        return replace(decision, why=why)
+
+    def decide(self, problem: Problem) -> Decision | Stop:
+        """The point of the next trial, and whether to measure it."""
+        money, now = self.money(problem), self._now(problem)
+        index = problem.next_index
+        seed = decision_seed(self.seed, index)
+        search = self._search(problem, now, seed, self._measured(problem))
+        pays = money.pays(self.cost)
+        # Where nothing can be measured any more there is nothing to explore for.
+        beta = self.beta_at(index) if pays else 0.0
+        found = search.upper_confidence_bound(beta)
+        rule = self.rule or default_rule(self.forgetting is not None)
+        if pays:
+            draw = np.random.default_rng(seed).random
+            rivals = _rivals(rule, search, found)
+            verdict = rule.decide(Prospect(found.mean, found.variance, beta, draw, rivals))
+        else:
+            verdict = QueryDecision(False, self._too_dear(money))
+        mean, spread = problem.sign * found.mean, found.variance**0.5
+        what = "best posterior mean"
+        if pays:
+            what = "smallest lower" if problem.minimize else "largest upper"
+            what += " confidence bound"
+        (row,) = problem.space.decode(found.point.unsqueeze(0))
+        return Decision(
+            parameters=row,
+            why=(
+                f"It has the {what} at time {now:.10g}: posterior mean {mean:.6g}, standard "
+                f"deviation {spread:.6g}, beta {beta:.6g}. "
+                f"{'Measure' if verdict.measure else 'Do not measure'}: {verdict.reason}."
+            ),
+            expected_cost=self.cost if verdict.measure else 0.0,
+            details={
+                "rule": repr(rule),
+                "reason": verdict.reason,
+                "confidence": verdict.confidence,
+                "mean": mean,
+                "standard_deviation": spread,
+                "upper_confidence_bound": problem.sign * found.value,
+                "beta": beta,
+                "forgetting": _model(problem).forgetting_kernel.forgetting.item(),
+                "now": now,
+                **money.record(),
+            },
+            extra={"measure": verdict.measure},
+            value=found.value,
+        )
+
+    def recommend(self, problem: Problem) -> list[Best]:
+        """The local optima of the posterior mean at the time of the next trial, best first."""
+        times = self.times(problem.trials)
+        seed = decision_seed(self.seed, times.next_trial)
+        search = self._search(problem, times.now, seed, None)
+        optima = search.upper_confidence_bound(0.0).local_optima
+        with torch.no_grad():
+            mean, variance = search.posterior(optima)
+        rows = problem.space.decode(optima)
+        return [
+            Best(rows[i], problem.sign * float(mean[i]), float(variance[i].sqrt()), self.cost)
+            for i in mean.argsort(descending=True).tolist()
+        ]
+
+    def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
+        """Posterior mean and variance of the objective at points at the present time."""
+        X = problem.space.encode(rows)
+        X = torch.cat([X, X.new_full((len(X), 1), self.times(problem.trials).now)], dim=-1)
+        with torch.no_grad():
+            return PointPosterior.of(problem.model).mixture(X)
+
+    def _now(self, problem: Problem) -> float:
+        return self.times(problem.trials)[problem.next_index]
+
+    def _too_dear(self, money: Money) -> str:
+        """Why nothing is measured where it does not pay, as a phrase."""
+        return (
+            f"what is left of the budget, {max(money.remaining or 0.0, 0.0):g} of "
+            f"{self.budget:g}, does not pay for a measurement, which costs {self.cost:g}"
+        )
+
+    def _measured(self, problem: Problem) -> Tensor | None:
+        """Points with their times whose outcomes are under way, or will be."""
+        times, by_index = self.times(problem.trials), {t.index: t for t in problem.trials}
+        rows, when, following = [], [], times.next_trial
+        for index, parameters in problem.pending:
+            if index is None:
+                index, following = following, following + 1
+            elif not by_index[index].is_to_be_measured:
+                continue
+            rows.append(parameters)
+            when.append(times[index])
+        if not rows:
+            return None
+        X = problem.space.encode(rows)
+        return torch.cat([X, X.new_tensor(when).unsqueeze(-1)], dim=-1)
+
+    def _search(
+        self, problem: Problem, now: float, seed: int, X_pending: Tensor | None
+    ) -> ConfidenceSearch:
+        """The search of the space at a time, with the sign of maximisation."""
+        space, held = problem.space, problem.held
+        starts = space.sobol_points(self.raw_samples or NUM_STARTS, seed, held)
+        return ConfidenceSearch(
+            PosteriorNow(_model(problem), now, problem.direction, X_pending),
+            space.bounds,
+            RIVAL_CORRELATION,
+            starts=starts,
+            held=tuple(i for i in range(starts.shape[-1]) if i not in space.smooth or i in held),
+            inequality_constraints=space.inequality_constraints,
+            seed=seed,
+            **({} if self.num_restarts is None else {"num_restarts": self.num_restarts}),
+        )
+
+
+def _model(problem: Problem) -> TimeVaryingGP:
+    assert isinstance(problem.model, TimeVaryingGP)
+    return problem.model
+
+
+def _rivals(rule: FeedbackRule, search: ConfidenceSearch, found: ConfidenceOptima) -> Rivals | None:
+    """What the rule compares the point with, if it does."""
+    if rule.compare is None:
+        return None
+    rivals = search.rivals(found, rule.compare, rule.joint)
+    return Rivals(
+        mean=rivals.mean.cpu().numpy(),
+        variance=rivals.variance.cpu().numpy(),
+        covariance=rivals.covariance.cpu().numpy() if rule.joint else None,
+    )

@@ -1,0 +1,200 @@
+"""Costs that are declared: whether they fit an experiment, and as functions of the model's space.
+
+A cost is declared in raw values of the parameters, and a search runs in the model's space. Value
+objects become differentiable functions of it; a user's own function is called row by row on decoded
+parameterizations, with finite differences for its gradient. Costs are in the user's own unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.parameters import Choice, Fixed, Range, Row, Value
+from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.space import Column, Space
+from ax_costaware.queries.costs import AffineCost, Cost, TableCost
+
+CostOfPoints: TypeAlias = Callable[[Tensor], Tensor]
+"""From points ``... x d`` of the model's space to costs ``...``."""
+
+CostOfRow: TypeAlias = Callable[[Row], float | None]
+"""The cost of one parameterization in raw units; it raises where there is none."""
+
+_STEP = 1e-5
+"""Step of the finite differences of a user's own function, relative to a column's range."""
+
+_LEAST = 1e-300
+"""A declared cost is kept above this during a search: an affine one may fall below zero outside
+the constraints, where the search may look on its way. A point that is chosen is checked."""
+
+
+def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
+    """A declared cost as a function of points of the model's space.
+
+    Args:
+        cost: A number, a value object by parameter names, or a user's function.
+        cost_at: The cost of one parameterization.
+        space: How the parameters are encoded.
+
+    Raises:
+        InputError: If the cost reads a parameter that the experiment does not have, or a table
+            lacks a value of its parameter. The function raises it where a user's own function
+            gives no finite number > 0.
+    """
+    if isinstance(cost, float):
+        return lambda X: X.new_full(X.shape[:-1], cost)
+    if not isinstance(cost, Cost):
+        return _row_by_row(cost_at, space)
+    names = cast(Sequence[str], cost.parameters)
+    if unknown := [name for name in names if name not in space.names]:
+        raise InputError(
+            f"cost={cost!r} reads {unknown}, which the experiment does not have: expected names "
+            f"out of {space.names}."
+        )
+    if isinstance(cost, TableCost):
+        column = space.columns.get(str(cost.parameter))
+        if column is not None and isinstance(column.parameter, Choice):
+            return _table(cost_at, column)
+    if not all(space.is_numeric(name) for name in names):
+        return _row_by_row(cost_at, space)
+
+    def evaluate(X: Tensor) -> Tensor:
+        costs = cost.evaluate({name: space.raw(name, X) for name in names})
+        return costs.to(X).expand(X.shape[:-1]).clamp_min(_LEAST)
+
+    return evaluate
+
+
+def _table(cost_at: CostOfRow, column: Column) -> CostOfPoints:
+    """A table over a choice parameter: one cost for each of its values."""
+    assert isinstance(column.parameter, Choice)
+    name = column.parameter.name
+    costs = [cost_at({name: value}) for value in column.parameter.values]
+    # The zero keeps the point in the graph, with the gradient that a step has.
+    return lambda X: column.weights(X) @ X.new_tensor(costs) + 0.0 * X.sum(dim=-1)
+
+
+def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
+    smooth = sorted(space.smooth)
+
+    def costs(X: Tensor) -> Tensor:
+        rows = space.decode(X.reshape(-1, X.shape[-1]))
+        return X.new_tensor([cost_at(row) for row in rows]).reshape(X.shape[:-1])
+
+    def evaluate(X: Tensor) -> Tensor:
+        found = _FiniteDifferences.apply(X, costs, space.bounds, smooth)  # type: ignore[no-untyped-call]
+        return cast(Tensor, found)
+
+    return evaluate
+
+
+class _FiniteDifferences(Function):
+    """A function of points whose gradient is taken by differences that stay within the bounds."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, X: Tensor, costs: CostOfPoints, bounds: Tensor, smooth: list[int]
+    ) -> Tensor:
+        ctx.save_for_backward(X)
+        ctx.arguments = costs, bounds, smooth
+        return costs(X.detach())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (X,) = ctx.saved_tensors
+        costs, bounds, smooth = ctx.arguments
+        slopes = torch.zeros_like(X)
+        for i in smooth:
+            step = _STEP * (bounds[1, i] - bounds[0, i])
+            above, below = X.clone(), X.clone()
+            above[..., i] = (X[..., i] + step).clamp(max=bounds[1, i])
+            below[..., i] = (X[..., i] - step).clamp(min=bounds[0, i])
+            width = above[..., i] - below[..., i]
+            difference = costs(above) - costs(below)
+            slopes[..., i] = torch.where(width > 0, difference / width, 0.0)
+        return gradient.unsqueeze(-1) * slopes, None, None, None
+
+
+MOST_VALUES = 256
+"""An integer parameter with more values than this is no table's, and is searched as a real one."""
+
+
+def named_cost(cost: Cost) -> Cost:
+    """A value object whose parameters are named, as in an experiment.
+
+    Raises:
+        InputError: If it reads columns by their number.
+    """
+    if columns := [key for key in cost.parameters if not isinstance(key, str)]:
+        raise InputError(
+            f"cost={cost!r} reads the columns {columns}: expected names of parameters."
+        )
+    return cost
+
+
+def check_cost(problem: Problem, cost: object, method: Method) -> None:
+    """Check that a cost fits the parameters of an experiment.
+
+    Args:
+        problem: The experiment.
+        cost: What the user gave; what is no value object is not looked at.
+        method: Gives the cost of a parameterization.
+
+    Raises:
+        InputError: If the cost reads a parameter that there is not, or that it cannot read, or is
+            no finite number > 0 somewhere.
+    """
+    if not isinstance(cost, Cost):
+        return
+    parameters = problem.space.parameters
+    if unknown := [name for name in cost.parameters if name not in parameters]:
+        raise InputError(
+            f"cost={cost!r} reads {unknown}, which the experiment does not have: expected names "
+            f"out of {list(parameters)}."
+        )
+    if isinstance(cost, TableCost):
+        table = str(cost.parameter)
+        values = parameters[table].values_up_to(MOST_VALUES)
+        if values is None:
+            raise InputError(
+                f"cost={cost!r}: parameter {table!r} has more values than a table "
+                "holds; expected a choice or a short range of integers, or an AffineCost."
+            )
+        for value in values:
+            method.cost_at({table: value})
+    if isinstance(cost, AffineCost):
+        for name in cost.parameters:
+            if not parameters[str(name)].is_numeric:
+                raise InputError(
+                    f"cost={cost!r} multiplies parameter {name!r}, whose values are no numbers: "
+                    "expected numeric parameters, or a TableCost over this one."
+                )
+        if not problem.space.sums:
+            method.cost_at(_cheapest(cost, problem))
+
+
+def _cheapest(cost: AffineCost, problem: Problem) -> dict[str, Value]:
+    """The corner of a search space without constraints at which an affine cost is least."""
+    corner: dict[str, Value] = {}
+    for name, weight in cost.weights:
+        parameter = problem.space.parameters[str(name)]
+        if isinstance(parameter, Fixed):
+            corner[str(name)] = parameter.value
+            continue
+        ends: tuple[Value, ...] = ()
+        if isinstance(parameter, Choice):
+            ends = parameter.values
+        elif isinstance(parameter, Range):
+            ends = (parameter.lower, parameter.upper)
+        numbers = [float(str(end)) for end in ends]
+        corner[str(name)] = min(numbers) if weight > 0 else max(numbers)
+    return corner

@@ -1,0 +1,222 @@
+"""The Gittins method: what is worth its cost next, and when nothing is any more.
+
+The Pandora's Box Gittins index of Xie et al. 2024, "Cost-aware Bayesian Optimization via the
+Pandora's Box Gittins Index" (NeurIPS), with the stopping rules of the same line of work. Costs and
+the budget are in the user's own unit of cost; ``lmbda`` is in raw units of the objective per unit
+of cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, ClassVar, TypeAlias, TypeGuard, get_args
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.costs import check_cost, named_cost
+from ax_costaware.methods.decision import Best, Decision, Stop
+from ax_costaware.methods.gittins.prices import cost_function, costs_at, reported_costs
+from ax_costaware.methods.gittins.weighing import weigh
+from ax_costaware.methods.method import Method, check_one_of
+from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.problem import Problem
+from ax_costaware.models.log_normal_cost import CostKind
+from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
+from ax_costaware.queries.costs import Cost
+
+ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
+"""Values of ``acquisition``: the Gittins index, log EI per cost, and the same with a cost exponent
+that falls from 1 to 0 with the budget."""
+
+COST_MODELS: tuple[str, ...] = get_args(CostKind)
+"""Values of ``cost_model``: a GP on the log of the cost, or a linear model of it."""
+
+StopRule: TypeAlias = GittinsStop | ImprovementPerCostStop
+
+CostFunction: TypeAlias = Callable[[dict[str, Any]], float]
+"""A user's own function from a parameterization to its cost."""
+
+CostArgument: TypeAlias = float | Cost | str | CostFunction
+"""A number, a value object by parameter names, the name of the metric in which each trial's cost
+is reported, or a function."""
+
+
+@dataclass(frozen=True)
+class Gittins(Method):
+    """What the Gittins strategy was asked to do.
+
+    Raises:
+        InputError: On construction, when a field has a value that the method cannot use.
+    """
+
+    factory: ClassVar[str] = "gittins_strategy"
+
+    label: ClassVar[str] = "Gittins"
+
+    cost: CostArgument
+    """What a trial costs; a metric's name where that is learned."""
+
+    lmbda: float | None = None
+    """What one unit of cost is worth, in units of the objective; None to find it."""
+
+    decay: GittinsDecay | None = None
+    """How lambda falls over the run; its numbers are in standard deviations of the outcomes per
+    mean cost of a trial. Set where neither ``lmbda`` nor a budget is given."""
+
+    stop: bool | StopRule = True
+    """When to stop: by a rule, never, or (True) by ``GittinsStop`` where lambda does not decay."""
+
+    acquisition: str = "gittins"
+    """What is maximised: one of ``ACQUISITIONS``."""
+
+    cost_model: CostKind = "gp"
+    """Model of a cost that is learned: one of ``COST_MODELS``."""
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        set_field(self, "cost", _checked_cost(self.cost))
+        if self.lmbda is not None:
+            if not _is_positive(self.lmbda):
+                raise InputError(f"lmbda={self.lmbda!r}: expected a finite number > 0, or None.")
+            set_field(self, "lmbda", float(self.lmbda))
+        check_one_of("acquisition", self.acquisition, ACQUISITIONS)
+        check_one_of("cost_model", self.cost_model, COST_MODELS)
+        super().__post_init__()
+        self._check_lambda()
+        if self.lmbda is None and self.decay is None and self.budget is None:
+            set_field(self, "decay", GittinsDecay())
+        self._check_stop()
+        if self.acquisition == "log_ei_cost_cooling" and self.budget is None:
+            raise InputError(
+                "acquisition='log_ei_cost_cooling' with budget=None: the exponent of the cost is "
+                "the share of the budget that is left, so a budget is needed."
+            )
+
+    @property
+    def cost_metric(self) -> str | None:
+        """The metric under which costs are reported; None where they are known beforehand."""
+        return self.cost if isinstance(self.cost, str) else None
+
+    @property
+    def lambda_source(self) -> str:
+        """Where lambda comes from: ``"given"``, ``"decay"`` or ``"budget"``."""
+        if self.lmbda is not None:
+            return "given"
+        return "budget" if self.decay is None else "decay"
+
+    @property
+    def rule(self) -> StopRule | None:
+        """The stopping rule; None if the strategy never stops before the budget does."""
+        if isinstance(self.stop, bool):
+            return GittinsStop() if self.stop and self.decay is None else None
+        return self.stop
+
+    def cost_at(self, parameters: Row) -> float | None:
+        """What a trial costs by the settings alone; None where its cost has to be learned.
+
+        Raises:
+            InputError: If ``cost`` gives no finite positive number for the trial.
+        """
+        cost = self.cost
+        if isinstance(cost, Cost):
+            try:
+                return cost.at(parameters)
+            except InputError as error:
+                raise InputError(f"cost={cost!r} at {dict(parameters)}: {error}") from error
+        if isinstance(cost, str):
+            return None
+        value = cost(dict(parameters)) if callable(cost) else cost
+        if not _is_positive(value):
+            raise InputError(
+                f"cost gave {value!r} for {dict(parameters)}: expected a finite number > 0."
+            )
+        return float(value)
+
+    def reserved(self, problem: Problem, initial: bool) -> list[float]:
+        """What the undelivered decisions are expected to cost: declared, or as learned."""
+        rows = problem.undelivered
+        if initial and self.cost_metric is not None:
+            return [0.0] * len(rows)
+        return costs_at(self, problem, rows, cost_function(self, problem))
+
+    def largest_cost(self, problem: Problem, initial: bool) -> float | None:
+        """The largest charge so far, and of known costs the largest all over the space."""
+        entries = self.money(problem, initial, reserved=()).entries
+        amounts = [e.charged or e.reported_cost or e.expected_cost or 0.0 for e in entries]
+        known = 0.0 if self.cost_metric is not None else super().largest_cost(problem, initial)
+        return max([known or 0.0, *amounts])
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a cost that does not fit the experiment, or of which one is missing."""
+        if self.cost_metric == problem.objective:
+            raise InputError(
+                f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
+                "of each trial is reported."
+            )
+        check_cost(problem, self.cost, self)
+        if self.cost_metric is not None:
+            reported_costs(self, problem)
+
+    def decide(self, problem: Problem) -> Decision | Stop:
+        """The trial that is most worth its cost; or that none is, or none can be paid."""
+        weighed = weigh(self, problem, self.rule)
+        if weighed.stop:
+            return Stop(weighed.stop_message())
+        return weighed.decision()
+
+    def recommend(self, problem: Problem) -> list[Best]:
+        """The evaluated points by their posterior mean under the fitted model, best first."""
+        found = super().recommend(problem)
+        try:
+            costs = costs_at(self, problem, [b.parameters for b in found])
+        except InputError:
+            costs = [math.nan] * len(found)
+        return [replace(best, expected_cost=c) for best, c in zip(found, costs, strict=True)]
+
+    def _check_lambda(self) -> None:
+        if self.decay is None:
+            return
+        if not isinstance(self.decay, GittinsDecay):
+            raise InputError(f"decay={self.decay!r}: expected a GittinsDecay, or None.")
+        if self.lmbda is not None:
+            raise InputError(
+                f"lmbda={self.lmbda!r} and decay={self.decay!r} are both given: lambda is either "
+                "fixed or decays."
+            )
+
+    def _check_stop(self) -> None:
+        if isinstance(self.stop, bool):
+            return
+        if not isinstance(self.stop, StopRule):
+            raise InputError(
+                f"stop={self.stop!r}: expected True, False, GittinsStop or ImprovementPerCostStop."
+            )
+        if self.decay is not None and self.stop.lmbda is None:
+            raise InputError(
+                f"stop={self.stop!r} has no lmbda, and lambda decays here: give the rule the rate "
+                "at which cost is exchanged for the objective, as in "
+                f"{type(self.stop).__name__}(lmbda=...)."
+            )
+
+
+def _checked_cost(cost: object) -> CostArgument:
+    if isinstance(cost, Cost):
+        return named_cost(cost)
+    if isinstance(cost, str) and cost:
+        return cost
+    if _is_positive(cost):
+        return float(cost)
+    if callable(cost) and not isinstance(cost, type):
+        return cost
+    raise InputError(
+        f"cost={cost!r}: expected a finite number > 0, a value object such as "
+        "AffineCost({'epochs': 2.5}), the name of the metric in which costs are reported, or a "
+        "function from a parameterization to a number."
+    )
+
+
+def _is_positive(value: object) -> TypeGuard[float]:
+    """Whether ``value`` is a finite number > 0; numpy's are numbers, a ``bool`` is none."""
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < math.inf

@@ -1,0 +1,194 @@
+"""What trials cost under the Gittins method, and what one unit of cost is worth.
+
+A cost is declared, or learned from reported ones. Lambda, in units of the objective per unit of
+cost, is given, or it decays (relative to the spread of the outcomes and the mean cost of a trial,
+so that no unit matters), or it is the one at which the Gittins policy is expected to spend what is
+left of the budget (the dual of theorem 2 in Xie et al. 2024) on a finite set of points of the
+model's space, taken as independent boxes.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ax_costaware.acquisition.lambda_for_budget import lambda_for_budget
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.costs import known_cost
+from ax_costaware.methods.gittins.search import Search
+from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.past import Money
+from ax_costaware.methods.problem import Problem
+from ax_costaware.models.log_normal_cost import LogNormalCostModel
+from ax_costaware.models.point_posterior import PointPosterior
+
+if TYPE_CHECKING:
+    from ax_costaware.methods.gittins import Gittins
+
+
+class NothingToLearnFrom(InputError):
+    """No cost was reported yet."""
+
+
+def cost_function(method: Gittins, problem: Problem) -> CostFunction:
+    """What points of the model's space cost.
+
+    Raises:
+        InputError: If a cost is missing, or is no finite number > 0.
+        NothingToLearnFrom: If costs are learned, and none was reported yet.
+    """
+    if method.cost_metric is None:
+        return known_cost(method.cost, method.cost_at, problem.space)
+    reported = reported_costs(method, problem)
+    if not reported:
+        raise NothingToLearnFrom(
+            f"cost={method.cost!r}: no trial has reported its cost yet, and the next is "
+            "chosen by what they cost."
+        )
+    X = problem.space.encode([problem.trials[i].inputs for i in reported])
+    try:
+        return LogNormalCostModel(
+            X,
+            X.new_tensor(list(reported.values())),
+            kind=method.cost_model,
+            bounds=problem.space.bounds,
+        )
+    except InputError as error:
+        raise InputError(f"cost={method.cost!r}: {error}") from error
+
+
+def reported_costs(method: Gittins, problem: Problem) -> dict[int, float]:
+    """The costs to learn from, by place among the trials: of failed ones, too, where reported.
+
+    Raises:
+        InputError: If a completed trial has no cost, or a cost is not a finite number > 0.
+    """
+    metric, trials = method.cost_metric, problem.trials
+    missing = [t.index for t in trials if t.is_completed and t.reported_cost is None]
+    if missing:
+        raise InputError(
+            f"cost={metric!r}: trials {missing} were completed without a cost, and trials are "
+            "chosen by what they cost. Report it with complete_trial(..., cost=...); for a trial "
+            "that is completed add it to the data, for example with "
+            f"client.attach_data({missing[0]}, {{{metric!r}: ...}})."
+        )
+    reported = {i: t.reported_cost for i, t in enumerate(trials) if t.reported_cost is not None}
+    bad = {trials[i].index: c for i, c in reported.items() if not 0 < c < math.inf}
+    if bad:
+        raise InputError(
+            f"cost={metric!r}: the reported costs by trial {bad} are not all finite numbers > 0. "
+            "Ax's data keep ten decimals, so that a small cost may be zero there: "
+            "complete_trial(..., cost=...) keeps all digits, and so does another unit."
+        )
+    return reported
+
+
+def costs_at(
+    method: Gittins, problem: Problem, rows: Sequence[Row], cost: CostFunction | None = None
+) -> list[float]:
+    """Expected costs of parameterizations.
+
+    Raises:
+        InputError: As ``cost_function``, unless ``cost`` is given.
+    """
+    if method.cost_metric is None:
+        return [method.cost_at(row) or math.nan for row in rows]
+    cost = cost_function(method, problem) if cost is None else cost
+    with torch.no_grad():
+        found: list[float] = log_cost_function(cost)(problem.space.encode(rows)).exp().tolist()
+    return found
+
+
+def mean_cost(method: Gittins, problem: Problem) -> float:
+    """Mean cost of the trials so far."""
+    if method.cost_metric is not None:
+        costs = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
+    else:
+        # A trial that was free says nothing about the scale of the costs.
+        costs = [t.reported_cost or method.cost_at(t.inputs) or 0.0 for t in problem.observed]
+    return math.fsum(costs) / len(costs)
+
+
+_LEAST = 1e-9
+"""Lambda, in standard deviations per mean cost, where the budget pays for every point: any price is
+right that turns none away."""
+
+
+def price_of_cost(
+    method: Gittins,
+    problem: Problem,
+    money: Money,
+    search: Search,
+    relative: float | None,
+    best_f: float,
+) -> float:
+    """Lambda for the next decision.
+
+    Args:
+        method: The method.
+        problem: What the decision is made from.
+        money: What is left.
+        search: Has points that stand for the search space.
+        relative: The lambda of a decay that is in force; None without one.
+        best_f: The best posterior mean at an evaluated point, for maximisation.
+    """
+    if method.lmbda is not None:
+        return method.lmbda
+    if relative is not None:
+        outcomes = [t.outcome for t in problem.observed if t.outcome is not None]
+        spread = statistics.stdev(outcomes) if len(outcomes) > 1 else 0.0
+        if not spread > 0:
+            spread = float(_boxes(problem, search)[1].max())
+        return relative * spread / mean_cost(method, problem)
+    held = held_lambda(method, problem)
+    if held is not None:
+        return held
+    # A price that is held is that of the batch's first decision, whichever of them comes first.
+    left = money.remaining if method.rule is None else money.before
+    assert left is not None
+    means, sigmas, costs = _boxes(problem, search)
+    # What cannot be paid cannot be opened; and one box can, whatever the price.
+    payable = costs <= max(left, float(costs.min()))
+    mean, sigma, cost = means[payable], sigmas[payable], costs[payable]
+    solved = lambda_for_budget(mean, sigma, cost, max(left, float(cost.min())), best_f=best_f)
+    return max(solved, _LEAST * float(sigmas.max()) / float(costs.mean()))
+
+
+def _boxes(problem: Problem, search: Search) -> tuple[Tensor, Tensor, Tensor]:
+    """Means (larger is better), standard deviations and costs of points all over the space."""
+    points = search.points if len(search.points) else problem.evaluated
+    with torch.no_grad():
+        mean, variance = PointPosterior.of(problem.model, problem.direction).mixture(points)
+    return mean, variance.sqrt(), search.costs(points)
+
+
+def relative_lambda(method: Gittins, problem: Problem) -> float | None:
+    """The lambda of a decay that is in force, in its own unit; None without a decay."""
+    if method.decay is None:
+        return None
+    # Lambda only falls; the least is the last, in whatever order trials were generated.
+    past = [float(d["next_relative_lambda"]) for d in _decisions(problem, "decay")]
+    return min([method.decay.initial, *past])
+
+
+def held_lambda(method: Gittins, problem: Problem) -> float | None:
+    """Lambda of the first decision that found it from this budget, if it is to be held."""
+    if method.lambda_source != "budget" or method.rule is None or method.budget is None:
+        return None
+    for decision in _decisions(problem, "budget"):
+        if math.isclose(decision["spent"] + decision["remaining"], method.budget, rel_tol=1e-9):
+            return float(decision["lambda"])
+    return None
+
+
+def _decisions(problem: Problem, source: str) -> Iterator[Mapping[str, Any]]:
+    """What was recorded of decisions whose lambda came from ``source``, by trial index."""
+    for trial in problem.trials:
+        if trial.decision.get("lambda_source") == source:
+            yield trial.decision

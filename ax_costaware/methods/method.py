@@ -1,0 +1,386 @@
+"""What a method answers: to the loop that runs it, and to those who ask what a trial costs.
+
+A method is one frozen value object, the same that is stored: its fields are its settings. It knows
+no Ax. ``decide`` is a pure function of a ``Problem`` and of the method, so that a stored experiment
+goes on as the running one would have. Costs and the budget are in the user's own unit.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeGuard
+
+import torch
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.decision import Best, Decision, Stop
+from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
+from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.past import (
+    Money,
+    PastTrial,
+    TrialTimes,
+    ledger_of,
+    money_of,
+)
+from ax_costaware.methods.problem import Problem
+from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.queries.argument_checks import integer_at_least
+from ax_costaware.queries.control_sets import ControlSet
+
+NO_LIMIT = 2**31
+"""More trials than anybody asks for at once."""
+
+_MOST_DRAWS = 256
+"""Quasi-random trials that are passed over before an initial design gives up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """How the next trial is chosen, what trials cost, and what to deploy.
+
+    A subclass is a frozen dataclass that is checked when it is made, and compared by value; the
+    fields here are given by keyword. It defines ``decide``; where the defaults do not fit it
+    answers the other questions, too. The defaults are those of a method whose trials control every
+    parameter, cost ``cost_at`` and are measured, and which deploys the trial with the best
+    posterior mean.
+    """
+
+    factory: ClassVar[str] = "strategy_of"
+    """Name of the function that makes the strategy, for messages."""
+
+    label: ClassVar[str] = "Method"
+    """Name of the strategy and of its node that has the model."""
+
+    measures_points: ClassVar[bool] = True
+    """Whether the best outcome is what is wanted, and no average of it."""
+
+    may_skip: ClassVar[bool] = False
+    """Whether a trial may do without a measurement, which then costs nothing."""
+
+    hidden: ClassVar[tuple[str, ...]] = ()
+    """Parameters that the model does not see."""
+
+    sees_time: ClassVar[bool] = False
+    """Whether the model's last input is the time of a trial; then ``time_of`` gives it."""
+
+    repeats_design: ClassVar[bool] = False
+    """Whether the quasi-random design may repeat itself, as where there are few trials."""
+
+    budget: float | None = None
+    """What the experiment may cost in total; None for no limit."""
+
+    charge_initial: bool = True
+    """Whether initial trials are paid from the budget."""
+
+    initial_trials: int = 5
+    """Number of trials of the initial design."""
+
+    seed: int = 0
+    """Seed of everything random; a decision draws from (seed, trial index)."""
+
+    num_restarts: int | None = None
+    """Restarts of the inner optimisation; None for the default."""
+
+    raw_samples: int | None = None
+    """Raw starting points of the inner optimisation; None for the default."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", checked_budget(self.budget))
+        for name, least in (("seed", 0), ("initial_trials", 0)):
+            check_integer(name, getattr(self, name), least)
+        for name in ("num_restarts", "raw_samples"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), 1)
+        check_bool("charge_initial", self.charge_initial)
+
+    # What a trial sets, costs and measures
+
+    @property
+    def cost_metric(self) -> str | None:
+        """Metric under which costs are reported, for a method that learns them; else None."""
+        return None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Metrics beside the objective that the method reads."""
+        return () if self.cost_metric is None else (self.cost_metric,)
+
+    def control_set_of(self, trial: PastTrial) -> ControlSet | None:
+        """The control set that the trial names; None: the trial controls every parameter.
+
+        Raises:
+            InputError: If the method has control sets and the trial names none of them.
+        """
+        return None
+
+    def candidates(self) -> Sequence[ControlSet]:
+        """The control sets that a decision is between; none for a method without."""
+        return ()
+
+    def cost_at(self, parameters: Row) -> float | None:
+        """What a trial costs by the settings alone; None where it can only be learned.
+
+        Raises:
+            InputError: If the settings give the trial no finite cost > 0.
+        """
+        return None
+
+    def declared_cost(self, parameters: Row) -> float | None:
+        """``cost_at``, for a trial whose parameterization may be none of the method's."""
+        return self.cost_at(parameters)
+
+    def cost_by_others(
+        self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
+    ) -> float | None:
+        """What a trial costs of which nothing was expected, by what others were reported to cost.
+
+        The mean of all reported costs, unless the method knows better.
+
+        Args:
+            control_set: Name of the trial's control set; None if it controls every parameter.
+            reported: Reported costs of trials, by the name of their control set.
+
+        Returns:
+            The cost; None if nothing was reported that tells.
+        """
+        costs = [cost for others in reported.values() for cost in others]
+        return math.fsum(costs) / len(costs) if costs else None
+
+    def reserved(self, problem: Problem, initial: bool) -> list[float]:
+        """What the undelivered decisions of a problem are expected to cost.
+
+        Args:
+            problem: The problem.
+            initial: Whether they belong to the initial design.
+        """
+        return [self.cost_at(row) or 0.0 for row in problem.undelivered]
+
+    def largest_cost(self, problem: Problem, initial: bool) -> float | None:
+        """The most that a trial may be expected to cost; None for no limit of a batch."""
+        if not problem.space.columns:
+            return None
+        rows = problem.space.sobol_rows(_LOOKS)
+        # A cost need not be one where no trial can be.
+        costs = [self.cost_at(row) or 0.0 for row in rows if problem.space.meets(row)]
+        return max(costs, default=0.0)
+
+    def group_of(self, parameters: Row) -> str | None:
+        """What a trial is spent on, for pictures of spending; None: nothing that has a name."""
+        return None
+
+    def groups(self) -> Sequence[str]:
+        """All that ``group_of`` may say, in the order in which it is shown."""
+        return ()
+
+    # The loop
+
+    def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
+        """When the trials are, for a method whose model sees the time: by default their index."""
+        return TrialTimes(None, len(trials))
+
+    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
+        """What to model the objective with.
+
+        Args:
+            given: What the user asks for; None for the method's own.
+
+        Raises:
+            InputError: If the method cannot use that.
+        """
+        return given if isinstance(given, ModelOptions) else default_model(given)
+
+    def settled(self, models: Sequence[ModelOptions]) -> Self:
+        """The method with what it makes of the models that it is to run with."""
+        return self
+
+    def remarks(self) -> list[str]:
+        """What the user should know of the settings; a warning begins with ``WARNING``."""
+        return []
+
+    def model_now(self, problem: Problem) -> ModelOptions | None:
+        """The model, for a method whose model depends on more than outcomes; else None."""
+        return None
+
+    def check(self, problem: Problem) -> None:
+        """Refuse an experiment that the method cannot run, before anything is spent.
+
+        Raises:
+            InputError: By the name of the argument, what it got and what it takes.
+        """
+        return None
+
+    def initial(self, problem: Problem) -> Decision | Stop:
+        """The next trial of the initial design: by default quasi-random, within the budget."""
+        money = self.money(problem, initial=True)
+        for _ in range(_MOST_DRAWS):
+            if money.limit is not None and money.limit <= 0:
+                break
+            row = dict(problem.draw())
+            cost = self.cost_at(row)
+            if cost is None or money.pays(cost):
+                return self.initial_decision(problem, row, cost, money)
+        return Stop(f"{self.exhausted(problem, money)} {_NO_MODEL} {_COMPARE}")
+
+    @abstractmethod
+    def decide(self, problem: Problem) -> Decision | Stop:
+        """The next trial, with the reason; or that there should be none."""
+
+    def recommend(self, problem: Problem) -> list[Best]:
+        """What to deploy, best first: by default evaluated points, by their posterior mean."""
+        trials = problem.observed
+        rows = [trial.inputs for trial in trials]
+        mean, variance = self.expected(problem, rows)
+        found: list[Best] = []
+        for i in mean.argsort(descending=not problem.minimize, stable=True).tolist():
+            if all(rows[i] != other.parameters for other in found):
+                cost = self.cost_at(rows[i])
+                spread = float(variance[i]) ** 0.5
+                found.append(
+                    Best(rows[i], float(mean[i]), spread, cost, trial_index=trials[i].index)
+                )
+        return found
+
+    def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
+        """Posterior mean and variance of the outcome of trials at some parameterizations.
+
+        Returns:
+            One of each for every row, in the objective's own unit and sign.
+        """
+        with torch.no_grad():
+            return PointPosterior.of(problem.model).mixture(problem.space.encode(rows))
+
+    def num_payable(self, problem: Problem, initial: bool) -> int:
+        """How many trials can be asked for together: what the budget is certain to pay for.
+
+        At least one, since that the budget is exhausted is said when a trial is asked for.
+        """
+        money = self.money(problem, initial, reserved=())
+        if money.limit is None:
+            return NO_LIMIT
+        largest = self.largest_cost(problem, initial)
+        if not largest:
+            return NO_LIMIT
+        return max(1, math.floor((money.remaining or 0.0) / largest + 1e-9))
+
+    # What subclasses share
+
+    def money(
+        self, problem: Problem, initial: bool = False, reserved: Sequence[float] | None = None
+    ) -> Money:
+        """What was spent before a decision, and what is left for it."""
+        if reserved is None:
+            reserved = self.reserved(problem, initial) if problem.undelivered else ()
+        free = initial and not self.charge_initial
+        return money_of(ledger_of(problem.trials, self), self.budget, reserved, free)
+
+    def initial_decision(
+        self,
+        problem: Problem,
+        row: Mapping[str, Any],
+        cost: float | None,
+        money: Money,
+        why: str = "its values are quasi-random.",
+        join: str = ";",
+        **more: Any,
+    ) -> Decision:
+        """A trial of the initial design, with its place in it."""
+        place = initial_place(problem.num_initial + 1, self.initial_trials)
+        return Decision(
+            parameters=dict(row),
+            why=f"This is {place}{join} {why}",
+            expected_cost=cost,
+            details={**money.record(), **more.pop("details", {})},
+            extra={**self.recorded, **more},
+            phase="initial",
+        )
+
+    def record_of(self, problem: Problem, decision: Decision) -> dict[str, Any]:
+        """What is stored of a decision: what it says, and the money before it if it leaves it out.
+
+        Args:
+            problem: What the decision was made from.
+            decision: The decision.
+        """
+        record = {**self.recorded, **decision.record()}
+        if "spent" not in decision.details:
+            money = self.money(problem, initial=decision.phase == "initial")
+            record["decision"] = {**money.record(), **decision.details}
+        return record
+
+    def exhausted(self, problem: Problem, money: Money) -> str:
+        """That nothing can be paid any more, as a sentence."""
+        batch = ""
+        if count := len(problem.undelivered):
+            batch = (
+                f" With {count} before it in the batch there is nothing left for this one: ask "
+                f"for {count}."
+            )
+        return (
+            f"The budget is exhausted: {money.spent:g} of {self.budget:g} is spent (reservations "
+            f"for unfinished trials included), and what is left pays for no trial.{batch}"
+        )
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What is stored beside every decision: under which metric its cost is to be reported."""
+        return {} if self.cost_metric is None else {"cost_metric": self.cost_metric}
+
+    @property
+    def search_options(self) -> dict[str, Any]:
+        """Options of the inner optimisation, as far as they are given."""
+        options = {"num_restarts": self.num_restarts, "raw_samples": self.raw_samples}
+        return {name: value for name, value in options.items() if value is not None}
+
+
+_LOOKS = 128
+"""Parameterizations whose known costs are looked at."""
+
+_NO_MODEL = "The initial design is not finished, so that no model says what to deploy:"
+_COMPARE = "compare the trials themselves, or raise the budget."
+
+
+def initial_place(number: int, count: int) -> str:
+    """Which of the initial trials one is, from 1 on; more come where some failed."""
+    if number <= count:
+        return f"initial trial {number} of {count}"
+    return f"initial trial {number}, since not all of the {count} before it came to an end"
+
+
+def checked_budget(budget: object) -> float | None:
+    """``budget`` as a float, or None.
+
+    Raises:
+        InputError: If it is neither None nor a finite number > 0.
+    """
+    if budget is None:
+        return None
+    if not is_number(budget) or not math.isfinite(budget) or budget <= 0:
+        raise InputError(f"budget={budget!r}: expected a finite number > 0, or None.")
+    return float(budget)
+
+
+def check_integer(name: str, value: object, least: int) -> None:
+    """Refuse what is no integer, or below ``least``; ``name`` is how the message calls it."""
+    integer_at_least(value, least, name)
+
+
+def check_bool(name: str, value: object) -> None:
+    """Refuse what is not True or False."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name}={value!r}: expected True or False.")
+
+
+def check_one_of(name: str, value: object, allowed: Iterable[object]) -> None:
+    """Refuse what is none of some values."""
+    if value not in (values := list(allowed)):
+        raise InputError(f"{name}={value!r}: expected one of {values}.")
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether ``value`` is a plain number; a ``bool`` is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,140 @@
+"""What a method models with: a class of BoTorch models and its options, given or fitted.
+
+Outcomes are in raw units of the objective, so that thresholds and recommendations need no
+conversion; a model that is fitted standardises them inside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.model import Model
+from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.outcome import Standardize
+from botorch.utils.datasets import SupervisedDataset
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
+from ax_costaware.models.fixed_gp import FixedHyperparameterGP
+
+
+@dataclass(frozen=True)
+class FixedHyperparameters:
+    """Hyperparameters of a GP with a squared-exponential kernel, given instead of fitted.
+
+    Inputs are scaled to the unit cube by the bounds of the parameters, after their log or logit
+    scale; a one-hot encoded choice parameter has a column for each value. Outcomes stay in raw
+    units. The paper's setting is ``FixedHyperparameters(lengthscale=0.1, outputscale=1.0,
+    noise_variance=1e-4)``.
+
+    Raises:
+        InputError: If a number is not finite, or not positive where it must be.
+    """
+
+    lengthscale: float | tuple[float, ...]
+    """Length-scale on the unit cube: one for all inputs, or one per column of the model."""
+
+    outputscale: float = 1.0
+    """Prior variance of the objective, in its unit squared."""
+
+    noise_variance: float = 1e-4
+    """Variance of the observation noise, in the objective's unit squared; reported standard errors
+    replace it."""
+
+    mean: float = 0.0
+    """Prior mean of the objective, in its unit."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.lengthscale, int | float):
+            object.__setattr__(self, "lengthscale", tuple(self.lengthscale))
+        lengthscales = (
+            self.lengthscale if isinstance(self.lengthscale, tuple) else (self.lengthscale,)
+        )
+        positive = [("lengthscale", value) for value in lengthscales]
+        positive += [("outputscale", self.outputscale), ("noise_variance", self.noise_variance)]
+        if not lengthscales:
+            raise InputError("lengthscale=(): expected at least one number > 0.")
+        for name, value in positive:
+            if not _is_finite(value) or value <= 0:
+                raise InputError(f"{name}={value!r}: expected a finite number > 0.")
+        if not _is_finite(self.mean):
+            raise InputError(f"mean={self.mean!r}: expected a finite number.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Them as a model's options; a list, since JSON has no tuples."""
+        lengthscale = self.lengthscale
+        return {
+            "lengthscale": list(lengthscale) if isinstance(lengthscale, tuple) else lengthscale,
+            "outputscale": self.outputscale,
+            "noise_variance": self.noise_variance,
+            "mean": self.mean,
+        }
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """A class of models and its options."""
+
+    name: str = "default"
+    """What it is called."""
+
+    model_class: type[Model] | None = None
+    """The class; None for BoTorch's usual one."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of its constructor."""
+
+    is_fitted: bool = True
+    """Whether hyperparameters are fitted, to standardised outcomes."""
+
+    normalizes: bool = True
+    """Whether the model is given its inputs on the unit cube, by an input transform."""
+
+    key: object = None
+    """Another one is to be fitted anew, though the data are the same."""
+
+    def fitted(self, X: Tensor, Y: Tensor, bounds: Tensor, Yvar: Tensor | None = None) -> Model:
+        """The model of some data.
+
+        Args:
+            X: ``n x d`` points.
+            Y: ``n`` outcomes in raw units.
+            bounds: ``2 x d`` bounds of the columns, by which inputs are scaled.
+            Yvar: ``n`` known noise variances; None: fitted, or given.
+        """
+        model_class = self.model_class or SingleTaskGP
+        data = SupervisedDataset(
+            X,
+            Y.unsqueeze(-1),
+            Yvar=None if Yvar is None else Yvar.unsqueeze(-1),
+            feature_names=[f"x{i}" for i in range(X.shape[-1])],
+            outcome_names=["objective"],
+        )
+        arguments: dict[str, Any] = model_class.construct_inputs(data, **self.options)
+        if self.normalizes:
+            arguments["input_transform"] = Normalize(X.shape[-1], bounds=bounds)
+        if self.is_fitted:
+            arguments["outcome_transform"] = Standardize(1)
+        model = model_class(**arguments)
+        if self.is_fitted:
+            fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
+        model.eval()
+        return model
+
+
+def default_model(given: FixedHyperparameters | None) -> ModelOptions:
+    """BoTorch's usual GP with fitted hyperparameters, or one with given ones."""
+    if given is None:
+        return ModelOptions()
+    return ModelOptions("FixedHyperparameters", FixedHyperparameterGP, given.options, False)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,325 @@
+"""What has happened: the trials of an experiment as a method sees them, and what each was charged.
+
+The ledger is rebuilt from the stored trials each time it is asked for; nothing is carried in
+memory, so a reloaded experiment has the same one (Tay et al. 2023, Section 2: the learner stops
+when the costs of its queries use up the budget). All costs are in the user's own unit.
+
+What a trial is charged:
+
+- the cost that was reported for it, else the cost that was expected of it, else the mean of the
+  reported costs (a trial of the initial design has no expected cost where costs are learned), with
+  control sets that of the reported costs of its own;
+- nothing, if it is an initial trial and the strategy does not charge those;
+- nothing, if it was abandoned or went stale without a reported cost, and no runner of the package
+  had started it: it was never run;
+- a trial that failed or was stopped early is charged, for it was run; a runner of the package says
+  what its last attempt cost;
+- attempts of such a runner that failed, timed out or were lost, and were followed by another, are
+  charged on top: their known cost, else what is expected of an attempt;
+- a trial that is not finished yet is charged what is expected of it, which reserves that much.
+
+Where the method may do without a measurement, what costs is to measure (Wang et al. 2020,
+"Cost-Efficient Online Hyperparameter Optimization"): a trial that was completed without an outcome
+is charged what was reported, else nothing; one that was measured although the strategy did not ask
+for it is charged like any other.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ax_costaware.methods.parameters import Row
+
+if TYPE_CHECKING:
+    from ax_costaware.methods.method import Method
+
+ROUNDING = 1e-9
+"""Relative slack of a budget: ten costs of 0.1 must fit in a budget of 1."""
+
+_NEVER_RUN = frozenset({"ABANDONED", "STALE"})
+_LIVE = frozenset({"CANDIDATE", "STAGED", "RUNNING"})
+_ENDED = frozenset({"COMPLETED", "EARLY_STOPPED", "FAILED", "ABANDONED", "STALE"})
+
+
+@dataclass(frozen=True)
+class PastTrial:
+    """One trial, as far as it has come."""
+
+    index: int
+    """Its index."""
+
+    parameters: Row
+    """Its parameterization as it was planned, in raw units."""
+
+    status: str = "COMPLETED"
+    """What has become of it, as Ax calls it."""
+
+    outcome: float | None = None
+    """Value of the objective, in its own unit and sign, whatever the status."""
+
+    is_observed: bool = False
+    """Whether the model has learned from it."""
+
+    realized: Row = field(default_factory=dict)
+    """Inputs as they were realised, as far as they were reported."""
+
+    reported_cost: float | None = None
+    """What it was reported to have cost."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Values of the other metrics that the method reads."""
+
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """What was stored of the decision; empty if the strategy did not generate it."""
+
+    lost: tuple[float | None, ...] = ()
+    """Costs of attempts that another followed; None where that is not known."""
+
+    last_attempt: float | None = None
+    """What the last attempt cost, if that is known."""
+
+    was_started: bool = False
+    """Whether a runner of the package has started it."""
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Its parameterization as it was realised."""
+        return {**self.parameters, **self.realized}
+
+    @property
+    def decision(self) -> Mapping[str, Any]:
+        """What the choice was made from."""
+        return self.record.get("decision") or {}
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether it was completed."""
+        return self.status == "COMPLETED"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it may still report."""
+        return self.status in _LIVE
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is to come of it any more."""
+        return self.status in _ENDED
+
+    @property
+    def is_to_be_measured(self) -> bool:
+        """Whether the strategy asks for its outcome; True where it did not decide on it."""
+        return bool(self.record.get("measure", True))
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One trial's line in the ledger; costs are in the user's own unit."""
+
+    trial_index: int
+    """Index of the trial in the experiment."""
+
+    control_set: str | None
+    """Name of the control set that the trial used; None for a method without control sets."""
+
+    initial: bool
+    """Whether the trial belongs to the initial design: generated there, or attached by the user
+    before the rule made its first decision."""
+
+    by_rule: bool
+    """Whether the strategy's rule chose the trial (one that the user attaches after the rule's
+    first decision is neither initial nor by the rule)."""
+
+    expected_cost: float | None
+    """What the trial was expected to cost when it was generated; None where costs are learned and
+    nothing was expected yet."""
+
+    reported_cost: float | None
+    """What the trial was reported to have cost on completion, if anything was reported."""
+
+    charged: float
+    """What the trial takes from the budget."""
+
+    status: str
+    """Name of the trial's status in Ax."""
+
+    skipped: bool = False
+    """Whether the trial was completed without a value of the objective, under a method that may do
+    without; False for all other methods."""
+
+    lost: float = 0.0
+    """The part of ``charged`` that went into attempts which failed and were followed by another."""
+
+
+def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry, ...]:
+    """The ledger: one entry per trial, by increasing trial index.
+
+    Args:
+        trials: All trials, by increasing index.
+        method: Gives the costs of trials that were not generated by the strategy, and
+            ``charge_initial`` says whether initial trials are charged.
+
+    Raises:
+        InputError: If the method does not fit a trial, as where it names no control set of it.
+    """
+    by_control_set: dict[str | None, list[float]] = {}
+    names: dict[int, str | None] = {}
+    for trial in trials:
+        control_set = method.control_set_of(trial)
+        names[trial.index] = None if control_set is None else str(control_set.name)
+        if trial.reported_cost is not None:
+            by_control_set.setdefault(names[trial.index], []).append(trial.reported_cost)
+    entries: list[LedgerEntry] = []
+    rule_has_begun = False
+    for trial in trials:
+        phase = trial.record.get("phase")
+        by_rule = phase == "rule"
+        rule_has_begun = rule_has_begun or by_rule
+        initial = not by_rule and (phase == "initial" or not rule_has_begun)
+        expected = expected_cost_of(trial, method)
+        reported, has_outcome = trial.reported_cost, trial.outcome is not None
+        free = (initial and not method.charge_initial) or (
+            reported is None and trial.status in _NEVER_RUN and not trial.was_started
+        )
+        skipped = method.may_skip and trial.is_completed and not has_outcome
+        due = expected
+        if skipped:
+            due = 0.0
+        elif method.may_skip and has_outcome:
+            # Where the strategy asked for no measurement, none was expected to be paid.
+            due = method.declared_cost(trial.parameters)
+        if due is None:
+            due = method.cost_by_others(names[trial.index], by_control_set)
+        estimate = 0.0 if due is None else due
+        lost = 0.0 if free else math.fsum(estimate if c is None else c for c in trial.lost)
+        if reported is not None:
+            due = reported
+        elif trial.last_attempt is not None and not trial.is_completed:
+            due = trial.last_attempt
+        else:
+            due = estimate
+        entries.append(
+            LedgerEntry(
+                trial_index=trial.index,
+                control_set=names[trial.index],
+                initial=initial,
+                by_rule=by_rule,
+                expected_cost=expected,
+                reported_cost=reported,
+                charged=0.0 if free else due + lost,
+                status=trial.status,
+                skipped=skipped,
+                lost=lost,
+            )
+        )
+    return tuple(entries)
+
+
+def expected_cost_of(trial: PastTrial, method: Method) -> float | None:
+    """Cost expected when the trial was generated, else the declared one; None if unknown."""
+    recorded = trial.record.get("expected_cost")
+    return method.declared_cost(trial.parameters) if recorded is None else float(recorded)
+
+
+def spent(entries: Iterable[LedgerEntry]) -> float:
+    """Total charged by ``entries``, what is reserved for unfinished trials included."""
+    return math.fsum(entry.charged for entry in entries)
+
+
+def remaining(entries: Iterable[LedgerEntry], budget: float | None) -> float | None:
+    """What is left of ``budget``; None without a budget, negative if reported costs overran it."""
+    return None if budget is None else budget - spent(entries)
+
+
+@dataclass(frozen=True)
+class Money:
+    """What was spent before a decision, and what is left for it."""
+
+    entries: tuple[LedgerEntry, ...]
+    """The ledger."""
+
+    spent: float
+    """What was spent, reservations for unfinished trials and undelivered decisions included."""
+
+    remaining: float | None
+    """What is left of the budget; None without one."""
+
+    before: float | None
+    """The same before the undelivered decisions."""
+
+    limit: float | None
+    """The largest cost that can be paid, rounding allowed for; None for any."""
+
+    def pays(self, cost: float | None) -> bool:
+        """Whether a cost can be paid; anything that is left pays for one that is not known."""
+        if self.limit is None:
+            return True
+        return self.limit > 0 if cost is None else cost <= self.limit
+
+    def record(self) -> dict[str, float | None]:
+        """What is stored of it with a decision."""
+        return {"spent": self.spent, "remaining": self.remaining}
+
+
+def money_of(
+    entries: Sequence[LedgerEntry], budget: float | None, reserved: Sequence[float], free: bool
+) -> Money:
+    """What is spent and left.
+
+    Args:
+        entries: The ledger.
+        budget: What all trials may cost together; None for no limit.
+        reserved: What decisions that are no trials yet are expected to cost.
+        free: Whether these and the next one are not charged.
+    """
+    total = 0.0 if free else math.fsum(reserved)
+    before = remaining(entries, budget)
+    left = None if before is None else before - total
+    limit = None
+    if left is not None and budget is not None and not free:
+        slack = ROUNDING * budget
+        limit = left + slack if left > slack else 0.0
+    return Money(tuple(entries), spent(entries) + total, left, before, limit)
+
+
+@dataclass(frozen=True)
+class TrialTimes:
+    """The times of the trials, past and to come, in the user's own unit of time.
+
+    Time is the index of a trial, or what is reported under a metric: a round, a number of training
+    steps, hours by the clock. Then a trial that has not reported its time yet is placed after the
+    last one that has, by the median step of time from trial to trial.
+    """
+
+    reported: Mapping[int, float] | None
+    """Times by trial index as they were reported; None where the index itself is the time."""
+
+    next_trial: int
+    """Index that the next trial will have."""
+
+    @property
+    def now(self) -> float:
+        """The time of the next trial."""
+        return self[self.next_trial]
+
+    def __getitem__(self, trial_index: int) -> float:
+        """The time of a trial, which need not exist yet: reported, or else estimated."""
+        reported = self.reported
+        if reported is None:
+            return float(trial_index)
+        if trial_index in reported:
+            return reported[trial_index]
+        if not reported:
+            return 0.0
+        ordered = sorted(reported.items())
+        steps = [(b - a) / (j - i) for (i, a), (j, b) in pairwise(ordered)]
+        last_index, last_time = ordered[-1]
+        step = statistics.median(steps) if steps else 0.0
+        expected = last_time + (trial_index - last_index) * step
+        # A trial whose report is late was not before what has been reported since.
+        return max(expected, *reported.values())

@@ -1,0 +1,174 @@
+"""What one decision is made from, and nothing else.
+
+The trials so far, what is under way, what the caller fixed, the fitted model, and what the
+surroundings lend: an optimiser of acquisition functions and a quasi-random design. No rule is in
+it. The direction of the objective is applied here, when a problem is made, and when a decision is
+recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.models.model import Model
+from torch import Tensor
+
+from ax_costaware.methods.parameters import Row, Value
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.space import Space
+
+Pairs = Mapping[str, Mapping[str, Sequence[float]]]
+"""Pairs of a point and its query that were gathered: by side, ``X`` or ``A``, columns by name."""
+
+
+class Maximum(NamedTuple):
+    """Where an acquisition function is largest."""
+
+    point: Tensor
+    """The point, ``d``."""
+
+    value: float
+    """The function's value there."""
+
+
+class Maximize(Protocol):
+    """An optimiser of acquisition functions over the search space."""
+
+    def __call__(self, acquisition: AcquisitionFunction, options: Mapping[str, Any]) -> Maximum:
+        """The best point of an acquisition function.
+
+        Args:
+            acquisition: The function, of points ``b x 1 x d``.
+            options: ``num_restarts`` and ``raw_samples``, where the caller says so.
+
+        Raises:
+            SpaceExhausted: If every point was tried, of a space that has finitely many.
+        """
+        ...
+
+
+class SpaceExhausted(Exception):
+    """Every point of the search space has been tried."""
+
+
+class Pending(NamedTuple):
+    """What is under way."""
+
+    trial_index: int | None
+    """The trial; None for a decision of the same batch, which is no trial yet."""
+
+    parameters: dict[str, Value]
+    """Its parameterization."""
+
+
+def nothing_to_lend(*_: object, **__: object) -> Any:
+    """What stands for a thing that was not lent."""
+    raise RuntimeError("this problem was made without a model, an optimiser or a design.")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a method decides from; see the module."""
+
+    space: Space
+    """How parameters are encoded as columns of the model."""
+
+    trials: tuple[PastTrial, ...] = ()
+    """All trials so far, by increasing index."""
+
+    pending: tuple[Pending, ...] = ()
+    """What is under way, decisions of the same batch included, which are no trials yet."""
+
+    fixed: Row = field(default_factory=dict)
+    """Parameters that the caller fixes, with their values."""
+
+    minimize: bool = False
+    """Direction of the objective."""
+
+    objective: str = "objective"
+    """Name of the objective."""
+
+    metrics: frozenset[str] = frozenset()
+    """Names of all metrics of the experiment."""
+
+    pairs: Pairs = field(default_factory=dict)
+    """Pairs that were gathered while the experiment runs."""
+
+    fit: Callable[[], Model] = nothing_to_lend
+    """Gives the model, fitted to the outcomes in raw units."""
+
+    maximize: Maximize = nothing_to_lend
+    """Lends an optimiser of acquisition functions."""
+
+    draw: Callable[[], Row] = nothing_to_lend
+    """Lends a quasi-random design: each call gives its next parameterization."""
+
+    @cached_property
+    def model(self) -> Model:
+        """The fitted model."""
+        return self.fit()
+
+    @property
+    def undelivered(self) -> list[dict[str, Value]]:
+        """Parameterizations of decisions of the same batch that are no trials yet."""
+        return [o.parameters for o in self.pending if o.trial_index is None]
+
+    @property
+    def next_index(self) -> int:
+        """Index that the next trial will have."""
+        return len(self.trials) + len(self.undelivered)
+
+    @property
+    def sign(self) -> float:
+        """Turns values of the objective into such that are to be maximised, and back."""
+        return -1.0 if self.minimize else 1.0
+
+    @property
+    def direction(self) -> PosteriorTransform | None:
+        """Posterior transform after which larger is better."""
+        if not self.minimize:
+            return None
+        return ScalarizedPosteriorTransform(weights=torch.tensor([-1.0], dtype=torch.double))
+
+    @property
+    def observed(self) -> list[PastTrial]:
+        """The trials that the model has learned from."""
+        return [trial for trial in self.trials if trial.is_observed]
+
+    @cached_property
+    def evaluated(self) -> Tensor:
+        """Points of the trials that the model has learned from, as realised: ``m x d``."""
+        return self.space.encode([trial.inputs for trial in self.observed])
+
+    @cached_property
+    def X_pending(self) -> Tensor | None:
+        """Points that are under way, ``k x d``; None if there are none."""
+        rows = [o.parameters for o in self.pending]
+        return self.space.encode(rows) if rows else None
+
+    @cached_property
+    def held(self) -> dict[int, float]:
+        """Columns of the model's space that the caller fixes, with their values."""
+        return self.space.held_columns(self.fixed)
+
+    @property
+    def num_initial(self) -> int:
+        """Earlier trials of the initial design, undelivered ones included."""
+        initial = [trial for trial in self.trials if trial.record.get("phase") == "initial"]
+        return len(initial) + len(self.undelivered)
+
+
+def decision_seed(seed: int, trial_index: int) -> int:
+    """Seed of the decision on one trial: decisions of one run differ, and each one replays."""
+    return int(np.random.SeedSequence([seed, trial_index]).generate_state(1)[0])
+
+
+Array = npt.NDArray[np.float64]

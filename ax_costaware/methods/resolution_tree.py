@@ -1,0 +1,341 @@
+"""The resolution-tree method: which cell to measure, and how finely.
+
+CMETS of Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedback", section
+5.2: the cell whose mean tells most about the best point per unit of cost, among the leaves of a
+tree and their children. The tree has no state: it is rebuilt from the trials before every decision;
+those that are under way count as measured, so that a batch goes on below them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.methods.averages import (
+    ChosenQuery,
+    Region,
+    Targets,
+    posterior,
+    subject_of,
+)
+from ax_costaware.methods.decision import Decision, Stop
+from ax_costaware.methods.method import check_integer
+from ax_costaware.methods.parameters import Range, Row
+from ax_costaware.methods.past import Money
+from ax_costaware.methods.problem import Array, Problem
+from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
+from ax_costaware.queries.conditionals import CellConditional
+
+LEVEL = "level"
+"""Name of the integer parameter that says how fine a cell of a resolution tree is."""
+
+_MOST_AT_ONCE = 4096
+"""Cells that are scored together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeSearch(Targets):
+    """What the resolution-tree strategy was asked to do.
+
+    Raises:
+        InputError: On construction, when a field has a value that the method cannot use.
+    """
+
+    factory: ClassVar[str] = "resolution_tree_strategy"
+
+    are_cells: ClassVar[bool] = True
+
+    label: ClassVar[str] = "ResolutionTree"
+
+    max_level: int
+    """The finest level; the root, the whole space, is level 0."""
+
+    splits: int | tuple[int, ...] = 2
+    """Into how many parts a cell is split along every column, or along each."""
+
+    costs: tuple[float, ...] | None = None
+    """Cost of measuring a cell of each level; None: ``0.5 (level + 1)``."""
+
+    noise_sd: tuple[float, ...] | float | None = None
+    """Standard deviation of the noise of a measurement at each level, or at all; None: fitted."""
+
+    initial_trials: int | None = None  # type: ignore[assignment]
+    """Number of initial cells, the coarsest first; None: the whole space and those of level 1."""
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        check_integer("max_level", self.max_level, 1)
+        by_default = self.initial_trials is None
+        if by_default:
+            set_field(self, "initial_trials", 0)
+        super().__post_init__()
+        for parameter in self.target_parameters:
+            if (
+                not isinstance(parameter, Range)
+                or parameter.is_integer
+                or parameter.log_scale
+                or parameter.logit_scale
+            ):
+                raise InputError(
+                    f"target_parameters has {parameter!r}: cells are boxes, so it has to be a "
+                    "range of real numbers without a log scale."
+                )
+            if parameter.name == LEVEL:
+                raise InputError(
+                    f"target_parameters has the name {LEVEL!r}, which is that of the level."
+                )
+        for name in ("splits", "costs", "noise_sd"):
+            value = getattr(self, name)
+            if hasattr(value, "tolist"):
+                value = value.tolist()
+            if isinstance(value, list):
+                set_field(self, name, tuple(value))
+        tree = self.tree
+        if tree.noise is not None and min(self._noise_of_levels) <= 0:
+            raise InputError(f"noise={self.noise_sd!r}: expected numbers > 0.")
+        if by_default:
+            set_field(self, "initial_trials", 1 + tree.num_children)
+
+    @cached_property
+    def tree(self) -> ResolutionTree:
+        """The cells, their costs and noise."""
+        lower, upper = self.target_bounds
+        return ResolutionTree(
+            lower,
+            upper,
+            self.max_level,
+            splits=self.splits,
+            costs=self.costs,
+            noise=self.noise_sd,
+        )
+
+    @cached_property
+    def law(self) -> CellConditional:
+        """Uniform on the cell of a query: its level, then its centre."""
+        tree = self.tree
+        return CellConditional(
+            tuple(tree.half_widths(level) for level in range(tree.max_level + 1)),
+            tree.lower,
+            tree.upper,
+        )
+
+    @property
+    def noise(self) -> Callable[[Tensor], Tensor] | None:
+        """Variance of the observation noise at queries ``n x p`` in raw units; None: fitted."""
+        if self.tree.noise is None:
+            return None
+        variances = [sd**2 for sd in self._noise_of_levels]
+        return lambda A: A.new_tensor(variances)[A[..., 0].detach().round().to(torch.long)]
+
+    def query_names(self, parameters: Iterable[str]) -> tuple[str, ...]:
+        """The level, then the centre."""
+        return LEVEL, *self.target_names
+
+    def cell_of(self, parameters: Row) -> Cell:
+        """The cell of a parameterization.
+
+        Raises:
+            InputError: If it is no cell of the tree.
+        """
+        values: Any = parameters
+        try:
+            centre = [values[name] for name in self.target_names]
+            return self.tree.cell_at(values[LEVEL], centre)
+        except (InputError, KeyError) as error:
+            raise InputError(f"{dict(parameters)} is no cell of the tree: {error}") from error
+
+    def parameters_of(self, cell: Cell) -> dict[str, Any]:
+        """The parameterization of a cell."""
+        return {
+            LEVEL: cell.level,
+            **dict(zip(self.target_names, self.tree.centre(cell), strict=True)),
+        }
+
+    def reach(self, problem: Problem, parameters: Row) -> tuple[Array, Array]:
+        """Centre and half-widths of a cell."""
+        cell = self.cell_of(parameters)
+        return np.array(self.tree.centre(cell)), np.array(self.tree.half_widths(cell.level))
+
+    def cost_at(self, parameters: Row) -> float:
+        """What measuring a cell costs, by its parameters.
+
+        Raises:
+            InputError: If it is no cell of the tree.
+        """
+        return self.tree.cost(self.cell_of(parameters).level)
+
+    def largest_cost(self, problem: Problem, initial: bool) -> float:
+        """The cost of the dearest level."""
+        return max(self.tree.cost(level) for level in range(self.tree.max_level + 1))
+
+    def group_of(self, parameters: Row) -> str:
+        """A trial is spent on a level."""
+        return f"level {parameters[LEVEL]}"
+
+    def groups(self) -> list[str]:
+        """The levels, from coarse to fine."""
+        return [f"level {level}" for level in range(self.max_level + 1)]
+
+    def check(self, problem: Problem) -> None:
+        """Refuse other parameters than the level and a point's, or a trial that is no cell."""
+        parameters, expected = problem.space.parameters, [LEVEL, *self.target_names]
+        if set(parameters) != set(expected):
+            raise InputError(
+                f"the experiment has the parameters {list(parameters)}: expected "
+                f"{expected}, the first of which level_parameter({self.max_level}) gives."
+            )
+        level = parameters[LEVEL]
+        if level != Range(LEVEL, 0, self.max_level, is_integer=True):
+            raise InputError(
+                f"parameter {LEVEL!r} is {level}: expected level_parameter({self.max_level})."
+            )
+        for name, low, high in zip(
+            self.target_names, self.tree.lower, self.tree.upper, strict=True
+        ):
+            parameter = parameters[name]
+            if (
+                not isinstance(parameter, Range)
+                or parameter.is_integer
+                or parameter.log_scale
+                or parameter.logit_scale
+                or not math.isclose(parameter.lower, low, rel_tol=1e-12)
+                or not math.isclose(parameter.upper, high, rel_tol=1e-12)
+            ):
+                raise InputError(
+                    f"parameter {name!r} is {parameter}: expected the range of real numbers from "
+                    f"{low:g} to {high:g} that target_parameters has, where the centre of a cell "
+                    "is."
+                )
+        if problem.space.sums:
+            raise UnsupportedInputError(
+                f"parameter constraints {list(problem.space.sums)} are not supported: the cells of "
+                "the tree fill a box."
+            )
+        self.measured_cells(problem)
+
+    def measured_cells(self, problem: Problem) -> list[Cell]:
+        """The cells of the trials that have an outcome, or are under way.
+
+        Raises:
+            InputError: If one is no cell of the tree.
+        """
+        cells = []
+        for trial in problem.trials:
+            if trial.outcome is None and not trial.is_live:
+                continue
+            try:
+                cells.append(self.cell_of(trial.parameters))
+            except InputError as error:
+                raise InputError(f"trial {trial.index}: {error}") from error
+        return cells
+
+    def initial(self, problem: Problem) -> Decision | Stop:
+        """The next cell of the coarsest levels: the root, then its children, and so on."""
+        if problem.fixed:
+            raise InputError(
+                f"fixed parameters {dict(problem.fixed)}: the initial cells are given. Attach the "
+                "trial instead, or fix parameters once the model decides."
+            )
+        money = self.money(problem, initial=True)
+        cell = next(itertools.islice(_coarse_first(self.tree), problem.num_initial, None))
+        cost = self.tree.cost(cell.level)
+        if not money.pays(cost):
+            return Stop(
+                f"{self.exhausted(problem, money)} The initial design is not finished, so that no "
+                "model says what to deploy: raise the budget."
+            )
+        return self.initial_decision(
+            problem,
+            self.parameters_of(cell),
+            cost,
+            money,
+            f"it is a cell of level {cell.level}, for the coarsest come first.",
+            details={"level": cell.level, "cell": list(cell.index)},
+        )
+
+    def region(self, problem: Problem, money: Money, seed: int) -> Region:
+        """The leaves and their children, as far as they can be paid."""
+        tree, fixed = self.tree, problem.fixed
+        measured = self.measured_cells(problem)
+        measured += [self.cell_of(row) for row in problem.undelivered]
+        leaves = tree.leaves(measured)
+        every = tree.with_children(leaves)
+        active = every
+        if fixed:
+            active = tuple(
+                cell
+                for cell in every
+                if all(self.parameters_of(cell).get(n, v) == v for n, v in fixed.items())
+            )
+        if not active:
+            raise InputError(
+                f"the caller fixed {dict(fixed)}, which is none of the cells that may be measured "
+                "next: attach the trial instead."
+            )
+        paid = [money.pays(tree.cost(level)) for level in range(tree.max_level + 1)]
+        cells = tuple(cell for cell in active if paid[cell.level])
+        space = problem.space
+        # Every parameter of a tree has a linear scale: its column is its raw value.
+        points = space.bounds.new_empty(len(cells), space.bounds.shape[-1])
+        if cells:
+            centres = torch.from_numpy(tree.centres(cells)).to(points)
+            points[:, space.columns[LEVEL].indices[0]] = points.new_tensor(
+                [float(cell.level) for cell in cells]
+            )
+            for i, name in enumerate(self.target_names):
+                points[:, space.columns[name].indices[0]] = centres[:, i]
+        return Region(points, cells, known={"leaves": len(leaves), "active": len(every)})
+
+    def choose(
+        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
+    ) -> ChosenQuery:
+        """The cell of most information per unit of cost, of those that can be paid."""
+        tree = self.tree
+        with torch.no_grad():
+            parts = region.starts.unsqueeze(-2).split(_MOST_AT_ONCE)
+            nats = torch.cat([information(part) for part in parts])
+            values, tells = nats, bool((nats > 0).any())
+            if not tells:  # to rounding, where every sampled optimum is far beyond all means
+                values = posterior(problem, pending=True).moments(region.starts)[1]
+        decision = tree.decide(region.cells, values.tolist(), money.limit)
+        subject = subject_of(information, problem.minimize)
+        why = f"Of what there is to know about {subject}, {decision.reason}."
+        if not tells:
+            why = (
+                f"No cell is expected to tell anything about {subject}, to rounding; this one of"
+                f" level {decision.cell.level} is known least, per unit of cost."
+            )
+        return ChosenQuery(
+            query=region.starts[decision.position],
+            information=float(nats[decision.position]),
+            cost=tree.cost(decision.cell.level),
+            why=why,
+            details={
+                "level": decision.cell.level,
+                "cell": list(decision.cell.index),
+                "value": decision.value,
+            },
+        )
+
+    @property
+    def _noise_of_levels(self) -> list[float]:
+        levels = range(self.tree.max_level + 1)
+        return [float(self.tree.noise_of(level) or 0.0) for level in levels]
+
+
+def _coarse_first(tree: ResolutionTree) -> Iterator[Cell]:
+    """All cells, level by level; the finest again and again."""
+    cells: list[Cell] = [tree.root]
+    while True:
+        yield from cells
+        cells = [child for cell in cells for child in tree.children(cell)] or cells

@@ -1,0 +1,255 @@
+"""A method on a function, in a plain loop: what a strategy does in Ax, without it.
+
+For simulations of thousands of decisions, and for those who track their experiments elsewhere. The
+loop keeps the trials, fits the model, and lends BoTorch's optimisers and a quasi-random design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.models.model import Model
+from botorch.optim.optimize import optimize_acqf, optimize_acqf_discrete
+from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
+from botorch.utils.sampling import manual_seed
+from torch.quasirandom import SobolEngine
+
+from ax_costaware.methods.decision import Best, Decision, Stop
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.parameters import Row, Value
+from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
+from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted, decision_seed
+from ax_costaware.methods.space import Space
+
+_OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
+"""Options of the optimiser where the method does not say: Ax's defaults."""
+
+_MOST_DRAWS = 10_000
+"""Quasi-random points tried for one trial before the constraints count as impossible to meet."""
+
+
+class Outcome(NamedTuple):
+    """What came of a trial."""
+
+    value: float | None = None
+    """The objective; None where nothing was measured."""
+
+    cost: float | None = None
+    """What the trial cost; None for what was expected of it."""
+
+    realized: Row | None = None
+    """Inputs as they were realised, where they were not set."""
+
+
+@dataclass
+class Simulation:
+    """A method, its trials so far, and what it decides next.
+
+    ``ask`` and ``tell`` in turn; or ``simulate`` for a whole run.
+    """
+
+    method: Method
+    """The method."""
+
+    space: Space
+    """The search space, as ``Space.of`` makes it; parameters that the method hides are hidden."""
+
+    minimize: bool = False
+    """Direction of the objective."""
+
+    hyperparameters: FixedHyperparameters | ModelOptions | None = None
+    """What to model the objective with; None for the method's own model."""
+
+    trials: list[PastTrial] = field(default_factory=list)
+    """The trials so far."""
+
+    def __post_init__(self) -> None:
+        options = self.method.model(self.hyperparameters)
+        self._options = options
+        self.method = self.method.settled([options])
+        self._fitted: tuple[object, Model] | None = None
+        self.method.check(self.problem())
+
+    def problem(self) -> Problem:
+        """What the next decision is made from."""
+        problem = Problem(
+            space=self.space,
+            trials=tuple(self.trials),
+            minimize=self.minimize,
+            metrics=frozenset({"objective", *self.method.reads}),
+        )
+        design = self._design()
+        return replace(
+            problem,
+            fit=lambda: self._model(problem),
+            maximize=self._maximize,
+            draw=lambda: next(design),
+        )
+
+    def ask(self) -> Decision | Stop:
+        """The next trial, or that there should be none.
+
+        Raises:
+            InputError: If what the method learns from is missing.
+        """
+        problem, method = self.problem(), self.method
+        method.check(problem)
+        observed = sum(trial.is_observed for trial in self.trials)
+        initial = problem.num_initial < method.initial_trials or observed == 0
+        with manual_seed(decision_seed(method.seed, problem.next_index)):
+            return method.initial(problem) if initial else method.decide(problem)
+
+    def tell(self, decision: Decision, outcome: Outcome) -> PastTrial:
+        """Record a trial with what came of it."""
+        metric = self.method.cost_metric
+        known = {} if metric is None or outcome.cost is None else {metric: outcome.cost}
+        trial = PastTrial(
+            index=len(self.trials),
+            parameters=decision.parameters,
+            outcome=outcome.value,
+            is_observed=outcome.value is not None,
+            realized=outcome.realized or {},
+            reported_cost=outcome.cost,
+            metrics=known,
+            record=self.method.record_of(self.problem(), decision),
+        )
+        self.trials.append(trial)
+        return trial
+
+    def recommend(self) -> Best:
+        """What to deploy."""
+        with manual_seed(self.method.seed):
+            return self.method.recommend(self.problem())[0]
+
+    @property
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        """What each trial was charged."""
+        return ledger_of(self.trials, self.method)
+
+    def _model(self, problem: Problem) -> Model:
+        """The model of all outcomes; of the same ones it is not fitted again."""
+        options = self.method.model_now(problem) or self._options
+        key = (len(problem.observed), options.key)
+        if self._fitted is None or self._fitted[0] != key:
+            X, bounds = problem.evaluated, self.space.bounds
+            if self.method.sees_time:
+                times = self.method.times(problem.trials)
+                when = X.new_tensor([times[trial.index] for trial in problem.observed])
+                X = torch.cat([X, when.unsqueeze(-1)], dim=-1)
+                bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
+            Y = X.new_tensor([trial.outcome for trial in problem.observed])
+            with manual_seed(self.method.seed):
+                self._fitted = key, options.fitted(X, Y, bounds)
+        return self._fitted[1]
+
+    @cached_property
+    def _choices(self) -> dict[int, list[float]]:
+        """Columns that take finitely many values, with these; of a one-hot block 0 and 1."""
+        found: dict[int, list[float]] = {}
+        for column in self.space.columns.values():
+            if column.codes is not None:
+                for i, index in enumerate(column.indices):
+                    found[index] = sorted(set(column.codes[:, i].tolist()))
+            elif column.parameter.is_integer:
+                values = column.parameter.values_up_to(_MOST_DRAWS) or ()
+                found[column.indices[0]] = [column.encode(value)[0] for value in values]
+        return found
+
+    def _maximize(self, acquisition: AcquisitionFunction, options: Mapping[str, Any]) -> Maximum:
+        space, bounds = self.space, self.space.bounds
+        constraints = space.inequality_constraints or None
+        if not space.smooth:
+            points = space.sobol_points(_OPTIMIZER["raw_samples"], seed=0)
+            tried = space.encode([trial.inputs for trial in self.trials])
+            points = points[(points.unsqueeze(1) != tried).any(dim=-1).all(dim=-1)]
+            if not len(points):
+                raise SpaceExhausted
+            X, _ = optimize_acqf_discrete(acquisition, q=1, choices=points)
+        elif any(len(column.indices) > 1 for column in space.columns.values()):
+            # A one-hot block moves as a whole: the best of valid points, whose real parameters are
+            # moved to where they are best.
+            points = space.sobol_points(_OPTIMIZER["raw_samples"], seed=0)
+            with torch.no_grad():
+                start = points[int(acquisition(points.unsqueeze(-2)).argmax())]
+            X, _ = optimize_acqf(
+                acquisition,
+                bounds,
+                q=1,
+                num_restarts=1,
+                fixed_features={i: float(v) for i, v in enumerate(start) if i not in space.smooth},
+                inequality_constraints=constraints,
+                batch_initial_conditions=start.reshape(1, 1, -1),
+            )
+        elif self._choices:
+            X, _ = optimize_acqf_mixed_alternating(
+                acquisition,
+                bounds,
+                discrete_dims=self._choices,
+                q=1,
+                inequality_constraints=constraints,
+                **{**_OPTIMIZER, **options},
+            )
+        else:
+            X, _ = optimize_acqf(
+                acquisition,
+                bounds,
+                q=1,
+                inequality_constraints=constraints,
+                **{**_OPTIMIZER, **options},
+            )
+        with torch.no_grad():
+            return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
+
+    def _design(self) -> Iterator[dict[str, Value]]:
+        """The quasi-random design from the next trial on, as far as it meets the constraints."""
+        free = [column.parameter for column in self.space.columns.values()]
+        engine = SobolEngine(max(len(free), 1), scramble=True, seed=self.method.seed)
+        found, misses = 0, 0
+        while misses < _MOST_DRAWS:
+            (point,) = engine.draw(1, dtype=torch.double).tolist()
+            row = {
+                **self.space.fixed,
+                **{p.name: p.at(u) for p, u in zip(free, point, strict=False)},
+            }
+            if self.space.meets(row):
+                found, misses = found + 1, 0
+                if found > len(self.trials):
+                    yield self.space.ordered(row)
+            misses += 1
+
+
+def simulate(
+    method: Method,
+    space: Space,
+    run: Callable[[dict[str, Value], bool], Outcome],
+    num_trials: int,
+    minimize: bool = False,
+    hyperparameters: FixedHyperparameters | ModelOptions | None = None,
+) -> Simulation:
+    """Run a method on a function until it stops.
+
+    Args:
+        method: The method.
+        space: The search space.
+        run: The function, of a trial's parameterization and whether it is to be measured.
+        num_trials: The most trials.
+        minimize: Direction of the objective.
+        hyperparameters: Given instead of fitted; None for the method's own model.
+
+    Returns:
+        The simulation with its trials, which can go on.
+    """
+    simulation = Simulation(method, space, minimize, hyperparameters)
+    for _ in range(num_trials):
+        decision = simulation.ask()
+        if isinstance(decision, Stop):
+            break
+        measure = bool(decision.extra.get("measure", True))
+        simulation.tell(decision, run(decision.parameters, measure))
+    return simulation

@@ -1,0 +1,152 @@
+"""What is refused with the experiment at hand, before its first trial is generated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ax.api.client import Client
+from ax.api.configs import (
+    ChoiceParameterConfig,
+    DerivedParameterConfig,
+    RangeParameterConfig,
+)
+from ax.exceptions.core import UnsupportedError, UserInputError
+from ax_costaware.adapter.experiment_checks import check_optimization_config
+
+from ax_costaware import (
+    ControlSet,
+    Discrete,
+    Empirical,
+    Uniform,
+    control_set_parameter,
+    control_set_strategy,
+)
+
+SETS = (ControlSet(["x"], cost=1.0), ControlSet(["x", "n", "soil"], cost=2.0, name="all"))
+MARGINALS: dict[str, Any] = {
+    "n": Discrete((1, 2)),
+    "soil": Discrete(("clay", "sand")),
+}
+
+
+def first_trial(
+    control_sets: tuple[ControlSet, ...] = SETS,
+    change: dict[str, Any] | None = None,
+    without: str = "",
+    parameter: Any = None,
+    more: Any = None,
+    constraints: list[str] | None = None,
+    objective: str = "y",
+    outcome_constraints: list[str] | None = None,
+) -> Client:
+    """Ask for the first trial of an experiment that has one thing changed."""
+    client = Client()
+    parameters = [
+        RangeParameterConfig("x", (0.0, 1.0), "float"),
+        RangeParameterConfig("n", (1, 4), "int"),
+        ChoiceParameterConfig("soil", ["clay", "sand"], "str", is_ordered=False),
+        control_set_parameter(SETS) if parameter is None else parameter,
+        *([] if more is None else [more]),
+    ]
+    client.configure_experiment(
+        name="checks",
+        parameters=[p for p in parameters if p.name != without],
+        parameter_constraints=constraints or [],
+    )
+    client.configure_optimization(objective, outcome_constraints=outcome_constraints)
+    marginals = {name: m for name, m in {**MARGINALS, **(change or {})}.items() if m is not None}
+    client.set_generation_strategy(control_set_strategy(control_sets, marginals))
+    client.get_next_trials(max_trials=1)
+    return client
+
+
+def test_a_good_experiment_passes() -> None:
+    """Also with one control set, which Ax makes a fixed parameter, and a sample of integers."""
+    first_trial(change={"n": Empirical((1.0, 1.0, 3.0))})
+    one = (SETS[1],)
+    client = first_trial(
+        control_sets=one, change={"x": Uniform(0, 1)}, parameter=control_set_parameter(one)
+    )
+    (arm,) = client._experiment.trials[0].arms
+    assert arm.parameters["control_set"] == "all"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"without": "control_set"}, "no parameter 'control_set'. Add control_set_parameter"),
+        (
+            {
+                "parameter": ChoiceParameterConfig(
+                    "control_set", ["x", "y"], "str", is_ordered=False
+                )
+            },
+            r"'control_set' has the values \['x', 'y'\] .* control sets \['x', 'all'\]",
+        ),
+        (
+            {"parameter": RangeParameterConfig("control_set", (0, 1), "int")},
+            "Add control_set_parameter",
+        ),
+        ({"without": "soil"}, "controls 'soil', which is no parameter"),
+        ({"change": {"n": None}}, r"'n' has no marginal, and control set 'x' does not .*'n'\]"),
+        ({"change": {"wind": Uniform(0, 1)}}, "entry for 'wind', which is no free parameter"),
+        (
+            {"change": {"x": Uniform(-0.5, 1)}},
+            r"'x'.* outside the bounds \[0, 1\] of parameter 'x'",
+        ),
+        ({"change": {"x": Discrete(("a", "b"))}}, "'x'.* are not numbers"),
+        ({"change": {"n": Uniform(1, 4)}}, "'n'.* are not integers"),
+        ({"change": {"n": Discrete((1, 9))}}, "'n'.* outside the bounds"),
+        ({"change": {"n": Empirical((1.5, 2.0))}}, "'n'.* are not integers"),
+        ({"change": {"soil": Uniform(0, 1)}}, "'soil'.* is continuous"),
+        ({"change": {"soil": Discrete(("clay", "loam"))}}, "value 'loam', which is not one of"),
+    ],
+)
+def test_user_errors(change: dict[str, Any], message: str) -> None:
+    """Each message names the parameter, what it has and what it takes."""
+    with pytest.raises(UserInputError, match=message):
+        first_trial(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"objective": "y, -z"}, r"several metrics, \['y', 'z'\]"),
+        ({"objective": "y + 2*z"}, r"several metrics, \['y', 'z'\]"),
+        ({"outcome_constraints": ["z <= 1"]}, "outcome constraints .* are not supported"),
+        (
+            {"more": DerivedParameterConfig("twice", "2 * x", "float")},
+            "'twice' is derived from others",
+        ),
+    ],
+)
+def test_unsupported(change: dict[str, Any], message: str) -> None:
+    """What the method does not do is said, not ignored."""
+    with pytest.raises(UnsupportedError, match=message):
+        first_trial(**change)
+
+
+def test_no_objective() -> None:
+    """Ax's Client says so itself; with a bare experiment it is said here."""
+    with pytest.raises(UserInputError, match="no objective: call configure_optimization"):
+        check_optimization_config(None)
+
+
+def test_fixed_parameters_need_nothing_and_cannot_be_controlled() -> None:
+    """A parameter with one value takes no part."""
+    fixed = ChoiceParameterConfig("lamp", ["on"], "str", is_ordered=False)
+    client = first_trial(more=fixed)
+    (arm,) = client._experiment.trials[0].arms
+    assert arm.parameters["lamp"] == "on"
+    with pytest.raises(UserInputError, match="'lamp', which the experiment fixes"):
+        first_trial(
+            control_sets=(SETS[0], ControlSet(["x", "lamp"], 2.0, name="all")), more=fixed,
+            change={"x": Uniform(0, 1)},
+        )  # fmt: skip
+
+
+def test_constraints_that_cannot_be_met() -> None:
+    """The initial design says so instead of searching for ever."""
+    with pytest.raises(UserInputError, match="met the parameter constraints"):
+        first_trial(constraints=["x + n <= 0.5"])

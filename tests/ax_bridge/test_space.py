@@ -1,0 +1,191 @@
+"""The space of a fitted adapter, against Ax's own transforms, there and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.experiment import Experiment
+from ax.core.metric import Metric
+from ax.core.objective import Objective
+from ax.core.observation import ObservationFeatures
+from ax.core.optimization_config import OptimizationConfig
+from ax.core.parameter import ParameterType, RangeParameter
+from ax.core.search_space import SearchSpace
+from torch import Tensor
+
+from ax_costaware import FixedHyperparameters, complete_trial, gittins_strategy
+from ax_costaware.ax_bridge.adapter import CostAwareAdapter
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.records import space_of
+from ax_costaware.methods.costs import known_cost
+from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.space import Space
+from tests.ax import feedback_toy, toy
+from tests.methods.test_costs import COSTS
+from tests.methods.test_space import check_same
+
+
+@pytest.fixture(scope="module")
+def adapter() -> CostAwareAdapter:
+    """A fitted adapter of an experiment with every kind of parameter."""
+    client = Client()
+    client.configure_experiment(
+        name="every",
+        parameters=[
+            RangeParameterConfig("dose", (-5, 5), "float"),
+            RangeParameterConfig("pots", (1, 4), "int"),
+            RangeParameterConfig("days", (1, 64), "int", scaling="log"),
+            RangeParameterConfig("rate", (0.01, 1.0), "float", scaling="log"),
+            ChoiceParameterConfig("soil", ["sand", "clay", "peat"], "str", is_ordered=False),
+            ChoiceParameterConfig("kind", ["treatment", "control"], "str", is_ordered=False),
+            ChoiceParameterConfig("lamp", [1, 5, 20], "int", is_ordered=True),
+            ChoiceParameterConfig("dial", [0.5, 0.75], "float", is_ordered=True),
+            ChoiceParameterConfig("code", [3, 1, 7], "int", is_ordered=False),
+            ChoiceParameterConfig("size", ["S", "M", "L"], "str", is_ordered=True),
+            ChoiceParameterConfig("lid", [True, False], "bool", is_ordered=True),
+            ChoiceParameterConfig("fan", [True, False], "bool", is_ordered=False),
+            ChoiceParameterConfig("site", ["here"], "str", is_ordered=False),
+        ],
+        parameter_constraints=["dose + pots <= 5"],
+    )
+    client.configure_optimization("y")
+    strategy = gittins_strategy(1.0, initial_trials=0, surrogate_spec=FixedHyperparameters(0.5))
+    client.set_generation_strategy(strategy)
+    arm: dict[str, Any] = {"dose": 0.0, "pots": 1, "days": 3, "rate": 0.1, "soil": "clay"}
+    arm |= {"kind": "control", "lamp": 5, "dial": 0.5, "code": 7, "size": "L", "lid": False}
+    arm |= {"fan": True, "site": "here"}
+    complete_trial(client, client.attach_trial(arm), {"y": 1.0})
+    return fitted_adapter(client._experiment, strategy)
+
+
+@pytest.fixture(scope="module")
+def space(adapter: CostAwareAdapter) -> Space:
+    """Its space."""
+    return adapter.space()
+
+
+@pytest.fixture(scope="module")
+def points(space: Space) -> Tensor:
+    """Points all over it."""
+    return space.sobol_points(128, seed=0)
+
+
+def by_ax(adapter: CostAwareAdapter, rows: list[dict[str, Any]]) -> Tensor:
+    """Points of parameterizations by Ax's own transforms."""
+    features = [ObservationFeatures(parameters=dict(row)) for row in rows]
+    found = adapter.transform_observation_features(features)
+    assert isinstance(found, Tensor)
+    return found
+
+
+def test_encodes_as_ax_does(adapter: CostAwareAdapter, space: Space) -> None:
+    """Parameterizations of all kinds and values; and back again they are the same."""
+    rows = space.sobol_rows(256, seed=1)
+    for name, parameter in space.parameters.items():
+        values = parameter.values_up_to(8)
+        assert values is None or {row[name] for row in rows} == set(values), name
+    X = space.encode(rows)
+    assert torch.allclose(X, by_ax(adapter, rows), atol=1e-12, rtol=0.0)
+    for row, found in zip(rows, space.decode(X), strict=True):
+        check_same(found, row, but_for_rounding=("rate",))
+        assert list(found) == list(adapter.experiment.search_space.parameters)
+        adapter.experiment.search_space.check_types(found, raise_error=True)
+
+
+def test_columns_are_those_of_the_model(adapter: CostAwareAdapter, space: Space) -> None:
+    """All of them, each one once, within the bounds that the model was made with."""
+    indices = [i for column in space.columns.values() for i in column.indices]
+    assert sorted(indices) == list(range(len(adapter.parameters)))
+    assert space.bounds.T.tolist() == [
+        list(ends) for ends in adapter.generator.search_space_digest.bounds
+    ]
+
+
+def test_points_are_valid_and_decode_as_ax_does(
+    adapter: CostAwareAdapter, space: Space, points: Tensor
+) -> None:
+    """Of the search space, within its constraint, and the same after going through Ax and back."""
+    rows = space.decode(points)
+    assert len(rows) == 128
+    for row, point in zip(rows, points, strict=True):
+        adapter.experiment.search_space.check_types(row, raise_error=True)
+        assert row["dose"] + row["pots"] <= 5 + 1e-9  # type: ignore[operator]
+        features = [ObservationFeatures(dict(zip(adapter.parameters, point.tolist(), strict=True)))]
+        for transform in reversed(list(adapter.transforms.values())):
+            features = transform.untransform_observation_features(features)
+        assert features[0].parameters == pytest.approx(row)
+    assert torch.allclose(by_ax(adapter, rows), points, atol=1e-12)
+    for name in ("soil", "kind", "lamp", "dial", "code", "size", "lid", "fan"):
+        assert len({row[name] for row in rows}) == len(space.columns[name].parameter.values)  # type: ignore[union-attr]
+    held = space.columns["lamp"].indices[0]
+    assert (space.sobol_points(16, seed=0, fixed={held: 5.0})[:, held] == 5.0).all()
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=repr)
+def test_costs_at_valid_points_are_those_of_the_parameterizations(
+    cost: Any, space: Space, points: Tensor
+) -> None:
+    """In the adapter's space, which may encode a choice otherwise."""
+    method = Gittins(cost)
+    found = known_cost(method.cost, method.cost_at, space)(points)
+    expected = points.new_tensor([method.cost_at(row) for row in space.decode(points)])
+    assert torch.allclose(found, expected, rtol=1e-9)
+
+
+def test_logit_scale() -> None:
+    """Ax's configurations have none, its parameters do."""
+    parameters = [
+        RangeParameter("share", ParameterType.FLOAT, 0.1, 0.9, logit_scale=True),
+        RangeParameter("x", ParameterType.FLOAT, 0.0, 1.0),
+    ]
+    config = OptimizationConfig(Objective("y", metric_name_to_signature={"y": "y"}))
+    experiment = Experiment(
+        SearchSpace(parameters),
+        name="logit",
+        optimization_config=config,
+        tracking_metrics=[Metric("y")],
+    )
+    client = (experiment, gittins_strategy(1.0, surrogate_spec=FixedHyperparameters(0.5)))
+    run = client[1].gen_single_trial(experiment=experiment)
+    trial = experiment.new_trial(run).mark_running(no_runner_required=True)
+    complete_trial(client, trial.index, {"y": 1.0})
+    adapter = fitted_adapter(*client)
+    space = adapter.space()
+    rows = space.sobol_rows(32)
+    X = space.encode(rows)
+    assert torch.allclose(X, by_ax(adapter, rows), atol=1e-12, rtol=0.0)
+    share = space.columns["share"].indices[0]
+    assert X[:, share].sigmoid().tolist() == pytest.approx([row["share"] for row in rows])
+    for row, found in zip(rows, space.decode(X), strict=True):
+        check_same(found, row, but_for_rounding=("share",))
+
+
+def test_what_is_no_input_of_the_model() -> None:
+    """Neither the control set nor the time is a column of a space."""
+    client = toy.make_client()
+    toy.run_trials(client, 4)
+    space = fitted_adapter(client._experiment, client._generation_strategy).space()
+    assert list(space.columns) == ["x1", "x2", "x3"]
+    assert list(space.hidden) == ["control_set"]
+    row = {"control_set": "x1", "x1": 0.1, "x2": 0.2, "x3": 0.3}
+    assert space.encode([row]).tolist() == [[0.1, 0.2, 0.3]]
+    client = feedback_toy.make_client()
+    feedback_toy.run_trials(client, 5)
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    assert len(adapter.parameters) == 3
+    assert adapter.space().bounds.tolist() == [[0.0, 0.0], [1.0, 1.0]]
+
+
+def test_before_there_is_a_model(adapter: CostAwareAdapter, space: Space) -> None:
+    """The same parameters, names, sums and fixed values, if not the same columns."""
+    early = space_of(adapter.experiment.search_space)
+    assert early.parameters == space.parameters
+    assert early.names == space.names
+    assert (early.sums, early.fixed) == (space.sums, space.fixed)
+    rows = early.sobol_rows(64)
+    for row, found in zip(rows, early.decode(early.encode(rows)), strict=True):
+        check_same(found, row, but_for_rounding=("rate",))

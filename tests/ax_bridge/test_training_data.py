@@ -1,0 +1,85 @@
+"""Laying what really happened over the frames that Ax extracts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ax.core.data_utils import ExperimentData
+from pandas import DataFrame, MultiIndex
+
+from ax_costaware.ax_bridge.training_data import realized_data
+
+
+class Trial:
+    """As much of a trial as is read."""
+
+    def __init__(self, **record: Any) -> None:
+        self.run_metadata = {"ax_costaware": record} if record else {}
+
+
+def lay(
+    trials: list[Trial], means: list[float], sems: list[float] | None = None
+) -> tuple[DataFrame, DataFrame]:
+    """Arms plan x = 0.5 and soil = clay; a second metric has to be dropped."""
+    index = MultiIndex.from_tuples(
+        [(i, f"{i}_0") for i in range(len(trials))], names=["trial_index", "arm_name"]
+    )
+    arms = DataFrame({"x": 0.5, "n": 1, "soil": "clay", "metadata": [{} for _ in trials]}, index)
+    observed = DataFrame(
+        {
+            ("mean", "y"): means,
+            ("mean", "cost"): 1.0,
+            ("sem", "y"): sems or [np.nan] * len(trials),
+            ("sem", "cost"): 0.0,
+        },
+        index,
+    )
+    # Trials that were completed out of order come in that order.
+    data = realized_data(
+        ExperimentData(arm_data=arms.iloc[::-1], observation_data=observed.iloc[::-1]),
+        dict(enumerate(trials)),  # type: ignore[arg-type]
+        metrics=["y"],
+        parameters=["x", "n", "soil", "late"],
+    )
+    return data.arm_data, data.observation_data
+
+
+def test_realized_values_replace_planned_ones() -> None:
+    """Of any type, in trial order, for the parameters that were reported."""
+    arms, _ = lay([Trial(), Trial(realized={"x": 0.123, "soil": "sand", "n": 3})], [1.0, 2.0])
+    assert arms["x"].tolist() == [0.5, 0.123]
+    assert arms["n"].tolist() == [1, 3]
+    assert arms["soil"].tolist() == ["clay", "sand"]
+    assert arms["soil"].dtype == object
+    assert arms["late"].isna().all()
+    assert "metadata" in arms
+
+
+def test_only_observed_trials_and_the_objective_are_kept() -> None:
+    """A trial without the objective is left out, and so is every other metric."""
+    arms, observed = lay([Trial()] * 5, [1.0, np.nan, 3.0, np.inf, -np.inf])
+    assert arms.index.get_level_values("trial_index").tolist() == [0, 2]
+    assert set(observed.columns) == {("mean", "y"), ("sem", "y")}
+
+
+def test_outcomes_keep_their_precision() -> None:
+    """A stored observation has ten decimals; the record has them all, where it is the same one."""
+    third = 1 / 3
+    record = {"y": [third, 0.012345678901234]}
+    trials = [Trial(outcomes=record), Trial(outcomes=record), Trial()]
+    _, observed = lay(trials, [round(third, 10), 0.7, third], [round(0.012345678901234, 10)] * 3)
+    assert observed["mean", "y"].tolist() == [third, 0.7, round(third, 10)]
+    assert observed["sem", "y"].tolist()[0] == 0.012345678901234
+    _, reloaded = lay(trials, [round(third, 10), 0.7, round(third, 10)], [0.0123456789] * 3)
+    assert reloaded.equals(observed)
+
+
+def test_tiny_outcomes_survive() -> None:
+    """With a record they come back from zero; without one they are not rounded away."""
+    record = [Trial(outcomes={"y": [1.23e-12, None]}), Trial(outcomes={"y": [4.5e-12, None]})]
+    _, observed = lay(record, [0.0, 0.0])
+    assert observed["mean", "y"].tolist() == pytest.approx([1.23e-12, 4.5e-12], rel=1e-15)
+    _, observed = lay([Trial(), Trial()], [1.23e-12, 4.5e-12])
+    assert observed["mean", "y"].tolist() == [1.23e-12, 4.5e-12]

@@ -1,0 +1,36 @@
+"""Pairs that are gathered while an experiment runs, and the conditional that grows by them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ax_costaware.methods.averages.law import Pairs, grown, pairs_of
+from ax_costaware.queries.conditionals import GaussianConditional, LearnedConditional
+
+
+def some(count: int, seed: int = 0) -> Pairs:
+    random = np.random.default_rng(seed)
+    return Pairs(random.standard_normal((count, 2)), random.standard_normal((count, 1)))
+
+
+def test_stored_pairs_in_the_order_of_the_names() -> None:
+    assert len(pairs_of({}, ["x", "y"], ["a"])) == 0
+    given = some(3)
+    columns = dict(zip(("y", "x"), given.X.T.tolist(), strict=True))
+    found = pairs_of({"X": columns, "A": {"a": given.A[:, 0].tolist()}}, ["x", "y"], ["a"])
+    assert np.array_equal(found.X, given.X[:, ::-1])
+    assert np.array_equal(found.A, given.A)
+
+
+def test_a_conditional_grows_once() -> None:
+    """The same object for the same pairs, so that it is fitted once; another for others."""
+    base = some(9)
+    law = LearnedConditional(base.X, base.A)
+    more = some(3, seed=1)
+    found = grown(law, more)
+    assert found == law.with_pairs(more.X, more.A)
+    assert grown(law, some(3, seed=1)) is found
+    assert grown(law, some(3, seed=2)) is not found
+    assert grown(law, some(0)) is law
+    known = GaussianConditional(((1.0,),), covariance=1.0)
+    assert grown(known, more) is known

@@ -1,0 +1,165 @@
+"""What a rule is told before a decision: plays, money, and what of the past holds for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.control_sets import ControlSets, choosing
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.control_sets.query_space import query_space
+from ax_costaware.methods.decision import Decision, Stop
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.problem import Pending, Problem
+from ax_costaware.methods.simulation import Simulation
+from ax_costaware.policies.control_set_rules import (
+    ControlSetHistory,
+    InformationPerCost,
+    UnknownCosts,
+)
+from ax_costaware.queries.joint import JointEmpirical
+from ax_costaware.queries.marginals import Empirical, Uniform
+from tests.methods.control_sets.toy import (
+    CONTROL_SETS,
+    FAST,
+    MARGINALS,
+    MODEL,
+    SPACE,
+    UNKNOWN_SETS,
+    Asking,
+    run,
+    told_by,
+)
+
+ARM = {CONTROL_SET: "x1+x2", "x1": 0.5, "x2": 0.5, "x3": 0.5}
+
+
+def history_of(method: ControlSets, problem: Problem) -> ControlSetHistory:
+    """What a rule is told, all control sets being affordable."""
+    costs = choosing.expected_costs(problem, method, query_space(problem, method))
+    return choosing._history(problem, method, method.money(problem), costs, [True] * 3)
+
+
+@pytest.fixture(scope="module")
+def asked() -> Simulation:
+    """Four trials, two of them initial, of a rule that plays the dearest control set."""
+    method = ControlSets(
+        CONTROL_SETS, MARGINALS, budget=3.0, rule=Asking(), initial_trials=2, **FAST
+    )
+    return run(method, 4)
+
+
+def test_decisions_that_are_no_trials_yet_count(asked: Simulation) -> None:
+    """As plays, as money, and for the next index; initial decisions are no plays."""
+    method, problem = asked.method, asked.problem()
+    told = told_by(method.decide(problem))
+    assert (told["plays"], told["round"]) == ([0, 0, 2], 3)
+    assert told["remaining"] == pytest.approx(3.0 - 2 * 0.1 - 2 * 1.0)
+    assert told["affordable"] == [True, True, False]
+    later = replace(problem, pending=(Pending(None, ARM),))
+    assert later.next_index == 5
+    told = told_by(method.decide(later))
+    assert (told["plays"], told["round"]) == ([0, 1, 2], 4)
+    assert told["remaining"] == pytest.approx(0.5)
+    assert told["affordable"] == [True, True, False]
+    assert told["past"][-1][:2] == [1, 0.3]
+    assert told["pending"]
+    two = replace(problem, pending=(Pending(None, ARM), Pending(None, ARM)))
+    assert told_by(method.decide(two))["affordable"] == [True, False, False]
+
+
+def test_initial_decisions_may_be_free(asked: Simulation) -> None:
+    """Also those that are no trials yet; otherwise they are paid."""
+    pending = (Pending(None, {**ARM, CONTROL_SET: "x1"}),)
+    problem = replace(asked.problem(), trials=(), pending=pending)
+    charged = asked.method.money(problem, initial=True)
+    assert charged.remaining == pytest.approx(2.9)
+    free = replace(asked.method, charge_initial=False)  # type: ignore[type-var]
+    assert free.money(problem, initial=True).remaining == 3.0
+
+
+def test_fixed_parameters_leave_control_sets_open(asked: Simulation) -> None:
+    """Those that control all of them; refused where there is none, or none that can be paid."""
+    method, problem = asked.method, asked.problem()
+
+    def chosen(**fixed: Any) -> Decision:
+        decision = method.decide(replace(problem, fixed=fixed))
+        assert isinstance(decision, Decision)
+        return decision
+
+    assert chosen(control_set="x1").parameters[CONTROL_SET] == "x1"
+    told = told_by(chosen(x2=0.25))
+    assert told["affordable"] == [False, True, False]
+    assert told["pending"], "such bounds say nothing for later"
+    assert chosen(x2=0.25).parameters["x2"] == 0.25
+    with pytest.raises(InputError, match="leave only control sets that cost more than the 0.8 lef"):
+        chosen(x3=0.5)
+    with pytest.raises(InputError, match=r"no control set of that name controls all of \['x2'\]"):
+        chosen(control_set="x1", x2=0.5)
+
+
+def test_a_budget_that_is_used_up(asked: Simulation) -> None:
+    """What to deploy is said."""
+    paid = [PastTrial(i, ARM, reported_cost=1.45) for i in (4, 5)]
+    problem = asked.problem()
+    stop = asked.method.decide(replace(problem, trials=(*problem.trials, paid[0])))
+    assert isinstance(stop, Stop)
+    assert "is exhausted: 3.65 of 3 is spent" in stop.reason
+    assert "and the cheapest control set costs 0.1. Deploy control set 'x1+x2+x3'" in stop.reason
+
+
+def test_learned_costs_are_averages_of_what_was_reported() -> None:
+    """Of decisions that are no trials yet, too."""
+    method = ControlSets(
+        UNKNOWN_SETS,
+        MARGINALS,
+        budget=20.0,
+        rule=UnknownCosts(exploration=0.5),
+        initial_trials=0,
+        **FAST,
+    )
+    reported = [("x1", 1.0), ("x1+x2", 1.5), ("x1+x2", 2.5), ("x1+x2+x3", 3.0)]
+    trials = [
+        PastTrial(i, {**ARM, CONTROL_SET: name}, outcome=0.0, is_observed=True, reported_cost=cost)
+        for i, (name, cost) in enumerate(reported)
+    ]
+    problem = Simulation(method, SPACE, hyperparameters=MODEL, trials=trials).problem()
+    history = history_of(method, problem)
+    assert history.costs == (1.0, 2.0, 3.0)
+    assert history.reported == ((1.0,), (1.5, 2.5), (3.0,))
+    assert history.known == (False, False, False)
+    assert (history.past, history.remaining) == ((), 12.0)
+    pending = history_of(method, replace(problem, pending=(Pending(None, ARM),)))
+    assert pending.remaining == 10.0
+    assert [(p.index, p.charged, p.state) for p in pending.past] == [(1, 2.0, {})]
+
+
+def test_another_strategy_is_told_what_of_the_past_holds_for_it() -> None:
+    """Bounds hold for the same control sets and laws, a rule's memory for rules of its kind."""
+    rule = UnknownCosts()
+    method = ControlSets(UNKNOWN_SETS, MARGINALS, budget=30.0, rule=rule, initial_trials=3, **FAST)
+    problem = run(method, 5).problem()
+
+    def past(**changes: Any) -> Any:
+        *_, last = history_of(replace(method, **changes), problem).past
+        return last
+
+    assert past().state["phase"] == "explore"
+    assert past().comparable
+    looser = past(rule=UnknownCosts(tolerance=0.5), budget=50.0)
+    assert looser.state == past().state
+    assert looser.comparable
+    assert past(rule=InformationPerCost()).state == {}
+    laws = {**MARGINALS, "x3": Uniform(0.4, 0.6)}
+    assert not past(marginals=laws).comparable
+    samples = [{**laws, "x3": Empirical([0.1 * i for i in range(n)])} for n in (9, 10)]
+    digests = [replace(method, marginals=marginals).problem_digest for marginals in samples]
+    assert len({method.problem_digest, *digests}) == 3
+    frame = {"x1": [0.1 * i for i in range(10)], "x2": [0.1 * i for i in range(10)]}
+    moved = {**frame, "x2": [0.1 * ((i + 1) % 10) for i in range(10)]}
+    rest = {"x3": MARGINALS["x3"]}
+    joint = [replace(method, marginals=rest, joint=JointEmpirical(f)) for f in (frame, moved)]
+    assert joint[0].problem_digest != joint[1].problem_digest

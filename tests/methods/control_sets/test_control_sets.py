@@ -1,0 +1,215 @@
+"""What is refused by the arguments of the control-set method alone; and what the rest means."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.method import NO_LIMIT
+from ax_costaware.methods.parameters import Choice, Range
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.space import Space
+from ax_costaware.policies.control_set_rules import ExploreThenCommit, UnknownCosts
+from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.queries.marginals import Uniform
+
+CONTROL_SETS = (
+    ControlSet(["x1"], cost=0.1),
+    ControlSet(["x1", "x2"], cost=0.3),
+    ControlSet(["x1", "x2", "x3"], cost=1.0),
+)
+MARGINALS: dict[str, Any] = {name: Uniform(0.0, 1.0) for name in ("x1", "x2", "x3")}
+
+BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    ({"control_sets": []}, r"control_sets=\[\]: expected"),
+    ({"control_sets": CONTROL_SETS[0]}, "expected a list of ControlSet"),
+    ({"control_sets": [CONTROL_SETS[0]] * 2}, "control_sets"),
+    (
+        {"control_sets": [ControlSet(["x1"])], "rule": ExploreThenCommit(2)},
+        r"rule=ExploreThenCommit\(plays=2\) explores by cost, .* 'x1' has cost=None",
+    ),
+    (
+        {"control_sets": [ControlSet(["x1"])], "rule": UnknownCosts()},
+        "does not fit: rounds=None: without a budget",
+    ),
+    (
+        {"control_sets": [ControlSet(["x1"], fixed_cost=3.0)], "budget": 2.0},
+        "budget=2.0 is below the cost of the cheapest control set, 3",
+    ),
+    (
+        {"control_sets": [ControlSet(["x1"], fixed_cost=1.0)], "budget": 4.0},
+        "initial_trials=5 .* cost 5, more than budget=4",
+    ),
+    ({"marginals": {"x1": 0.5}}, r"marginals\['x1'\]=0.5: expected a marginal"),
+    ({"marginals": [MARGINALS["x1"]]}, "expected a dictionary"),
+    ({"budget": 0.05}, "budget=0.05 is below the cost of the cheapest control set, 0.1"),
+    ({"budget": float("nan")}, "budget=nan: expected a finite number"),
+    ({"budget": float("inf")}, "budget=inf: expected a finite number"),
+    ({"budget": True}, "budget=True: expected"),
+    ({"budget": 0.3}, "initial_trials=5 .* cost 0.5, more than budget=0.3"),
+    ({"rule": "etc"}, "rule='etc': expected a rule"),
+    ({"rule": ExploreThenCommit((1, 2, 3))}, "does not fit"),
+    ({"beta": -1.0}, "beta=-1.0: expected"),
+    ({"acquisition": "pi"}, r"acquisition='pi': expected one of \['ucb', 'ei', 'ts'\]"),
+    ({"seed": -1}, "seed=-1: expected an integer >= 0"),
+    ({"seed": 1.5}, "seed=1.5: expected an integer"),
+    ({"initial_trials": -1}, "initial_trials=-1"),
+    ({"initial_control_sets": "x1"}, "initial_control_sets='x1': expected a list"),
+    ({"initial_control_sets": ["x9"]}, "names 'x9', which is not among control_sets"),
+    ({"charge_initial": "no"}, "charge_initial='no': expected True or False"),
+    ({"num_nodes": 0}, "num_nodes=0"),
+    ({"num_restarts": 0}, "num_restarts=0"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_ARGUMENTS)
+def test_bad_arguments(change: dict[str, Any], message: str) -> None:
+    """Each message names the argument, what it got and what it takes."""
+    arguments: dict[str, Any] = {"control_sets": CONTROL_SETS, "marginals": MARGINALS, **change}
+    with pytest.raises(InputError, match=message):
+        ControlSets(**arguments)
+
+
+def test_initial_trials_that_are_free_need_no_budget() -> None:
+    """With charge_initial=False they may cost more than the budget."""
+    ControlSets(CONTROL_SETS, MARGINALS, budget=0.3, charge_initial=False)
+
+
+def test_default_initial_control_sets_are_the_cheapest() -> None:
+    """All of the cheapest group, in declared order."""
+    sets = (ControlSet(["a"], 0.3), ControlSet(["b"], 0.1 + 0.2), ControlSet(["c"], 1.0))
+    assert ControlSets(sets, {}).initial_control_sets == ("a", "b")
+
+
+def test_default_initial_control_sets_are_all_where_a_cost_is_unknown() -> None:
+    """Each cost can only be learned from a trial."""
+    sets = (ControlSet(["a"]), ControlSet(["b"], 1.0))
+    method = ControlSets(sets, {}, rule=UnknownCosts(rounds=1))
+    assert method.initial_control_sets == ("a", "b")
+    assert method.learns_costs
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        ({}, (None, 4.0, None)),
+        ({"b": [9.0]}, (None, 4.0, None)),
+        ({"a": [1.0, 3.0]}, (2.0, 4.0, None)),
+        ({"a": [1.0, 3.0], "c": [12.0]}, (2.0, 4.0, 12.0)),
+    ],
+)
+def test_expected_costs(
+    reported: dict[str | None, list[float]], expected: tuple[float | None, ...]
+) -> None:
+    """Declared, else the mean of its own, else that of the others, at least the known part."""
+    sets = (ControlSet(["a"]), ControlSet(["b"], 4.0), ControlSet(["c"], fixed_cost=3.5))
+    found = ControlSets(sets, {}, rule=UnknownCosts(rounds=1)).expected_costs(reported)
+    a, b, c = expected
+    others = [cost for cost in (a, b, c) if cost is not None]
+    mean = sum(others) / len(others)
+    assert found == (mean if a is None else a, b, max(mean, 3.5) if c is None else c)
+
+
+def problem_of(method: ControlSets, trials: tuple[PastTrial, ...] = ()) -> Problem:
+    """A problem over all inputs that the control sets name."""
+    names = sorted({name for s in method.control_sets for name in s.parameters})
+    parameters = [*(Range(name, 0, 1) for name in names), Choice(CONTROL_SET, tuple(method.names))]
+    return Problem(Space.of(parameters, hidden=[CONTROL_SET]), trials)
+
+
+def paid(costs: list[tuple[str, float]]) -> tuple[PastTrial, ...]:
+    """Trials that were reported to have cost that much."""
+    return tuple(
+        PastTrial(i, {CONTROL_SET: name, "x1": 0.5, "x2": 0.5, "x3": 0.5}, reported_cost=cost)
+        for i, (name, cost) in enumerate(costs)
+    )
+
+
+def test_nothing_is_expected_before_anything_is_known() -> None:
+    """But a known part, which also has to be paid."""
+    sets = (ControlSet(["a"]), ControlSet(["b"], fixed_cost=3.0))
+    method = ControlSets(sets, {}, rule=UnknownCosts(rounds=1), budget=20.0)
+    assert method.expected_costs({}) == (None, 3.0)
+    assert method.cost_at({CONTROL_SET: "a"}) is None
+
+    def pays(spent: float) -> list[bool]:
+        trials = (PastTrial(0, {CONTROL_SET: "a"}, status="FAILED", reported_cost=spent),)
+        money = method.money(problem_of(method, trials))
+        return [money.pays(cost) for cost in (None, 3.0)]
+
+    assert pays(18.0) == [True, False]
+    assert pays(20.0) == [False, False]
+    assert pays(1.0) == [True, True]
+
+
+def test_a_reported_cost_replaces_the_expected_one() -> None:
+    """What is left may then be too little for a control set that was affordable."""
+    method = ControlSets(CONTROL_SETS, MARGINALS, budget=2.0, initial_trials=2)
+    record = {"phase": "initial", "expected_cost": 0.1}
+    trial = PastTrial(0, {CONTROL_SET: "x1", "x1": 0.5}, reported_cost=1.8, record=record)
+    money = method.money(problem_of(method, (trial,)))
+    assert money.remaining == pytest.approx(0.2)
+    assert [money.pays(s.cost) for s in CONTROL_SETS] == [True, False, False]
+
+
+@given(
+    st.lists(st.integers(1, 20), min_size=1, max_size=4, unique=True),
+    st.integers(1, 120),
+    st.randoms(use_true_random=False),
+)
+def test_a_batch_of_the_certain_size_is_always_paid(
+    costs: list[int], budget: int, random: object
+) -> None:
+    """Whatever control sets are chosen; and one trial is always allowed, to say that none is."""
+    sets = tuple(ControlSet([f"x{i}"], cost) for i, cost in enumerate(costs))
+    if budget < min(costs):
+        return
+    method = ControlSets(sets, {}, budget=budget, initial_trials=0)
+    count = method.num_payable(problem_of(method), initial=False)
+    assert count >= 1
+    chosen: list[float] = []
+    for _ in range(count):
+        money = method.money(problem_of(method), reserved=chosen)
+        payable = [float(cost) for cost in costs if money.pays(cost)]
+        assert payable
+        chosen.append(random.choice([max(payable), min(payable), *payable]))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("budget", [8.5, 9.0, 10.0, 13.0, 14.5, 20.0, 31.0])
+def test_a_batch_of_learned_costs_is_paid_as_expected(budget: float) -> None:
+    """Whatever control sets are chosen, at what they cost on average."""
+    sets = (
+        ControlSet(["x1"]),
+        ControlSet(["x1", "x2"], fixed_cost=0.2),
+        ControlSet(["x1", "x2", "x3"]),
+    )
+    rule = UnknownCosts(exploration=0.5)
+    method = ControlSets(sets, MARGINALS, budget=budget, rule=rule, initial_trials=0)
+    reported = [("x1", 1.0), ("x1+x2", 1.5), ("x1+x2", 2.5), ("x1+x2+x3", 3.0)]
+    problem = problem_of(method, paid(reported))
+    assert method.money(problem).remaining == budget - 8.0
+    count = method.num_payable(problem, initial=False)
+    assert count >= 1
+    for choices in itertools.product(range(3), repeat=min(count, 7) - 1):
+        left = budget - 8.0
+        for choice in choices:
+            payable = [c for c in (1.0, 2.0, 3.0) if c <= left]
+            left -= payable[min(choice, len(payable) - 1)] if payable else 0.0
+        assert count == 1 or left >= 1.0
+
+
+def test_a_batch_has_no_limit_without_a_budget_or_a_cost() -> None:
+    """One trial at least: that nothing can be paid is said when a trial is asked for."""
+    method = ControlSets(CONTROL_SETS, MARGINALS)
+    assert method.num_payable(problem_of(method), initial=True) == NO_LIMIT
+    unknown = ControlSets((ControlSet(["x1"]),), {}, budget=5.0, rule=UnknownCosts())
+    assert unknown.num_payable(problem_of(unknown), initial=True) == NO_LIMIT
+    assert unknown.num_payable(problem_of(unknown, paid([("x1", 5.0)])), initial=True) == 1

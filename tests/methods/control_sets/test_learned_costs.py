@@ -1,0 +1,121 @@
+"""What control sets are expected to cost, from what trials have cost."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.control_sets.learned_costs import (
+    ExpectedCosts,
+    average_costs,
+    check_reported_costs,
+    costs_to_learn_from,
+)
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.policies.control_set_rules import UnknownCosts
+from ax_costaware.queries.control_sets import ControlSet
+from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, UNKNOWN_SETS, run
+
+RULE = UnknownCosts(rounds=1)
+BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+SETS = (ControlSet(["a"], 2.0), ControlSet(["b"]), ControlSet(["a", "b"], fixed_cost=1.0))
+COLUMNS = ((0,), (1,), (0, 1))
+
+
+def learned(costs: dict[str, dict[int, float]], points: dict[int, list[float]]) -> ExpectedCosts:
+    """Expected costs of the three control sets above."""
+    method = ControlSets(SETS, {}, rule=RULE)
+    rows = {i: torch.tensor(x, dtype=torch.double) for i, x in points.items()}
+    return ExpectedCosts.learned(method, costs, rows, COLUMNS, BOUNDS)
+
+
+def test_constant_costs_are_averages() -> None:
+    """Declared, the mean of few reports, and the mean of the others; errors are left to a rule."""
+    costs = learned({"b": {0: 3.0, 4: 5.0}, "a+b": {}}, {0: [0.1, 0.2], 4: [0.3, 0.4]})
+    point = torch.tensor([0.5, 0.5], dtype=torch.double)
+    assert [costs.at(i, point) for i in range(3)] == [(2.0, 0.0), (4.0, None), (3.0, None)]
+    assert costs.averages == costs.least == (2.0, 4.0, 3.0)
+    assert not costs.models
+
+
+def test_nothing_is_known() -> None:
+    """No estimate, where no cost is declared or reported."""
+    method = ControlSets((ControlSet(["a"]), ControlSet(["b"])), {}, rule=RULE)
+    costs = ExpectedCosts.learned(method, {"a": {}, "b": {}}, {}, ((0,), (1,)), BOUNDS)
+    assert costs.at(0, BOUNDS[0]) is None
+    assert costs.least == (None, None)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-4, 1e5])
+def test_costs_that_depend_on_controlled_values_only(unit: float) -> None:
+    """A column that the control set does not control is not read; a known part is added."""
+    inputs = torch.rand(24, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    points = dict(enumerate(inputs.tolist()))
+    of_b = {i: unit * math.exp(2 * x[1]) * (1 + 0.05 * (-1) ** i) for i, x in points.items()}
+    costs = learned({"b": of_b, "a+b": {}}, points)
+    assert list(costs.models) == [1]
+    one, other = (costs.at(1, torch.tensor([a, 0.5], dtype=torch.double)) for a in (0.0, 1.0))
+    assert one == other
+    assert one is not None
+    assert one.mean == pytest.approx(unit * math.e, rel=0.05)
+    assert one.standard_error is not None
+    assert 0.0 < one.standard_error < 0.1 * one.mean
+    assert costs.least[1] == pytest.approx(min(of_b.values()), rel=0.15)
+    assert costs.averages[1] == pytest.approx(sum(of_b.values()) / 24)
+
+
+def test_a_control_set_without_columns_has_an_average() -> None:
+    """Its values cannot be seen in the model's space."""
+    method = ControlSets((ControlSet(["a"]),), {}, rule=RULE)
+    costs = ExpectedCosts.learned(
+        method, {"a": {0: 1.0, 1: 4.0}}, {i: BOUNDS[i] for i in (0, 1)}, ((),), BOUNDS
+    )
+    assert costs.at(0, BOUNDS[0]) == (2.5, None)
+
+
+METHOD = ControlSets(UNKNOWN_SETS, MARGINALS, budget=20.0, rule=RULE, initial_trials=3, **FAST)
+
+
+def test_read_from_the_trials() -> None:
+    """By control set, with those of failed trials; none where costs are declared."""
+    trials = run(METHOD, 4).trials
+    arm = {CONTROL_SET: "x1", "x1": 0.5, "x2": 0.5, "x3": 0.5}
+    by_set: dict[str, dict[int, float]] = {str(s.name): {} for s in UNKNOWN_SETS}
+    for trial in trials:
+        assert trial.reported_cost is not None
+        by_set[str(trial.parameters[CONTROL_SET])][trial.index] = trial.reported_cost
+    lost = PastTrial(4, arm, status="FAILED")
+    assert costs_to_learn_from([*trials, lost], METHOD) == by_set
+    lost = PastTrial(4, arm, status="FAILED", reported_cost=0.5)
+    by_set["x1"][4] = 0.5
+    assert costs_to_learn_from([*trials, lost], METHOD) == by_set
+    check_reported_costs([*trials, lost], METHOD)
+    average = average_costs(METHOD, by_set)[0]
+    assert average == pytest.approx(sum(by_set["x1"].values()) / len(by_set["x1"]))
+    declared = ControlSets(CONTROL_SETS, MARGINALS)
+    assert costs_to_learn_from([PastTrial(0, arm, reported_cost=3.0)], declared) == {}
+
+
+def test_costs_that_do_not_fit_the_control_sets() -> None:
+    """As after a change of the strategy: refused by a decision, left out elsewhere."""
+    trials = run(METHOD, 3).trials
+    changed = (*UNKNOWN_SETS[:2], ControlSet(["x1", "x2", "x3"], fixed_cost=50.0))
+    method = ControlSets(changed, MARGINALS, rule=RULE)
+    assert costs_to_learn_from(trials, method)["x1+x2+x3"] == {}
+    message = r"trial 2 has the reported cost .*: expected more than fixed_cost=50"
+    with pytest.raises(InputError, match=message):
+        check_reported_costs(trials, method)
+
+
+def test_a_cost_that_is_missing() -> None:
+    """Of a completed trial; one that failed need not have cost anything."""
+    arm = {CONTROL_SET: "x1", "x1": 0.5, "x2": 0.5, "x3": 0.5}
+    trials = [PastTrial(0, arm), PastTrial(1, arm, status="FAILED"), PastTrial(2, arm)]
+    with pytest.raises(InputError, match=r"trials \[0, 2\] were completed without a cost"):
+        check_reported_costs(trials, METHOD)
+    check_reported_costs(trials[1:2], METHOD)

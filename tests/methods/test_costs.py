@@ -1,0 +1,133 @@
+"""Declared costs as functions of points of the model's space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.costs import check_cost, known_cost
+from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.parameters import Choice, Fixed, Range
+from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.space import Space
+from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
+
+SPACE = Space.of(
+    [
+        Range("dose", -5, 5),
+        Range("pots", 1, 4, is_integer=True),
+        Range("days", 1, 64, is_integer=True, log_scale=True),
+        Range("rate", 0.01, 1.0, log_scale=True),
+        Choice("soil", ("sand", "clay", "peat")),
+        Choice("lamp", (1, 5, 20), is_ordered=True),
+        Choice("code", (3, 1, 7)),
+        Choice("size", ("S", "M", "L")),
+        Choice("lid", (True, False)),
+        Fixed("site", "here"),
+    ],
+    [({"dose": 1.0, "pots": 1.0}, 5.0)],
+)
+
+COSTS = [
+    2.5,
+    ConstantCost(3.0),
+    AffineCost({"days": 0.5, "rate": 10.0, "dose": 0.1, "lamp": 0.01, "code": 0.2}, fixed=2.0),
+    TableCost("soil", {"clay": 1.0, "sand": 2.0, "peat": 4.0}),
+    TableCost("size", {"S": 1.0, "M": 2.0, "L": 4.0}),
+    TableCost("lid", {True: 1.0, False: 2.0}),
+    TableCost("pots", {1: 1.0, 2: 5.0, 3: 2.0, 4: 1.5}),
+    TableCost("site", {"here": 1.5}),
+    lambda x: 1.0 + x["days"] + len(x["soil"]) + 2.0 * x["lid"],
+]
+
+
+def cost_of_points(cost: Any, space: Space = SPACE) -> Any:
+    """The cost as the Gittins method takes it."""
+    method = Gittins(cost)
+    return known_cost(method.cost, method.cost_at, space)
+
+
+@pytest.fixture(scope="module")
+def points() -> Tensor:
+    """Points all over the space."""
+    return SPACE.sobol_points(128, seed=0)
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=repr)
+def test_costs_at_valid_points_are_those_of_the_parameterizations(
+    cost: Any, points: Tensor
+) -> None:
+    """For every kind of cost and parameter."""
+    found = cost_of_points(cost)(points)
+    expected = points.new_tensor([Gittins(cost).cost_at(row) for row in SPACE.decode(points)])
+    assert torch.allclose(found, expected, rtol=1e-9)
+    batched = cost_of_points(cost)(points.reshape(4, 32, -1))
+    assert torch.equal(batched, found.reshape(4, 32))
+
+
+@pytest.mark.parametrize("cost", [COSTS[2], COSTS[3]], ids=repr)
+def test_gradients_of_value_objects(cost: Any, points: Tensor) -> None:
+    """Also between the corners of one-hot blocks."""
+    inner = 0.5 * points[:4] + 0.5 * points[4:8]
+    blocks = [i for name in ("soil", "code") for i in SPACE.columns[name].indices]
+    inner[:, blocks] = inner[:, blocks].clamp(0.1, 0.9)
+    inner.requires_grad_()
+    assert torch.autograd.gradcheck(cost_of_points(cost), (inner,), atol=1e-5)
+
+
+def test_gradient_of_a_function_stays_within_the_bounds(points: Tensor) -> None:
+    """Differences in the smooth columns, one-sided at a bound; none in the others."""
+    seen: list[float] = []
+
+    def cost(x: dict[str, Any]) -> float:
+        seen.append(x["rate"])
+        return float(1.0 + 3.0 * x["rate"] + x["days"] + (x["dose"] + 5.0) ** 2)
+
+    X = points[:3].clone()
+    dose, rate = SPACE.columns["dose"].indices[0], SPACE.columns["rate"].indices[0]
+    X[0, rate], X[1, rate] = SPACE.bounds[0, rate], SPACE.bounds[1, rate]
+    X.requires_grad_()
+    cost_of_points(cost)(X).sum().backward()
+    assert X.grad is not None
+    raw = torch.pow(10.0, X.detach()[:, rate])
+    slope = 3.0 * raw * torch.log(torch.tensor(10.0))
+    assert torch.allclose(X.grad[:, rate], slope.to(X), rtol=1e-3)
+    assert torch.allclose(X.grad[:, dose], 2 * (X.detach()[:, dose] + 5.0), rtol=1e-3, atol=1e-3)
+    assert X.grad.count_nonzero(dim=-1).max() == 2
+    assert min(seen) >= 0.01
+    assert max(seen) <= 1.0
+
+
+def test_refusals(points: Tensor) -> None:
+    """By the name of the argument, with the parameterization."""
+    with pytest.raises(InputError, match=r"reads \['moon'\]"):
+        cost_of_points(AffineCost({"moon": 1.0}))
+    bad = cost_of_points(lambda x: -float(x["pots"]))
+    with pytest.raises(InputError, match=r"cost gave -\d.0 for {'dose': .*finite number > 0"):
+        bad(points)
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        (AffineCost({"moon": 1.0}), r"reads \['moon'\], which the experiment does not have"),
+        (AffineCost({"soil": 1.0}, fixed=1.0), "'soil', whose values are no numbers"),
+        (TableCost("rate", {0.1: 1.0}), "'rate' has more values than a table holds"),
+        (TableCost("soil", {"sand": 1.0, "clay": 2.0}), "peat"),
+        (AffineCost({"dose": 1.0}, fixed=1.0), r"cost=AffineCost.* at {'dose': -5.0}"),
+    ],
+    ids=repr,
+)
+def test_costs_that_do_not_fit_the_parameters(cost: Any, message: str) -> None:
+    """Also where an affine cost is least, unless constraints may leave that out."""
+    free = Problem(Space.of(SPACE.parameters.values()))
+    with pytest.raises(InputError, match=message):
+        check_cost(free, cost, Gittins(cost))
+    affine = AffineCost({"dose": 1.0}, fixed=1.0)
+    check_cost(Problem(SPACE), affine, Gittins(affine))
+    for fitting in COSTS:
+        check_cost(free, fitting, Gittins(fitting))

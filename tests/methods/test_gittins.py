@@ -1,0 +1,85 @@
+"""What is refused by the arguments of the Gittins method alone; and what the rest means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.gittins import Gittins
+from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
+from ax_costaware.queries.costs import AffineCost
+
+BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    ({"cost": 0.0}, "cost=0.0: expected a finite number > 0"),
+    ({"cost": -1}, "cost=-1: expected"),
+    ({"cost": float("nan")}, "cost=nan: expected"),
+    ({"cost": float("inf")}, "cost=inf: expected"),
+    ({"cost": True}, "cost=True: expected"),
+    ({"cost": ""}, "cost='': expected"),
+    ({"cost": None}, "cost=None: expected"),
+    ({"cost": AffineCost}, "cost=.*AffineCost.*: expected"),
+    ({"cost": AffineCost({0: 1.0})}, r"reads the columns \[0\]: expected names of parameters"),
+    ({"budget": 0}, "budget=0: expected a finite number > 0"),
+    ({"budget": float("inf")}, "budget=inf"),
+    ({"lmbda": 0.0}, "lmbda=0.0: expected a finite number > 0, or None"),
+    ({"lmbda": float("nan")}, "lmbda=nan"),
+    ({"lmbda": "high"}, "lmbda='high'"),
+    ({"decay": 0.1}, "decay=0.1: expected a GittinsDecay"),
+    ({"lmbda": 1.0, "decay": GittinsDecay()}, "lmbda=1.0 and decay=.* are both given"),
+    ({"stop": "never"}, "stop='never': expected True, False, GittinsStop"),
+    (
+        {"stop": GittinsStop()},
+        "stop=GittinsStop.* has no lmbda, and lambda decays",
+    ),
+    ({"acquisition": "ei"}, r"acquisition='ei': expected one of \['gittins'"),
+    ({"acquisition": "log_ei_cost_cooling"}, "with budget=None"),
+    ({"cost_model": "tree"}, r"cost_model='tree': expected one of \['gp', 'linear'\]"),
+    ({"initial_trials": -1}, "initial_trials=-1: expected an integer >= 0"),
+    ({"charge_initial": 1}, "charge_initial=1: expected True or False"),
+    ({"seed": 1.5}, "seed=1.5: expected an integer"),
+    ({"num_restarts": 0}, "num_restarts=0: expected an integer >= 1"),
+    ({"raw_samples": 0}, "raw_samples=0"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_ARGUMENTS)
+def test_bad_arguments(change: dict[str, Any], message: str) -> None:
+    """Each message names the argument, what it got and what it takes."""
+    with pytest.raises(InputError, match=message):
+        Gittins(**{"cost": 1.0, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "source", "rule"),
+    [
+        ({"lmbda": 1}, "given", GittinsStop()),
+        ({"lmbda": 1, "budget": 5}, "given", GittinsStop()),
+        ({"budget": np.float64(5)}, "budget", GittinsStop()),
+        ({"budget": 5, "stop": False}, "budget", None),
+        ({}, "decay", None),
+        ({"budget": 5, "decay": GittinsDecay()}, "decay", None),
+        ({"stop": GittinsStop(0.5)}, "decay", GittinsStop(0.5)),
+        ({"budget": 5, "stop": ImprovementPerCostStop()}, "budget", ImprovementPerCostStop()),
+    ],
+)
+def test_where_lambda_comes_from(change: dict[str, Any], source: str, rule: Any) -> None:
+    """Given, or from the budget, or decaying; and a rule wherever there is a price to stop at."""
+    method = Gittins(cost=1.0, **change)
+    assert (method.lambda_source, method.rule) == (source, rule)
+    assert (method.decay is not None) == (source == "decay")
+
+
+def test_costs_at_a_parameterization() -> None:
+    """Numbers, value objects and functions; a metric's are not known."""
+    assert Gittins(2).cost_at({}) == 2.0
+    assert Gittins(AffineCost({"x": 2.0})).cost_at({"x": 3, "y": "a"}) == 6.0
+    assert Gittins(lambda x: np.float32(x["x"])).cost_at({"x": 1.5}) == 1.5
+    assert Gittins("hours").cost_metric == "hours"
+    assert Gittins("hours").cost_at({}) is None
+    with pytest.raises(InputError, match=r"cost=AffineCost.* at {'x': -1.0}"):
+        Gittins(AffineCost({"x": 2.0})).cost_at({"x": -1.0})
+    with pytest.raises(InputError, match=r"cost gave 'dear' for {'x': 1}"):
+        Gittins(lambda x: "dear").cost_at({"x": 1})  # type: ignore[arg-type, return-value]

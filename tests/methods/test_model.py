@@ -1,0 +1,51 @@
+"""What a method models with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"lengthscale": 0.0}, "lengthscale=0.0"),
+        ({"lengthscale": (0.1, -1.0)}, "lengthscale=-1.0"),
+        ({"lengthscale": ()}, "lengthscale"),
+        ({"lengthscale": 0.1, "outputscale": float("inf")}, "outputscale=inf"),
+        ({"lengthscale": 0.1, "noise_variance": 0.0}, "noise_variance=0.0"),
+        ({"lengthscale": 0.1, "mean": float("nan")}, "mean=nan"),
+    ],
+)
+def test_bad_hyperparameters(change: dict[str, Any], name: str) -> None:
+    """Fixed hyperparameters are checked where they are written."""
+    with pytest.raises(InputError, match=name):
+        FixedHyperparameters(**change)
+
+
+def test_fixed_hyperparameters_are_in_raw_units_on_the_unit_cube() -> None:
+    """One observation at the prior's scale: the posterior is the textbook one."""
+    fixed = FixedHyperparameters(lengthscale=0.5, outputscale=4.0, noise_variance=0.25, mean=1.0)
+    X, bounds = torch.tensor([[1.0], [3.0]]).double().split(1)[0], torch.tensor([[0.0], [4.0]])
+    model = default_model(fixed).fitted(X, X.new_tensor([3.0]), bounds.double())
+    with torch.no_grad():
+        posterior = model.posterior(X + 2.0)
+    k = 4.0 * float(torch.tensor(-0.5, dtype=torch.double).exp())
+    assert float(posterior.mean) == pytest.approx(1.0 + k / 4.25 * 2.0, rel=1e-6)
+    assert float(posterior.variance) == pytest.approx(4.0 - k**2 / 4.25, rel=1e-6)
+
+
+def test_a_fitted_model_speaks_raw_units() -> None:
+    """Outcomes of the order of 1000 come back as such, with their standard deviation."""
+    X = torch.linspace(0.0, 1.0, 6, dtype=torch.double).unsqueeze(-1)
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    model = ModelOptions().fitted(X, 1000.0 + 50.0 * X.squeeze(-1), bounds)
+    with torch.no_grad():
+        posterior = model.posterior(X.new_tensor([[0.5]]))
+    assert float(posterior.mean) == pytest.approx(1025.0, abs=2.0)
+    assert 0.0 < float(posterior.variance) < 50.0**2

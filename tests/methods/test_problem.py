@@ -1,0 +1,53 @@
+"""What one decision is made from."""
+
+from __future__ import annotations
+
+import pytest
+
+from ax_costaware.methods.parameters import Range
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.problem import Pending, Problem, decision_seed
+from ax_costaware.methods.space import Space
+
+SPACE = Space.of([Range("x", 0, 1)])
+
+
+def test_seeds_differ_between_trials_and_runs() -> None:
+    """And are the same every time."""
+    seeds = {decision_seed(seed, index) for seed in range(20) for index in range(20)}
+    assert len(seeds) == 400
+    assert decision_seed(1, 2) == decision_seed(1, 2)
+
+
+def test_decisions_of_one_batch_count_as_trials_to_come() -> None:
+    trials = (
+        PastTrial(0, {"x": 0.25}, outcome=1.0, is_observed=True, record={"phase": "initial"}),
+        PastTrial(1, {"x": 0.5}, status="RUNNING", record={"phase": "rule"}),
+    )
+    pending = (Pending(1, {"x": 0.5}), Pending(None, {"x": 0.75}))
+    problem = Problem(SPACE, trials, pending)
+    assert problem.undelivered == [{"x": 0.75}]
+    assert (problem.next_index, problem.num_initial) == (3, 2)
+    assert problem.X_pending is not None
+    assert problem.X_pending.tolist() == [[0.5], [0.75]]
+    assert problem.evaluated.tolist() == [[0.25]]
+    assert Problem(SPACE).X_pending is None
+
+
+def test_evaluated_as_realised_and_held_as_fixed() -> None:
+    trial = PastTrial(0, {"x": 0.25}, outcome=1.0, is_observed=True, realized={"x": 0.125})
+    problem = Problem(SPACE, (trial,), fixed={"x": 0.5})
+    assert problem.evaluated.tolist() == [[0.125]]
+    assert problem.held == {0: 0.5}
+
+
+def test_direction() -> None:
+    assert (Problem(SPACE).sign, Problem(SPACE).direction) == (1.0, None)
+    problem = Problem(SPACE, minimize=True)
+    assert problem.sign == -1.0
+    assert problem.direction is not None
+
+
+def test_what_was_not_lent_is_said() -> None:
+    with pytest.raises(RuntimeError, match="without a model, an optimiser or a design"):
+        _ = Problem(SPACE).model

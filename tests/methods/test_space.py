@@ -1,0 +1,181 @@
+"""A search space as columns of a model, and back, for every kind of parameter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range, Row
+from ax_costaware.methods.space import Column, Space
+
+PARAMETERS: tuple[Parameter, ...] = (
+    Range("dose", -5, 5),
+    Range("pots", 1, 4, is_integer=True),
+    Fixed("site", "here"),
+    Range("days", 1, 64, is_integer=True, log_scale=True),
+    Range("rate", 0.01, 1.0, log_scale=True),
+    Range("share", 0.1, 0.9, logit_scale=True),
+    Choice("soil", ("sand", "clay", "peat")),
+    Choice("kind", ("control", "treatment")),
+    Choice("lamp", (1, 5, 20), is_ordered=True),
+    Choice("code", (3, 1, 7)),
+    Choice("lid", (True, False)),
+)
+CONTROL_SET = Choice("control_set", ("dose", "all"))
+
+SPACE = Space.of([*PARAMETERS[:4], CONTROL_SET, *PARAMETERS[4:]], hidden=["control_set"])
+BOUNDED = Space.of(PARAMETERS, [({"dose": 1.0, "pots": 1.0}, 5.0)])
+
+
+def check_same(found: Row, row: Row, but_for_rounding: tuple[str, ...]) -> None:
+    """Check that two parameterizations are equal, those on another scale to rounding."""
+    assert found.keys() == row.keys()
+    for name, value in row.items():
+        assert found[name] == (pytest.approx(value, 1e-12) if name in but_for_rounding else value)
+
+
+def test_columns() -> None:
+    """One for a number, on the model's scale; one for each value of a choice without an order."""
+    sizes = {name: len(column.indices) for name, column in SPACE.columns.items()}
+    assert sizes == {
+        "dose": 1, "pots": 1, "days": 1, "rate": 1, "share": 1, "soil": 3, "kind": 2, "lamp": 1,
+        "code": 3, "lid": 2,
+    }  # fmt: skip
+    every = [i for column in SPACE.columns.values() for i in column.indices]
+    assert every == list(range(16))
+    assert SPACE.bounds.shape == (2, 16)
+
+    def ends(name: str) -> list[float]:
+        found: list[float] = SPACE.bounds[:, SPACE.columns[name].indices[0]].tolist()
+        return found
+
+    assert ends("dose") == [-5.0, 5.0]
+    assert ends("days") == pytest.approx([0.0, math.log10(64)])
+    assert ends("rate") == pytest.approx([-2.0, 0.0])
+    assert ends("share") == pytest.approx([-math.log(9), math.log(9)])
+    assert ends("soil") == [0.0, 1.0]
+    assert ends("lamp") == [1.0, 20.0]
+    assert SPACE.smooth == {SPACE.columns[name].indices[0] for name in ("dose", "rate", "share")}
+
+
+def test_names_in_the_order_of_the_declaration() -> None:
+    """A hidden parameter is no column and none of the names, but has its place in a row."""
+    assert SPACE.names == [parameter.name for parameter in PARAMETERS]
+    assert list(SPACE.parameters.values()) == list(PARAMETERS)
+    assert SPACE.hidden == {"control_set": CONTROL_SET}
+    row: dict[str, Any] = {"control_set": "all", "rate": 0.1, "dose": 1.0, "moon": 1}
+    assert list(SPACE.ordered(row)) == ["dose", "control_set", "rate"]
+
+
+def test_there_and_back() -> None:
+    rows = SPACE.sobol_rows(256, seed=3)
+    assert all(set(row) == set(SPACE.names) for row in rows)
+    for name in ("pots", "soil", "kind", "lamp", "code", "lid"):
+        assert {row[name] for row in rows} == set(SPACE.parameters[name].values_up_to(9) or ())
+    X = SPACE.encode(rows)
+    assert bool((X >= SPACE.bounds[0] - 1e-9).all())
+    assert bool((X <= SPACE.bounds[1] + 1e-9).all())
+    back = SPACE.decode(X)
+    for row, found in zip(rows, back, strict=True):
+        check_same(found, row, but_for_rounding=("rate", "share"))
+        assert list(found) == SPACE.names
+        assert [type(found[name]) for name in found] == [type(row[name]) for name in found]
+    assert torch.allclose(SPACE.encode(back), X, atol=1e-12, rtol=0.0)
+    assert SPACE.encode([]).shape == (0, 16)
+
+
+def test_the_nearest_valid_row() -> None:
+    """Rounded, within the bounds, and of a block the largest column."""
+    (row,) = SPACE.sobol_rows(1)
+    point = SPACE.encode([row])
+    for name, values in {
+        "dose": (7.0,),
+        "pots": (2.6,),
+        "days": (math.log10(9.6),),
+        "soil": (0.1, 0.2, 0.6),
+        "lamp": (11.0,),
+        "lid": (0.4, 0.6),
+    }.items():
+        point[0, list(SPACE.columns[name].indices)] = point.new_tensor(values)
+    (found,) = SPACE.decode(point)
+    expected = {"dose": 5.0, "pots": 3, "days": 10, "soil": "peat", "lamp": 5, "lid": False}
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_a_value_that_there_is_not() -> None:
+    (row,) = SPACE.sobol_rows(1)
+    for name, value in (("soil", "mud"), ("lid", 1), ("lamp", 2)):
+        with pytest.raises(InputError, match=f"{name!r} has the value {value!r}: expected one of"):
+            SPACE.encode([{**row, name: value}])
+
+
+def test_raw_values_of_points_have_gradients() -> None:
+    """Also between the corners of a block of numbers; a fixed one has its value everywhere."""
+    space = Space.of([*PARAMETERS, Fixed("pressure", 2)])
+    X = 0.7 * space.encode(space.sobol_rows(3)) + 0.3 * space.encode(space.sobol_rows(3, seed=1))
+    block = list(space.columns["code"].indices)
+    X[:, block] = X[:, block].clamp(0.1, 0.9)
+    for name in ("dose", "days", "rate", "share", "code"):
+        at = X.clone().requires_grad_()
+        assert torch.autograd.gradcheck(lambda A, n=name: space.raw(n, A), (at,))
+    rows = space.sobol_rows(8)
+    for name in ("pots", "share", "code", "lamp", "pressure"):
+        expected = [float(str(row[name])) for row in rows]
+        assert space.raw(name, space.encode(rows)).tolist() == pytest.approx(expected)
+    assert [n for n in space.names if not space.is_numeric(n)] == ["site", "soil", "kind", "lid"]
+
+
+def test_an_ordered_choice_of_names_takes_the_nearest_code() -> None:
+    """As where Ax's transforms number them."""
+    codes = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.double)
+    column = Column(Choice("size", ("S", "M", "L")), (0,), codes)
+    assert column.decode(codes.new_tensor([[-1.0], [0.8], [1.6]])) == ["S", "M", "L"]
+    assert column.encode("L") == [2.0]
+
+
+def test_points_are_valid_and_different() -> None:
+    points = BOUNDED.sobol_points(128, seed=0)
+    assert len(points) == 128
+    rows = BOUNDED.decode(points)
+    assert all(row["dose"] + row["pots"] <= 5 + 1e-9 for row in rows)  # type: ignore[operator]
+    assert all(BOUNDED.meets(row) for row in rows)
+    assert torch.allclose(BOUNDED.encode(rows), points, atol=1e-12)
+    for name in ("pots", "soil", "kind", "lamp", "code", "lid"):
+        assert {row[name] for row in rows} == set(BOUNDED.parameters[name].values_up_to(9) or ())
+    held = BOUNDED.columns["lamp"].indices[0]
+    assert (BOUNDED.sobol_points(16, seed=0, fixed={held: 5.0})[:, held] == 5.0).all()
+    few = Space.of([Choice("soil", ("sand", "clay")), Range("pots", 1, 3, is_integer=True)])
+    assert len(few.sobol_points(64, seed=0)) == 6
+    impossible = replace(few, constraints=(few.bounds.new_ones(1, 3), few.bounds.new_zeros(1)))
+    assert len(impossible.sobol_points(64, seed=0)) == 0
+
+
+def test_constraints() -> None:
+    """By columns as by rows, fixed parameters on the other side; and of some parameters only."""
+    space = Space.of(
+        [Range("x", 0, 1), Fixed("f", 2.0), Range("z", 0, 1)],
+        [({"x": 1.0, "z": -1.0, "f": 0.25}, 1.0), ({"z": 2.0}, 1.0)],
+    )
+    assert space.constraints is not None
+    A, b = space.constraints
+    assert A.tolist() == [[1.0, -1.0], [0.0, 2.0]]
+    assert b.tolist() == [0.5, 1.0]
+    (indices, coefficients, limit), _ = space.inequality_constraints
+    assert (indices.tolist(), coefficients.tolist(), limit) == ([0, 1], [-1.0, 1.0], -0.5)
+    row = {"x": 1.0, "z": 0.25, "f": 2.0}
+    assert not space.meets(row)
+    assert space.meets(row, among=[])
+    assert not space.meets({**row, "x": 0.5, "z": 0.75})
+    assert space.meets({**row, "x": 0.5, "z": 0.75}, among=["x"])
+    assert space.meets({**row, "x": 0.75})
+
+
+def test_columns_that_are_held() -> None:
+    found = SPACE.held_columns({"soil": "clay", "rate": 0.1, "site": "here", "control_set": "all"})
+    soil, rate = SPACE.columns["soil"].indices, SPACE.columns["rate"].indices
+    assert found == pytest.approx({**dict(zip(soil, (0.0, 1.0, 0.0), strict=True)), rate[0]: -1.0})
