@@ -72,7 +72,7 @@ from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.method import Method
+from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
 from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
@@ -185,7 +185,7 @@ def test_node_of_the_model(method: Method) -> None:
 
 
 @pytest.mark.parametrize(("deduplicate", "waits"), [(True, True), (False, True), (True, False)])
-def test_node_of_the_initialdesign_of(deduplicate: bool, waits: bool) -> None:
+def test_node_of_the_initial_design(deduplicate: bool, waits: bool) -> None:
     """It hands over, draws and waits as before."""
     first = InitialNode(3, 7, "first", "second", deduplicate, waits)
     node = round_trip(first)
@@ -212,7 +212,7 @@ def test_limit_of_a_batch(initial: bool) -> None:
     assert type(limit) is BatchLimit
     assert (limit.settings, limit.initial) == (method_of(strategy), initial)
     payable = num_payable(experiment, method_of(strategy), initial)
-    assert 1 < payable < 11
+    assert 1 < payable < NO_LIMIT
     assert limit.num_till_threshold(experiment, set()) == payable
     assert not limit.is_met(experiment, strategy.current_node)
     limit.block_continued_generation_error("first", experiment, set())
@@ -330,7 +330,7 @@ class Never(FeedbackRule):
 def test_own_feedback_rule(tmp_path: Path) -> None:
     """It works, and storing it says why not, also inside another rule."""
     mixed = MixedRule(MixedRule(Never(), 0.0, 1.0), 0.0, 1.0)
-    for rule, argument in ((Never(), "rule"), (mixed, "rule.rule")):
+    for rule, argument in ((Never(), "rule"), (mixed, "rule.rule.rule")):
         client = make_feedback_client(rule=rule)
         client.get_next_trials(max_trials=1)
         with pytest.raises(

@@ -1,7 +1,8 @@
 """Where the money went: what every trial was charged, and what is left of the budget.
 
-An Ax analysis for the experiments of every method. It shows the ledger (``ax_costaware.ledger``),
-which needs no model and no outcome. Costs are in the user's own unit.
+An Ax analysis for the experiments of every method. It shows the ledger
+(``ax_costaware.methods.past``), which needs no model and no outcome. Costs are in the user's own
+unit.
 """
 
 from __future__ import annotations

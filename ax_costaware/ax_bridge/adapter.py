@@ -43,7 +43,7 @@ from ax_costaware.ax_bridge.training_data import realized_data, restore_data
 from ax_costaware.methods.decision import Best, Decision, Stop
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import TrialTimes
-from ax_costaware.methods.problem import Pending, Problem, decision_seed
+from ax_costaware.methods.problem import Pending, Problem, SpaceExhausted, decision_seed
 from ax_costaware.methods.space import Space
 
 PendingObservations = Mapping[str, list[ObservationFeatures]]
@@ -107,7 +107,10 @@ class CostAwareAdapter(TorchAdapter):
             pending_observations, fixed, search_space, optimization_config, model_gen_options
         )
         with ax_errors(), seeded(decision_seed(self.method.seed, problem.next_index)):
-            decision = self.method.decide(problem)
+            try:
+                decision = self.method.decide(problem)
+            except SpaceExhausted:
+                decision = Stop(SpaceExhausted.REASON)
         note = f" The caller had fixed {fixed}." if fixed else ""
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason + note)

@@ -154,7 +154,14 @@ class MethodNode(GenerationNode):
             "class_decoder_registry": class_decoder_registry,
         }
         given = {name: registry for name, registry in registries.items() if registry is not None}
-        return {name: object_from_json(value, **given) for name, value in args.items()}
+        return cls._of_any_release(
+            {n: object_from_json(value, **given) for n, value in args.items()}
+        )
+
+    @classmethod
+    def _of_any_release(cls, stored: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of the constructor from those that any release stored."""
+        return stored
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
         """How many trials can be generated now; -1 for any number."""
@@ -192,15 +199,9 @@ class ModelNode(MethodNode):
         self.surrogate_spec = surrogate_spec
 
     @classmethod
-    def deserialize_init_args(
-        cls,
-        args: dict[str, Any],
-        decoder_registry: Any = None,
-        class_decoder_registry: Any = None,
-    ) -> dict[str, Any]:
-        """As for all nodes; in stores of 0.1 and 0.2 the method is called ``settings``."""
-        found = super().deserialize_init_args(args, decoder_registry, class_decoder_registry)
-        return {("method" if name == "settings" else name): v for name, v in found.items()}
+    def _of_any_release(cls, stored: dict[str, Any]) -> dict[str, Any]:
+        """In stores of 0.1 and 0.2 the method is called ``settings``."""
+        return {("method" if name == "settings" else name): v for name, v in stored.items()}
 
 
 class InitialNode(MethodNode):
@@ -256,21 +257,17 @@ class InitialNode(MethodNode):
         self.waits = waits
 
     @classmethod
-    def deserialize_init_args(
-        cls,
-        args: dict[str, Any],
-        decoder_registry: Any = None,
-        class_decoder_registry: Any = None,
-    ) -> dict[str, Any]:
-        """As for all nodes; those of 0.1 and 0.2 were stored in other words."""
-        found = super().deserialize_init_args(args, decoder_registry, class_decoder_registry)
-        method = found.pop("settings", None)
+    def _of_any_release(cls, stored: dict[str, Any]) -> dict[str, Any]:
+        """Nodes of 0.1 and 0.2 were stored in other words."""
+        method = stored.pop("settings", None)
         if isinstance(method, Method):
-            found |= {"count": method.initial_trials, "seed": method.seed}
-            found["waits"] = not method.may_skip
-        elif "deduplicate" not in found:
-            found |= {"seed": found.get("seed", 0), "deduplicate": False}
-        return found
+            return {
+                **stored,
+                "count": method.initial_trials,
+                "seed": method.seed,
+                "waits": not method.may_skip,
+            }
+        return {"seed": 0, "deduplicate": False, **stored}
 
     def gen(
         self,

@@ -56,7 +56,9 @@ class Maximize(Protocol):
 
 
 class SpaceExhausted(Exception):
-    """Every point of the search space has been tried."""
+    """Every point of the search space was tried; a user hears it as a ``Stop`` with ``REASON``."""
+
+    REASON = "every point of the search space has been evaluated"
 
 
 class Pending(NamedTuple):

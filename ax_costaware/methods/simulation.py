@@ -19,6 +19,7 @@ from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import manual_seed
 from torch.quasirandom import SobolEngine
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.decision import Best, Decision, Stop
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
@@ -171,9 +172,11 @@ class Simulation:
             if not len(points):
                 raise SpaceExhausted
             X, _ = optimize_acqf_discrete(acquisition, q=1, choices=points)
-        elif any(len(column.indices) > 1 for column in space.columns.values()):
-            # A one-hot block moves as a whole: the best of valid points, whose real parameters are
-            # moved to where they are best.
+        elif any(len(c.indices) > 1 for c in space.columns.values()) or (
+            self._choices and constraints
+        ):
+            # A one-hot block moves as a whole, and integers between constraints hardly move one by
+            # one: the best of valid points, whose real parameters are moved to where they are best.
             points = space.sobol_points(_OPTIMIZER["raw_samples"], seed=0)
             with torch.no_grad():
                 start = points[int(acquisition(points.unsqueeze(-2)).argmax())]
@@ -210,6 +213,9 @@ class Simulation:
         """The quasi-random design from the next trial on, as far as it meets the constraints."""
         free = [column.parameter for column in self.space.columns.values()]
         engine = SobolEngine(max(len(free), 1), scramble=True, seed=self.method.seed)
+        # What was passed over is not counted among the trials, so that their points may come again.
+        repeats = self.method.repeats_design and not self.space.smooth
+        tried = [] if repeats else [dict(trial.parameters) for trial in self.trials]
         found, misses = 0, 0
         while misses < _MOST_DRAWS:
             (point,) = engine.draw(1, dtype=torch.double).tolist()
@@ -217,11 +223,19 @@ class Simulation:
                 **self.space.fixed,
                 **{p.name: p.at(u) for p, u in zip(free, point, strict=False)},
             }
-            if self.space.meets(row):
-                found, misses = found + 1, 0
-                if found > len(self.trials):
-                    yield self.space.ordered(row)
             misses += 1
+            if self.space.meets(row):
+                found += 1
+                row = self.space.ordered(row)
+                if found > len(self.trials) and row not in tried:
+                    misses = 0
+                    yield row
+        if found:
+            raise SpaceExhausted(f"every point has been tried: {_MOST_DRAWS} draws gave no other.")
+        raise InputError(
+            f"no point among {_MOST_DRAWS} met the parameter constraints {list(self.space.sums)}: "
+            "loosen them."
+        )
 
 
 def simulate(

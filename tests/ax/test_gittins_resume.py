@@ -8,9 +8,9 @@ from typing import Any
 from ax.api.client import Client
 
 from ax_costaware import GittinsDecay, complete_trial
-from tests.ax.gittins_toy import make_client, objective, true_cost
+from tests.ax.gittins_toy import arm_of, make_client, objective, run_trials, true_cost
 from tests.fresh import FreshProcess
-from tests.resuming import Run
+from tests.resuming import Run, load, open_database
 
 FIRST_STORED = 2
 """The trial after which runs are stored: one initial trial comes after it, then the model's."""
@@ -60,3 +60,19 @@ def test_next_decision_after_reload_is_the_same(
     assert TINY < learned[-1]["record"]["expected_cost"] < 4 * TINY
     for run in runs:
         run.assert_resumed_alike(fresh_process)
+
+
+def test_a_point_that_is_tried_again_is_stored_with_every_trial(tmp_path: Path) -> None:
+    """The SQL store takes an arm from the trial that had it first, if two trials share it."""
+    client = make_client(storage_config=open_database(tmp_path / "toy.db"), budget=60.0, stop=False)
+    run_trials(client, 4)
+    again = {"x1": 0.25, "x2": 0.5}
+    for _ in range(3):
+        ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters=again).items()
+        assert arm == again
+        complete_trial(client, index, {"y": objective(again)})
+    loaded = load(str(tmp_path / "toy.db"))
+    arms, stored = ([arm_of(c, index) for index in range(7)] for c in (client, loaded))
+    assert stored == arms
+    names = [trial.arm.name for trial in loaded._experiment.trials.values()]  # type: ignore[attr-defined]
+    assert names[4:] == 3 * ["4_0"], "as Ax names an arm that it knows"

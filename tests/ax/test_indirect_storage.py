@@ -130,7 +130,8 @@ def test_nodes() -> None:
         initial, model = strategy.nodes_by_name.values()
         for node, has_method in ((initial, False), (model, True)):
             stored = json.dumps(object_to_json(node))
-            assert (type(method_of(strategy)).__name__ in stored) == has_method
+            kind = f'"ax_costaware.{type(method_of(strategy)).__name__}"'
+            assert (kind in stored) == has_method
             assert json.dumps(object_to_json(found.nodes_by_name[node.name])) == stored
 
 

@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 import torch
 from ax.api.client import Client
-from ax_costaware.adapter.control_set_adapter import ControlSetAdapter
+from ax.core.observation import ObservationFeatures
 
 from ax_costaware import FixedHyperparameters, complete_trial, recommend
+from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from tests.ax.toy import arm_of, complete, make_client, run_trials
 
 ARM: dict[str, Any] = {"control_set": "x1+x2", "x1": 0.25, "x2": 0.5, "x3": 0.5}
 
 
-def adapter_of(client: Client) -> ControlSetAdapter:
+def adapter_of(client: Client) -> CostAwareAdapter:
     """Its adapter, fitted to all data."""
     return fitted_adapter(client._experiment, client._generation_strategy)
 
@@ -54,7 +55,7 @@ def test_controlled_input_that_came_out_differently() -> None:
     assert again is adapter
     assert again.generator.surrogate.Xs[0][1].tolist() == [0.25, 0.5, 1.5]  # type: ignore[attr-defined]
     assert again.model_space.range_parameters["x3"].upper == 1.5
-    assert again.model_space_view().bounds[1].tolist() == [1.0, 1.0, 1.0]
+    assert again.space().bounds[1].tolist() == [1.0, 1.0, 1.0]
     ((_, arm),) = client.get_next_trials(max_trials=1).items()
     assert 0.0 <= float(arm["x3"]) <= 1.0
 
@@ -97,7 +98,7 @@ def test_recommendation_is_the_best_expectation(finished: tuple[Client, float]) 
     )
     means = sign * posterior(client, points)[0].view(51, -1).mean(-1)
     assert sign * optima["x1"].mean >= float(means.max()) - 0.01
-    assert optima["x1"].controlled["x1"] == pytest.approx(float(x1[means.argmax()]), abs=0.03)
+    assert optima["x1"].parameters["x1"] == pytest.approx(float(x1[means.argmax()]), abs=0.03)
     assert recommend(client).control_set == adapter.recommend()[0].control_set
 
 
@@ -131,3 +132,24 @@ def test_skipped_and_failed_trials_do_not_count_as_data_or_pending() -> None:
     (index, arm), *_ = client.get_next_trials(max_trials=1).items()
     complete(client, index, dict(arm))
     run_trials(client, 1)
+
+
+def test_decisions_of_a_batch_are_pending_without_a_trial() -> None:
+    """Each counts once, however many metrics there are; what cannot report any more does not."""
+    client = make_client(initial_trials=1)
+    run_trials(client, 2)
+    (lost, running) = client.get_next_trials(max_trials=2)
+    client.mark_trial_abandoned(lost)
+    pending = {
+        metric: [
+            *(ObservationFeatures(arm_of(client, i), trial_index=i) for i in (lost, running)),
+            ObservationFeatures({**ARM, "x1": 0.5}),
+            ObservationFeatures(ARM),
+        ]
+        for metric in ("y", "cost")
+    }
+    problem = adapter_of(client).problem(pending)
+    assert [o.trial_index for o in problem.pending] == [running, None, None]
+    assert problem.undelivered == [{**ARM, "x1": 0.5}, ARM]
+    assert problem.next_index == 6
+    assert adapter_of(client).problem().pending == ()

@@ -11,8 +11,9 @@ from ax.api.configs import (
     DerivedParameterConfig,
     RangeParameterConfig,
 )
+from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
+from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError, UserInputError
-from ax_costaware.adapter.experiment_checks import check_optimization_config
 
 from ax_costaware import (
     ControlSet,
@@ -22,6 +23,13 @@ from ax_costaware import (
     control_set_parameter,
     control_set_strategy,
 )
+from ax_costaware.ax_bridge.checks import (
+    ax_errors,
+    check_one_arm,
+    check_optimization_config,
+    check_search_space,
+)
+from ax_costaware.exceptions import InputError, UnsupportedInputError
 
 SETS = (ControlSet(["x"], cost=1.0), ControlSet(["x", "n", "soil"], cost=2.0, name="all"))
 MARGINALS: dict[str, Any] = {
@@ -82,7 +90,7 @@ def test_a_good_experiment_passes() -> None:
                     "control_set", ["x", "y"], "str", is_ordered=False
                 )
             },
-            r"'control_set' has the values \['x', 'y'\] .* control sets \['x', 'all'\]",
+            r"'control_set' has the values \['x', 'y'\], .* control sets \['x', 'all'\]",
         ),
         (
             {"parameter": RangeParameterConfig("control_set", (0, 1), "int")},
@@ -150,3 +158,51 @@ def test_constraints_that_cannot_be_met() -> None:
     """The initial design says so instead of searching for ever."""
     with pytest.raises(UserInputError, match="met the parameter constraints"):
         first_trial(constraints=["x + n <= 0.5"])
+
+
+def test_spaces_that_no_method_takes() -> None:
+    """What only Ax's own parameters can say."""
+    x = RangeParameter("x", ParameterType.FLOAT, 0.0, 1.0)
+    options: dict[str, Any] = {"is_ordered": False, "sort_values": False}
+    task = ChoiceParameter(
+        "site", ParameterType.STRING, ["a", "b"], is_task=True, target_value="a", **options
+    )
+    fidelity = RangeParameter(
+        "epochs", ParameterType.FLOAT, 0.0, 1.0, is_fidelity=True, target_value=1.0
+    )
+    tree = ChoiceParameter(
+        "kind", ParameterType.STRING, ["a", "b"], dependents={"a": ["x"]}, **options
+    )
+    for parameters, message in (
+        ([x, task], "'site' is a task parameter"),
+        ([x, fidelity], "'epochs' is a fidelity parameter"),
+        ([x, tree], "the search space is hierarchical"),
+    ):
+        with pytest.raises(UnsupportedError, match=message):
+            check_search_space(SearchSpace(parameters))
+    check_search_space(SearchSpace([x]))
+
+
+def test_several_arms() -> None:
+    """A cost belongs to one."""
+    with pytest.raises(UnsupportedError, match=r"n=2: a cost belongs to one arm"):
+        check_one_arm(2)
+    check_one_arm(1)
+    check_one_arm(None)
+
+
+@pytest.mark.parametrize(
+    ("ours", "axs"), [(InputError, UserInputError), (UnsupportedInputError, UnsupportedError)]
+)
+def test_errors_from_below_are_axs(ours: type[Exception], axs: type[Exception]) -> None:
+    """With the same message, and what raised it; others pass as they are."""
+
+    @ax_errors()
+    def fail(error: Exception) -> None:
+        raise error
+
+    with pytest.raises(axs, match=r"x=1: expected 2") as caught:
+        fail(ours("x=1: expected 2."))
+    assert isinstance(caught.value.__cause__, ours)
+    with pytest.raises(KeyError):
+        fail(KeyError("x"))

@@ -45,9 +45,9 @@ def _written(name: str, /, **values: Any) -> dict[str, Any]:
 _SEARCH = {"seed": 0, "num_restarts": None, "raw_samples": None}
 _DESIGN = {"initial_trials": 4, "charge_initial": False}
 _QUERIES = {**_SEARCH, **_DESIGN, "acquisition": "max_value_entropy", "num_samples": 32}
-_RANGE = _written("TargetRange", name="x", lower=0.1, upper=9, is_integer=False, log_scale=True)
+_RANGE = _written("TargetRange", name="x", lower=0.1, upper=9.0, is_integer=False, log_scale=False)
 _CHOICE = _written("TargetChoice", name="k", values=[1, 2], is_ordered=True)
-_TARGETS = (Range("x", 0.1, 9, log_scale=True), Choice("k", (1, 2), is_ordered=True))
+_TARGETS = (Range("x", 0.1, 9), Choice("k", (1, 2), is_ordered=True))
 _FIXED = FixedHyperparameters((0.1, 0.2))
 EARLIER: dict[str, tuple[dict[str, Any], object]] = {
     "TargetRange": (_RANGE, _TARGETS[0]),

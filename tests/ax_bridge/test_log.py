@@ -18,7 +18,7 @@ NEARLY = "The budget is nearly used up: "
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the module has logged, and nothing above the level of information."""
-    mine = [entry for entry in caplog.records if entry.name.endswith("generators.decision_log")]
+    mine = [entry for entry in caplog.records if entry.name.endswith("ax_bridge.log")]
     assert {entry.levelname for entry in mine} <= {"INFO"}
     return [entry.getMessage() for entry in mine]
 

@@ -13,7 +13,7 @@ from ax.core.metric import Metric
 from ax.core.objective import Objective
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
-from ax.core.parameter import ParameterType, RangeParameter
+from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from torch import Tensor
 
@@ -36,19 +36,19 @@ def adapter() -> CostAwareAdapter:
     client.configure_experiment(
         name="every",
         parameters=[
-            RangeParameterConfig("dose", (-5, 5), "float"),
-            RangeParameterConfig("pots", (1, 4), "int"),
-            RangeParameterConfig("days", (1, 64), "int", scaling="log"),
-            RangeParameterConfig("rate", (0.01, 1.0), "float", scaling="log"),
             ChoiceParameterConfig("soil", ["sand", "clay", "peat"], "str", is_ordered=False),
-            ChoiceParameterConfig("kind", ["treatment", "control"], "str", is_ordered=False),
-            ChoiceParameterConfig("lamp", [1, 5, 20], "int", is_ordered=True),
-            ChoiceParameterConfig("dial", [0.5, 0.75], "float", is_ordered=True),
-            ChoiceParameterConfig("code", [3, 1, 7], "int", is_ordered=False),
+            RangeParameterConfig("dose", (-5, 5), "float"),
+            ChoiceParameterConfig("site", ["here"], "str", is_ordered=False),
+            RangeParameterConfig("pots", (1, 4), "int"),
             ChoiceParameterConfig("size", ["S", "M", "L"], "str", is_ordered=True),
+            ChoiceParameterConfig("kind", ["treatment", "control"], "str", is_ordered=False),
+            ChoiceParameterConfig("lamp", [20, 1, 5], "int", is_ordered=True),
+            RangeParameterConfig("days", (1, 64), "int", scaling="log"),
+            ChoiceParameterConfig("dial", [0.75, 0.5], "float", is_ordered=True),
+            ChoiceParameterConfig("code", [3, 1, 7], "int", is_ordered=False),
+            RangeParameterConfig("rate", (0.01, 1.0), "float", scaling="log"),
             ChoiceParameterConfig("lid", [True, False], "bool", is_ordered=True),
             ChoiceParameterConfig("fan", [True, False], "bool", is_ordered=False),
-            ChoiceParameterConfig("site", ["here"], "str", is_ordered=False),
         ],
         parameter_constraints=["dose + pots <= 5"],
     )
@@ -136,32 +136,44 @@ def test_costs_at_valid_points_are_those_of_the_parameterizations(
     assert torch.allclose(found, expected, rtol=1e-9)
 
 
-def test_logit_scale() -> None:
-    """Ax's configurations have none, its parameters do."""
+def test_what_only_parameters_can_say() -> None:
+    """Ax's configurations have no logit scale, no log scale of a choice, and no sorted names."""
     parameters = [
+        ChoiceParameter(
+            "power", ParameterType.FLOAT, [0.01, 1.0, 0.1], is_ordered=True, log_scale=True
+        ),
         RangeParameter("share", ParameterType.FLOAT, 0.1, 0.9, logit_scale=True),
+        ChoiceParameter("lamp", ParameterType.INT, [20, 1, 5], is_ordered=True, sort_values=True),
+        ChoiceParameter(
+            "size", ParameterType.STRING, ["S", "M", "L"], is_ordered=True, sort_values=True
+        ),
+        ChoiceParameter(
+            "soil", ParameterType.STRING, ["sand", "clay"], is_ordered=False, sort_values=True
+        ),
+        FixedParameter("site", ParameterType.INT, 3),
         RangeParameter("x", ParameterType.FLOAT, 0.0, 1.0),
     ]
     config = OptimizationConfig(Objective("y", metric_name_to_signature={"y": "y"}))
     experiment = Experiment(
         SearchSpace(parameters),
-        name="logit",
+        name="parameters",
         optimization_config=config,
         tracking_metrics=[Metric("y")],
     )
-    client = (experiment, gittins_strategy(1.0, surrogate_spec=FixedHyperparameters(0.5)))
-    run = client[1].gen_single_trial(experiment=experiment)
+    strategy = gittins_strategy(1.0, surrogate_spec=FixedHyperparameters(0.5))
+    run = strategy.gen_single_trial(experiment=experiment)
     trial = experiment.new_trial(run).mark_running(no_runner_required=True)
-    complete_trial(client, trial.index, {"y": 1.0})
-    adapter = fitted_adapter(*client)
+    complete_trial((experiment, strategy), trial.index, {"y": 1.0})
+    adapter = fitted_adapter(experiment, strategy)
     space = adapter.space()
-    rows = space.sobol_rows(32)
+    rows = space.sobol_rows(64)
     X = space.encode(rows)
     assert torch.allclose(X, by_ax(adapter, rows), atol=1e-12, rtol=0.0)
     share = space.columns["share"].indices[0]
     assert X[:, share].sigmoid().tolist() == pytest.approx([row["share"] for row in rows])
     for row, found in zip(rows, space.decode(X), strict=True):
         check_same(found, row, but_for_rounding=("share",))
+    assert torch.allclose(space.raw("power", X), X.new_tensor([row["power"] for row in rows]))
 
 
 def test_what_is_no_input_of_the_model() -> None:
@@ -181,11 +193,11 @@ def test_what_is_no_input_of_the_model() -> None:
 
 
 def test_before_there_is_a_model(adapter: CostAwareAdapter, space: Space) -> None:
-    """The same parameters, names, sums and fixed values, if not the same columns."""
+    """The space is the same: it follows from the parameters alone."""
     early = space_of(adapter.experiment.search_space)
     assert early.parameters == space.parameters
     assert early.names == space.names
-    assert (early.sums, early.fixed) == (space.sums, space.fixed)
+    assert (early.sums, early.fixed, early.order) == (space.sums, space.fixed, space.order)
     rows = early.sobol_rows(64)
     for row, found in zip(rows, early.decode(early.encode(rows)), strict=True):
         check_same(found, row, but_for_rounding=("rate",))

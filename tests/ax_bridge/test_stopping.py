@@ -121,4 +121,4 @@ def test_bad_arguments() -> None:
         GittinsStoppingStrategy(COST)
     with pytest.raises(UserInputError, match="cost=0: expected"):
         GittinsStoppingStrategy(0, lmbda=1.0)
-    assert GittinsStoppingStrategy(COST, rule=GittinsStop(2.0))._settings.lmbda == 2.0
+    assert GittinsStoppingStrategy(COST, rule=GittinsStop(2.0))._method.lmbda == 2.0

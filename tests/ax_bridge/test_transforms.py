@@ -1,26 +1,42 @@
-"""The time of observations on the way to the model, and back."""
+"""The time of observations on the way to the model, and back; and what the model does not see."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 from ax.core.data_utils import ExperimentData
 from ax.core.observation import ObservationFeatures
-from ax.core.parameter import ParameterType, RangeParameter
+from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
+from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError
-from ax_costaware.generators.trial_times import TrialTimes
 from pandas import DataFrame, MultiIndex
 
-from ax_costaware.ax_bridge.transforms import TIME, TimeFeature
+from ax_costaware.ax_bridge.transforms import TIME, HideParameters, MethodTransform, TimeFeature
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.past import TrialTimes
+from tests.ax.toy import CONTROL_SETS, MARGINALS
 
 
-class _Clock:
-    def trial_times(self) -> TrialTimes:
+class _Adapter:
+    def __init__(self, method: Method) -> None:
+        self.method = method
+
+    def times(self) -> TrialTimes:
         return TrialTimes({0: 0.5, 1: 2.5}, 2)
 
 
-def transform() -> TimeFeature:
-    return TimeFeature(adapter=_Clock())  # type: ignore[arg-type]
+def transform(method: Method | None = None) -> TimeFeature:
+    return TimeFeature(adapter=_Adapter(method or CostlyFeedback()))  # type: ignore[arg-type]
+
+
+def hiding(method: Method | None = None) -> HideParameters:
+    method = method or ControlSets(CONTROL_SETS, MARGINALS)
+    return HideParameters(adapter=_Adapter(method))  # type: ignore[arg-type]
 
 
 def test_search_space() -> None:
@@ -32,18 +48,17 @@ def test_search_space() -> None:
 
 
 def test_observation_features() -> None:
-    """The time of the trial, or of the metadata, or now; and it is dropped again."""
+    """The time of the trial, or now; and it is dropped again."""
     features = [
-        ObservationFeatures({"x": 1.0}, trial_index=1, metadata={TIME: 9.0}),
-        ObservationFeatures({"x": 1.0}, metadata={TIME: 9.0}),
+        ObservationFeatures({"x": 1.0}, trial_index=1),
         ObservationFeatures({"x": 1.0}),
         ObservationFeatures({}, trial_index=3),
     ]
     step = transform()
     found = step.transform_observation_features(features)
-    assert [f.parameters[TIME] for f in found] == [2.5, 9.0, 4.5, 6.5]
+    assert [f.parameters[TIME] for f in found] == [2.5, 4.5, 6.5]
     back = step.untransform_observation_features(found)
-    assert [f.parameters for f in back] == [{"x": 1.0}] * 3 + [{}]
+    assert [f.parameters for f in back] == [{"x": 1.0}] * 2 + [{}]
 
 
 def test_experiment_data() -> None:
@@ -59,6 +74,43 @@ def test_experiment_data() -> None:
     assert TIME not in data.arm_data.columns
 
 
-def test_an_adapter_without_times_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="adapter=None: it does not know when its trials"):
-        TimeFeature()
+def space_with(name: str) -> SearchSpace:
+    """A search space with a parameter that may be hidden."""
+    choice = ChoiceParameter(
+        name, ParameterType.STRING, ["a", "b", "c"], is_ordered=False, sort_values=False
+    )
+    x = RangeParameter("x", ParameterType.FLOAT, 0.0, 1.0)
+    return SearchSpace([choice, x], [ParameterConstraint(inequality="x <= 0.5")])
+
+
+def test_the_control_set_is_hidden() -> None:
+    """From the space, which keeps its constraints, from points and from data."""
+    found = hiding().transform_search_space(space_with("control_set"))
+    assert list(found.parameters) == ["x"]
+    assert len(found.parameter_constraints) == 1
+    features = [ObservationFeatures({"control_set": "a", "x": 1.0}), ObservationFeatures({})]
+    seen = hiding().transform_observation_features(features)
+    assert [f.parameters for f in seen] == [{"x": 1.0}, {}]
+    index = MultiIndex.from_tuples([(0, "0_0")], names=["trial_index", "arm_name"])
+    data = ExperimentData(
+        arm_data=DataFrame({"x": [0.1], "control_set": ["a"]}, index=index),
+        observation_data=DataFrame(index=index),
+    )
+    assert list(hiding().transform_experiment_data(data).arm_data.columns) == ["x"]
+    assert "control_set" in data.arm_data.columns
+
+
+@pytest.mark.parametrize("make", [transform, hiding])
+def test_nothing_is_done_for_a_method_without(make: Callable[[Method], MethodTransform]) -> None:
+    step = make(Gittins(1.0))
+    space = space_with("control_set")
+    assert list(step.transform_search_space(space).parameters) == ["control_set", "x"]
+    features = [ObservationFeatures({"control_set": "a", "x": 1.0})]
+    (seen,) = step.transform_observation_features(features)
+    assert seen.parameters == {"control_set": "a", "x": 1.0}
+
+
+@pytest.mark.parametrize("step", [TimeFeature, HideParameters])
+def test_an_adapter_without_a_method_is_refused(step: type[MethodTransform]) -> None:
+    with pytest.raises(UnsupportedError, match="adapter=None: it has no method"):
+        step()

@@ -25,7 +25,7 @@ SPACE = Space.of(
         Choice("soil", ("sand", "clay", "peat")),
         Choice("lamp", (1, 5, 20), is_ordered=True),
         Choice("code", (3, 1, 7)),
-        Choice("size", ("S", "M", "L")),
+        Choice("size", ("S", "M", "L"), is_ranked=True),
         Choice("lid", (True, False)),
         Fixed("site", "here"),
     ],

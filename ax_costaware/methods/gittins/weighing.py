@@ -216,7 +216,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
             found = search.best(scale.improvement(scale.reach)) or found
             chosen = scale.describe(found, price)
     except SpaceExhausted:
-        return stopped("every point of the search space has been evaluated")
+        return stopped(SpaceExhausted.REASON)
     after = relative
     # In the middle of a batch nothing is known that was not known at its start.
     if after is not None and method.decay is not None and not problem.undelivered:

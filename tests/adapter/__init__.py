@@ -1,1 +1,0 @@
-"""Tests of ax_costaware.adapter."""
