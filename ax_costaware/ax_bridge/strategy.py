@@ -43,7 +43,8 @@ def strategy_of(
     spec, models = resolved_surrogate_spec(method, surrogate_spec)
     method = method.settled(models)
     for remark in method.remarks():
-        (logger.warning if remark.startswith("WARNING") else logger.info)(remark)
+        text = remark.removeprefix("WARNING: ")
+        (logger.info if text == remark else logger.warning)(text)
     name = method.label
     nodes: list[GenerationNode] = [ModelNode(method, name, spec)]
     if method.initial_trials:

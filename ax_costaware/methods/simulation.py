@@ -47,6 +47,9 @@ class Outcome(NamedTuple):
     realized: Row | None = None
     """Inputs as they were realised, where they were not set."""
 
+    metrics: Mapping[str, float] | None = None
+    """Values of further metrics that the method reads."""
+
 
 @dataclass
 class Simulation:
@@ -104,7 +107,10 @@ class Simulation:
         observed = sum(trial.is_observed for trial in self.trials)
         initial = problem.num_initial < method.initial_trials or observed == 0
         with manual_seed(decision_seed(method.seed, problem.next_index)):
-            return method.initial(problem) if initial else method.decide(problem)
+            try:
+                return method.initial(problem) if initial else method.decide(problem)
+            except SpaceExhausted:
+                return Stop(SpaceExhausted.REASON)
 
     def tell(self, decision: Decision, outcome: Outcome) -> PastTrial:
         """Record a trial with what came of it."""
@@ -117,7 +123,7 @@ class Simulation:
             is_observed=outcome.value is not None,
             realized=outcome.realized or {},
             reported_cost=outcome.cost,
-            metrics=known,
+            metrics={**known, **(outcome.metrics or {})},
             record=self.method.record_of(self.problem(), decision),
         )
         self.trials.append(trial)
@@ -231,7 +237,7 @@ class Simulation:
                     misses = 0
                     yield row
         if found:
-            raise SpaceExhausted(f"every point has been tried: {_MOST_DRAWS} draws gave no other.")
+            raise SpaceExhausted
         raise InputError(
             f"no point among {_MOST_DRAWS} met the parameter constraints {list(self.space.sums)}: "
             "loosen them."

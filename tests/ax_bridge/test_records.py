@@ -1,0 +1,165 @@
+"""What is stored of an experiment, as a method sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig
+from ax.core.experiment import Experiment
+from ax.core.search_space import SearchSpace
+from ax.exceptions.core import UserInputError
+
+from ax_costaware import report_cost
+from ax_costaware.ax_bridge.nodes import method_of_class
+from ax_costaware.ax_bridge.records import (
+    RECORD,
+    append_pairs,
+    parameters_of_configs,
+    past_trials,
+    problem_of,
+)
+from ax_costaware.methods.averages.law import pairs_of
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.learned_costs import (
+    check_reported_costs,
+    costs_to_learn_from,
+)
+from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.parameters import Choice, Range
+from ax_costaware.methods.past import TrialTimes
+from tests.ax.cost_toy import UNKNOWN_SETS, make_cost_client, run_with_costs
+from tests.ax.toy import arm_of, make_client, run_trials
+
+
+def test_configurations_become_value_objects() -> None:
+    found = parameters_of_configs(
+        [
+            RangeParameterConfig("x", (0, 1), "float"),
+            RangeParameterConfig("n", (1, 8), "int", scaling="log"),
+            RangeParameterConfig("s", (0, 0.3), "float", step_size=0.1),
+            ChoiceParameterConfig("c", ["a", "b"], "str"),
+            ChoiceParameterConfig("d", [3, 1], "int", is_ordered=True),
+            ChoiceParameterConfig("e", [3, 1], "int", is_ordered=False),
+            ChoiceParameterConfig("f", [True, False], "bool", is_ordered=True),
+        ]
+    )
+    assert found == (
+        Range("x", 0.0, 1.0),
+        Range("n", 1, 8, is_integer=True, log_scale=True),
+        Choice("s", (0.0, 0.3 / 3, 2 * 0.3 / 3, 0.3), is_ordered=True),
+        Choice("c", ("a", "b")),
+        Choice("d", (1, 3), is_ordered=True),
+        Choice("e", (3, 1)),
+        Choice("f", (True, False)),
+    )
+    assert parameters_of_configs(found) == found
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ("x", "target_parameters='x': expected a list"),
+        (
+            [DerivedParameterConfig("y", "x", "float")],
+            "expected RangeParameterConfig or ChoiceParameterConfig",
+        ),
+        (
+            [ChoiceParameterConfig("c", ["a", "b"], "str", dependent_parameters={"a": ["x"]})],
+            "dependent parameters",
+        ),
+    ],
+)
+def test_refused_configurations(configs: Any, message: str) -> None:
+    with pytest.raises(UserInputError, match=message):
+        parameters_of_configs(configs)
+
+
+def test_times_reported_under_a_metric() -> None:
+    """From Ax's data, at the precision with which it was reported; other metrics do not matter."""
+    client = Client()
+    client.configure_experiment(
+        name="times", parameters=[RangeParameterConfig("x", (0, 1), "float")]
+    )
+    client.configure_optimization("y")
+    client.configure_tracking_metrics(["clock"])
+    exact = 1e9 + 1 / 3 + 1e-7
+    for value, known in ((1.0, exact), (2.0, None), (3.0, exact + 60)):
+        index = client.attach_trial({"x": value / 4})
+        trial = client._experiment.trials[index]
+        if known is not None:
+            trial.update_run_metadata({RECORD: {"outcomes": {"clock": [known, None]}}})
+        data = {"y": value} | ({} if known is None else {"clock": round(known, 10)})
+        client.complete_trial(index, raw_data=data)
+
+    def times_by(method: CostlyFeedback) -> TrialTimes:
+        return method.times(past_trials(client._experiment, method))
+
+    times = times_by(CostlyFeedback(time="clock"))
+    assert times.reported == {0: exact, 2: exact + 60}
+    assert times[1] == exact + 60, "a report that is missing"
+    assert times.now == pytest.approx(exact + 90, rel=1e-15)
+    assert times_by(CostlyFeedback()).now == 3.0
+
+
+def test_pairs_of_an_experiment() -> None:
+    """They are added to those that there are; other properties stay."""
+    experiment = Experiment(SearchSpace([]), properties={"mine": 1, "ax_costaware": {"other": 2}})
+    names = ["x", "y"], ["a"]
+
+    def stored() -> Any:
+        return pairs_of(problem_of(experiment, Gittins(1.0)).pairs, *names)
+
+    assert len(stored()) == 0
+    append_pairs(experiment, {"X": {"x": [1.0, 2.0], "y": [3.0, 4.0]}, "A": {"a": [5.0, 6.0]}})
+    append_pairs(experiment, {"A": {"a": [9.0]}, "X": {"y": [8.0], "x": [7.0]}})
+    assert np.array_equal(stored().X, [[1.0, 3.0], [2.0, 4.0], [7.0, 8.0]])
+    assert np.array_equal(stored().A, [[5.0], [6.0], [9.0]])
+    assert experiment._properties["mine"] == 1
+    assert experiment._properties["ax_costaware"]["other"] == 2
+
+
+def test_costs_to_learn_from_are_read_from_the_trials() -> None:
+    """By control set, with those of failed trials, once they are reported."""
+    client = make_cost_client(budget=20.0)
+    paid = run_with_costs(client, 4)
+    (lost,) = client.get_next_trials(max_trials=1, fixed_parameters={"control_set": "x1"})
+    client.mark_trial_failed(lost)
+    method = method_of_class(client._generation_strategy, ControlSets)
+    by_set: dict[str, dict[int, float]] = {str(s.name): {} for s in UNKNOWN_SETS}
+    for index, cost in enumerate(paid):
+        by_set[arm_of(client, index)["control_set"]][index] = cost
+    assert costs_to_learn_from(past_trials(client._experiment, method), method) == by_set
+    report_cost(client, lost, 0.5)
+    by_set["x1"][lost] = 0.5
+    trials = past_trials(client._experiment, method)
+    assert costs_to_learn_from(trials, method) == by_set
+    check_reported_costs(trials, method)
+
+
+def test_trials_as_a_method_sees_them() -> None:
+    """With what was planned, what came of it, and the record of the decision."""
+    client = make_client(initial_trials=2)
+    run_trials(client, 3)
+    (running,) = client.get_next_trials(max_trials=1)
+    method = method_of_class(client._generation_strategy, ControlSets)
+    observed = {0: 1.0, 2: 3.0}
+    trials = past_trials(client._experiment, method, observed)
+    assert [trial.index for trial in trials] == [0, 1, 2, running]
+    assert [trial.record["phase"] for trial in trials] == ["initial", "initial", "rule", "rule"]
+    assert [trial.is_observed for trial in trials] == [True, False, True, False]
+    assert [trial.status for trial in trials] == ["COMPLETED"] * 3 + ["RUNNING"]
+    assert (trials[0].outcome, trials[3].outcome) == (1.0, None)
+    assert trials[1].outcome is not None, "measured, though the model has not seen it"
+    assert all(trial.parameters == arm_of(client, trial.index) for trial in trials)
+    for trial in trials[:3]:
+        controlled = method.control_set_of(trial).parameters
+        assert set(trial.realized) == {"x1", "x2", "x3"} - set(controlled)
+        assert trial.inputs == {**trial.parameters, **trial.realized}
+    problem = problem_of(client._experiment, method, observed=observed)
+    assert problem.trials == trials
+    assert (problem.objective, problem.minimize) == ("y", False)
+    assert problem.metrics == {"y"}

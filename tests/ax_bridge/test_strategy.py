@@ -1,0 +1,78 @@
+"""The factories: what they refuse, in Ax's own errors, and what their strategies are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ax.exceptions.core import UserInputError
+
+from ax_costaware import (
+    control_set_parameter,
+    control_set_strategy,
+    costly_feedback_strategy,
+    gittins_strategy,
+    strategy_of,
+)
+from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, method_of
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.gittins import Gittins
+from tests.ax.toy import CONTROL_SETS, MARGINALS
+from tests.methods import test_costly_feedback, test_gittins
+from tests.methods.control_sets import test_control_sets
+
+NO_SURROGATE = ({"surrogate_spec": "gp"}, "surrogate_spec='gp': expected")
+
+
+@pytest.mark.parametrize(("change", "message"), [*test_control_sets.BAD_ARGUMENTS, NO_SURROGATE])
+def test_bad_arguments_of_control_sets(change: dict[str, Any], message: str) -> None:
+    """Each message names the argument, what it got and what it takes."""
+    arguments: dict[str, Any] = {"control_sets": CONTROL_SETS, "marginals": MARGINALS, **change}
+    with pytest.raises(UserInputError, match=message):
+        control_set_strategy(**arguments)
+
+
+@pytest.mark.parametrize(("change", "message"), [*test_gittins.BAD_ARGUMENTS, NO_SURROGATE])
+def test_bad_arguments_of_gittins(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserInputError, match=message):
+        gittins_strategy(**{"cost": 1.0, **change})
+
+
+@pytest.mark.parametrize(("change", "message"), [*test_costly_feedback.BAD_ARGUMENTS, NO_SURROGATE])
+def test_bad_arguments_of_costly_feedback(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserInputError, match=message):
+        costly_feedback_strategy(**change)
+
+
+def test_control_set_parameter() -> None:
+    """It names the control sets, and refuses what the strategy would refuse."""
+    parameter = control_set_parameter(CONTROL_SETS)
+    assert (parameter.name, parameter.values) == ("control_set", ["x1", "x1+x2", "x1+x2+x3"])
+    with pytest.raises(UserInputError, match="control_sets"):
+        control_set_parameter([])
+
+
+def test_a_factory_gives_the_strategy_of_its_method() -> None:
+    """With all that it was asked for."""
+    strategy = gittins_strategy(1.0, budget=9.0, initial_trials=3, seed=4)
+    method = Gittins(1.0, budget=9.0, initial_trials=3, seed=4)
+    assert method_of(strategy) == method
+    assert strategy == strategy_of(method)
+    first, second = strategy.nodes_by_name.values()
+    assert isinstance(first, InitialNode)
+    assert (first.count, first.seed, first.name) == (3, 4, "InitialTrials")
+    assert isinstance(second, ModelNode)
+    assert first.next_node == second.name == strategy.name == Gittins.label
+    free = control_set_strategy(CONTROL_SETS, MARGINALS, budget=0.3, charge_initial=False)
+    assert method_of(free) == ControlSets(CONTROL_SETS, MARGINALS, budget=0.3, charge_initial=False)
+
+
+def test_without_initial_trials_there_is_one_node() -> None:
+    (node,) = strategy_of(CostlyFeedback(initial_trials=0)).nodes_by_name.values()
+    assert isinstance(node, ModelNode)
+
+
+def test_what_is_no_method() -> None:
+    with pytest.raises(UserInputError, match=r"method=1.0: expected a Method, such as Gittins"):
+        strategy_of(1.0)  # type: ignore[arg-type]

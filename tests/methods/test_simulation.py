@@ -1,0 +1,454 @@
+"""Every method in a plain loop: it runs, charges, stops, repeats, and needs no Ax."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods import (
+    Choice,
+    ControlSets,
+    CostlyFeedback,
+    Decision,
+    Fixed,
+    FixedHyperparameters,
+    Gittins,
+    IndirectQueries,
+    Method,
+    Range,
+    Simulation,
+    Space,
+    SpaceExhausted,
+    Stop,
+    TreeSearch,
+    simulate,
+)
+from ax_costaware.methods.past import spent
+from ax_costaware.methods.resolution_tree import LEVEL
+from ax_costaware.methods.simulation import Outcome
+from ax_costaware.policies.control_set_rules import EpsilonSchedule
+from ax_costaware.policies.gittins import GittinsStop
+from ax_costaware.policies.query_rules import QueryRule
+from ax_costaware.queries.conditionals import FiniteConditional, GaussianConditional
+from ax_costaware.queries.costs import AffineCost
+from tests.methods.control_sets import toy
+
+SQUARE = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)])
+MODEL = FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-4)
+AVERAGES = FixedHyperparameters(lengthscale=0.25, noise_variance=1e-4)
+TARGETS = (Range("t1", 0, 10), Range("t2", 0, 10))
+FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 32}
+
+
+def hill(x1: Any, x2: Any) -> Any:
+    """A hill of height one on the unit square."""
+    return np.exp(-4 * ((x1 - 0.3) ** 2 + (x2 - 0.6) ** 2))
+
+
+def measured(row: Any, measure: bool) -> Outcome:
+    """The hill at a point, where it is to be measured."""
+    return Outcome(float(hill(row["x1"], row["x2"])) if measure else None)
+
+
+def with_cost(row: Any, measure: bool) -> Outcome:
+    """The same, with what it has cost."""
+    return measured(row, measure)._replace(cost=0.5 + 2.0 * row["x2"])
+
+
+def cell_mean(row: Any, measure: bool) -> Outcome:
+    """The mean of the hill over a cell."""
+    steps = np.linspace(-0.5, 0.5, 21) / 2 ** row[LEVEL]
+    X, Y = np.meshgrid(row["t1"] / 10 + steps, row["t2"] / 10 + steps)
+    return Outcome(float(hill(X, Y).mean()))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method on a function."""
+
+    method: Method
+    """The method, with a budget that a run uses up."""
+
+    space: Space
+    """The search space."""
+
+    make_run: Callable[[], Any]
+    """Makes the function."""
+
+    model: FixedHyperparameters | None
+    """What to model it with."""
+
+    best: dict[str, float]
+    """Where it is best, and how near to that the recommendation has to come: ``within``."""
+
+
+CASES = {
+    "gittins": Case(
+        Gittins(
+            AffineCost({"x2": 2.0}, fixed=0.5),
+            budget=14.0,
+            stop=False,
+            initial_trials=3,
+            **FAST,
+        ),
+        SQUARE,
+        lambda: measured,
+        MODEL,
+        {"x1": 0.3, "x2": 0.6, "within": 0.15},
+    ),
+    "gittins, learned costs": Case(
+        Gittins("hours", budget=14.0, stop=False, initial_trials=3, cost_model="linear", **FAST),
+        SQUARE,
+        lambda: with_cost,
+        MODEL,
+        {"x1": 0.3, "x2": 0.6, "within": 0.15},
+    ),
+    "costly feedback": Case(
+        CostlyFeedback(rule=QueryRule(0.95), budget=8.0, forgetting=0.05, initial_trials=4, **FAST),
+        SQUARE,
+        lambda: measured,
+        MODEL,
+        {"x1": 0.3, "x2": 0.6, "within": 0.2},
+    ),
+    "indirect queries": Case(
+        IndirectQueries(
+            target_parameters=TARGETS,
+            conditional=GaussianConditional(((10, 0), (0, 10)), covariance=0.25),
+            hyperparameters=AVERAGES,
+            cost=AffineCost({"x1": 1.0}, fixed=1.0),
+            budget=12.0,
+            initial_trials=3,
+            num_samples=8,
+            **FAST,
+        ),
+        Space.of([Range("x1", 0.2, 0.8), Range("x2", 0.2, 0.8)]),
+        lambda: measured,
+        None,
+        {"t1": 3.0, "t2": 6.0, "within": 1.0},
+    ),
+    "tree search": Case(
+        TreeSearch(
+            target_parameters=TARGETS,
+            max_level=3,
+            hyperparameters=AVERAGES,
+            budget=15.0,
+            num_samples=8,
+        ),
+        Space.of([Range(LEVEL, 0, 3, is_integer=True), *TARGETS]),
+        lambda: cell_mean,
+        None,
+        {"t1": 3.0, "t2": 6.0, "within": 1.5},
+    ),
+    "control sets": Case(
+        ControlSets(
+            toy.CONTROL_SETS,
+            toy.MARGINALS,
+            rule=EpsilonSchedule(0.1),
+            budget=4.0,
+            initial_trials=3,
+            **toy.FAST,
+        ),
+        toy.SPACE,
+        toy.Plant,
+        toy.MODEL,
+        {"x1": 0.3, "within": 0.15},
+    ),
+}
+
+
+def run_of(case: Case, count: int = 30, **changes: Any) -> Simulation:
+    """A run."""
+    method = replace(case.method, **changes)  # type: ignore[type-var]
+    return simulate(method, case.space, case.make_run(), count, hyperparameters=case.model)
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def ran(request: pytest.FixtureRequest) -> tuple[Case, Simulation]:
+    """A run of every method, until its budget is used up or there were thirty trials."""
+    case = CASES[request.param]
+    return case, run_of(case)
+
+
+def test_a_run_is_charged_and_stays_within_the_budget(ran: tuple[Case, Simulation]) -> None:
+    case, simulation = ran
+    budget, entries = case.method.budget, simulation.ledger
+    assert budget is not None
+    assert [entry.trial_index for entry in entries] == list(range(len(simulation.trials)))
+    learned = case.method.cost_metric is not None
+    assert 0.5 * budget < spent(entries) <= budget * (1.0 + 0.3 * learned) + 1e-9
+    for entry, trial in zip(entries, simulation.trials, strict=True):
+        assert entry.initial == (trial.index < simulation.method.initial_trials)
+        if learned:
+            assert entry.charged == trial.reported_cost == 0.5 + 2.0 * trial.parameters["x2"]  # type: ignore[operator]
+        else:
+            cost = case.method.cost_at(trial.parameters)
+            assert entry.charged == (cost if trial.is_observed else 0.0)
+            assert entry.expected_cost == entry.charged
+
+
+def test_a_run_stops_or_goes_on_unmeasured_when_nothing_can_be_paid(
+    ran: tuple[Case, Simulation],
+) -> None:
+    case, simulation = ran
+    last = simulation.ask()
+    if isinstance(case.method, CostlyFeedback):
+        assert isinstance(last, Decision)
+        assert len(simulation.trials) == 30
+        assert sum(trial.is_observed for trial in simulation.trials) == 8
+        assert (last.extra["measure"], last.expected_cost) == (False, 0.0)
+        assert "does not pay for a measurement" in last.why
+    else:
+        assert isinstance(last, Stop)
+        assert len(simulation.trials) < 30
+        assert "Deploy" in last.reason
+
+
+def test_a_run_repeats(ran: tuple[Case, Simulation]) -> None:
+    """With one seed; another one asks for other trials. Torch's own randomness is left alone."""
+    case, simulation = ran
+    torch.manual_seed(17)
+    before = torch.get_rng_state()
+    again = run_of(case, count=8)
+    assert torch.equal(torch.get_rng_state(), before)
+    for old, new in zip(simulation.trials, again.trials, strict=False):
+        assert (old.parameters, old.outcome, old.record) == (
+            new.parameters,
+            new.outcome,
+            new.record,
+        )
+    other = run_of(case, count=5, seed=1)
+    rows = [trial.parameters for trial in other.trials]
+    if not isinstance(case.method, TreeSearch):  # whose first cells are given
+        assert rows != [trial.parameters for trial in simulation.trials[:5]]
+
+
+def test_a_run_goes_on_from_its_trials(ran: tuple[Case, Simulation]) -> None:
+    """Trials are all that there is to keep: there is no other state, and asking changes none."""
+    case, simulation = ran
+    first = simulation.trials[:6]
+    resumed = Simulation(case.method, case.space, False, case.model, trials=list(first))
+    assert resumed.ask() == resumed.ask()
+    decision = resumed.ask()
+    assert isinstance(decision, Decision)
+    assert decision.parameters == simulation.trials[6].parameters
+    assert decision.why == simulation.trials[6].record["why"]
+
+
+def test_what_to_deploy(ran: tuple[Case, Simulation]) -> None:
+    case, simulation = ran
+    best = simulation.recommend()
+    within = case.best["within"]
+    found = {name: best.parameters[name] for name in case.best if name != "within"}
+    assert found == pytest.approx({n: case.best[n] for n in found}, abs=within)
+    assert best.standard_deviation >= 0.0
+    assert simulation.recommend() == best
+
+
+def test_arms_are_of_the_space(ran: tuple[Case, Simulation]) -> None:
+    """Complete, in declared order, within the bounds."""
+    case, simulation = ran
+    for trial in simulation.trials:
+        assert list(trial.parameters) == list(case.space.order)
+        for name, parameter in case.space.parameters.items():
+            assert isinstance(parameter, Range)
+            assert parameter.lower <= trial.parameters[name] <= parameter.upper  # type: ignore[operator]
+
+
+def test_minimizing() -> None:
+    """The mirrored function is searched in the same way."""
+    case = CASES["gittins"]
+
+    def mirrored(row: Any, measure: bool) -> Outcome:
+        value = measured(row, measure).value
+        assert value is not None
+        return Outcome(-value)
+
+    up = run_of(case, 8)
+    down = simulate(case.method, SQUARE, mirrored, 8, minimize=True, hyperparameters=MODEL)
+    for one, other in zip(up.trials, down.trials, strict=True):
+        assert one.parameters == pytest.approx(other.parameters, abs=1e-3)
+    assert down.recommend().mean == pytest.approx(-up.recommend().mean, abs=1e-3)
+
+
+def test_stops_where_nothing_is_worth_its_cost() -> None:
+    """Before the budget is used up; and it never does where it is told not to."""
+    method = Gittins(1.0, lmbda=0.05, stop=GittinsStop(), initial_trials=3, **FAST)
+    simulation = simulate(method, SQUARE, measured, 40, hyperparameters=MODEL)
+    assert 3 <= len(simulation.trials) < 40
+    stop = simulation.ask()
+    assert isinstance(stop, Stop)
+    assert "lambda 0.05" in stop.reason
+
+
+def test_fitted_hyperparameters() -> None:
+    """The method's own model, in raw units of the objective."""
+
+    def thousands(row: Any, measure: bool) -> Outcome:
+        return Outcome(1000.0 + 100.0 * float(hill(row["x1"], row["x2"])))
+
+    method = Gittins(1.0, budget=9.0, stop=False, initial_trials=5, **FAST)
+    simulation = simulate(method, SQUARE, thousands, 20)
+    assert len(simulation.trials) == 9
+    assert simulation.recommend().mean == pytest.approx(1100.0, abs=15.0)
+
+
+EVERY_KIND = (
+    Range("x", 0.01, 1.0, log_scale=True),
+    Range("n", 1, 4, is_integer=True),
+    Choice("soil", ("sand", "clay", "peat")),
+    Choice("lamp", (1, 5, 20), is_ordered=True),
+    Fixed("site", "here"),
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "sums"),
+    [
+        (["x", "n", "soil", "lamp", "site"], []),
+        (["x", "n", "lamp"], []),
+        (["n", "soil", "site"], []),
+        (["x", "n", "soil"], [({"x": 2.0, "n": 1.0}, 3.5)]),
+        (["x", "n"], [({"x": 2.0, "n": 1.0}, 3.5)]),
+    ],
+    ids=["all", "no blocks", "finite", "blocks and a sum", "integers and a sum"],
+)
+def test_spaces_of_all_kinds(names: list[str], sums: Any) -> None:
+    """Every trial is valid, meets the constraints, and costs what its values say."""
+    # On a log scale Ax takes no sums either.
+    parameters = [p for p in EVERY_KIND if p.name in names]
+    if sums:
+        parameters = [Range("x", 0.01, 1.0) if p.name == "x" else p for p in parameters]
+    space = Space.of(parameters, sums)
+
+    def run(row: Any, measure: bool) -> Outcome:
+        value = -((row["n"] - 2) ** 2) - (row.get("x", 0.5) - 0.5) ** 2
+        return Outcome(float(value - (row.get("soil") == "peat")))
+
+    cost = AffineCost({"n": 1.0}, fixed=1.0)
+    method = Gittins(cost, budget=60.0, stop=False, initial_trials=4, **FAST)
+    model = FixedHyperparameters(0.5)
+    simulation = simulate(method, space, run, 8, hyperparameters=model)
+    assert len(simulation.trials) == 8
+    for trial in simulation.trials:
+        assert list(trial.parameters) == [p.name for p in parameters]
+        (back,) = space.decode(space.encode([trial.parameters]))
+        assert back == pytest.approx(trial.parameters)
+        assert space.meets(trial.parameters)
+        assert trial.record["expected_cost"] == 1.0 + trial.parameters["n"]  # type: ignore[operator]
+    if names == ["n", "soil", "site"]:
+        chosen = [tuple(trial.parameters.values()) for trial in simulation.trials]
+        assert len(set(chosen)) == 8, "no point is tried twice while there are others"
+
+
+@pytest.mark.parametrize("law", [False, True], ids=["points", "averages"])
+def test_what_the_budget_does_not_pay_for_is_passed_over(law: bool) -> None:
+    """The initial trials that are left are different ones, also where a design may repeat."""
+    cost = AffineCost({"x1": 100.0}, fixed=1.0)
+    method: Method = Gittins(cost, budget=160.0, initial_trials=6, **FAST)
+    if law:
+        case = CASES["indirect queries"]
+        method = replace(case.method, cost=cost, budget=160.0, initial_trials=6)  # type: ignore[call-arg, type-var]
+    space = CASES["indirect queries"].space
+    simulation = Simulation(method, space, hyperparameters=None if law else MODEL)
+    rows = []
+    for _ in range(6):
+        decision = simulation.ask()
+        if isinstance(decision, Stop):
+            break
+        rows.append(tuple(decision.parameters.values()))
+        simulation.tell(decision, measured(decision.parameters, True))
+    assert len(rows) == len(set(rows)) >= 3
+    design = simulate(Gittins(1.0, initial_trials=6), space, measured, 6).trials
+    assert rows != [tuple(trial.parameters.values()) for trial in design[: len(rows)]]
+
+
+def test_constraints_that_cannot_be_met() -> None:
+    """They are named, instead of being looked for without end."""
+    space = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)], [({"x1": 1.0}, -1.0)])
+    with pytest.raises(InputError, match="met the parameter constraints"):
+        simulate(Gittins(1.0), space, measured, 1)
+
+
+def test_a_design_of_more_trials_than_there_are_points() -> None:
+    """A run of points, which are not tried twice, ends; queries may be asked again."""
+    space = Space.of([Choice("soil", ("sand", "clay", "peat"))])
+    simulation = simulate(Gittins(1.0, initial_trials=4), space, lambda x, measure: Outcome(1.0), 9)
+    assert {trial.parameters["soil"] for trial in simulation.trials} == {"sand", "clay", "peat"}
+    assert len(simulation.trials) == 3
+    assert simulation.ask() == Stop(SpaceExhausted.REASON)
+    law = FiniteConditional(((0.5, 0.5, 0.0), (0.0, 0.5, 0.5)))
+    method = IndirectQueries(
+        target_parameters=(Choice("arm", ("a", "b", "c")),), conditional=law, initial_trials=4
+    )
+    queries = Space.of([Range("policy", 0, 1, is_integer=True)])
+    assert len(simulate(method, queries, lambda x, measure: Outcome(1.0), 4).trials) == 4
+
+
+def test_what_does_not_fit_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match=r"reads \['moon'\]"):
+        Simulation(Gittins(AffineCost({"moon": 1.0})), SQUARE)
+    with pytest.raises(InputError, match="forgetting=None"):
+        Simulation(CostlyFeedback(), SQUARE, hyperparameters=MODEL)
+    simulation = Simulation(Gittins("hours"), SQUARE, hyperparameters=MODEL)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    simulation.tell(decision, Outcome(1.0))
+    with pytest.raises(InputError, match=r"trials \[0\] were completed without a cost"):
+        simulation.ask()
+
+
+WITHOUT_AX = """
+import sys, types
+
+sys.modules["ax"] = None
+package = types.ModuleType("ax_costaware")
+package.__path__ = [{path!r}]
+sys.modules["ax_costaware"] = package
+
+from ax_costaware.methods import FixedHyperparameters, Gittins, Range, Space, simulate
+from ax_costaware.methods.simulation import Outcome
+from ax_costaware.queries.costs import AffineCost
+
+method = Gittins(
+    AffineCost({{"x2": 2.0}}, fixed=0.5),
+    budget=14.0,
+    initial_trials=3,
+    num_restarts=2,
+    raw_samples=32,
+)
+simulation = simulate(
+    method,
+    Space.of([Range("x1", 0, 1), Range("x2", 0, 1)]),
+    lambda x, measure: Outcome(-((x["x1"] - 0.3) ** 2) - (x["x2"] - 0.6) ** 2),
+    6,
+    hyperparameters=FixedHyperparameters(0.5, 0.2),
+)
+assert len(simulation.trials) == 6
+assert simulation.recommend().mean > -0.1
+assert not [name for name in sys.modules if name == "ax" and sys.modules[name]]
+assert not [name for name in sys.modules if name.startswith("ax.")]
+print("ran without Ax")
+"""
+
+
+def test_without_ax() -> None:
+    """The methods and all below them work where Ax cannot be imported."""
+    path = str(Path(__file__).parents[2] / "ax_costaware")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_AX.format(path=path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "ran without Ax"
