@@ -59,6 +59,7 @@ from ax_costaware.acquisition import (
     PartialQueryLogExpectedImprovement,
 )
 from ax_costaware.ax_bridge.earlier_releases import BatchLimit
+from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import (
     CostAwareGenerators,
     InitialNode,
@@ -67,7 +68,6 @@ from ax_costaware.ax_bridge.nodes import (
     model_spec_of,
     num_payable,
 )
-from ax_costaware.ax_bridge.surrogates import resolved_surrogate_spec
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback

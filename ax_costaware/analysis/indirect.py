@@ -24,9 +24,8 @@ from ax_costaware.analysis.objective import minimizes, objective_metric, outcome
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.ax_bridge.records import decision_record, ledger
 from ax_costaware.methods.averages import Targets, posterior, recommendation_record
-from ax_costaware.methods.decision import Best
 from ax_costaware.methods.parameters import Choice, FreeParameter
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.problem import Best, Problem
 
 NEXT = "NEXT"
 """Status of the last row of the frame, which has what is recommended now."""

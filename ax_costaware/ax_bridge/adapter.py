@@ -40,10 +40,17 @@ from ax_costaware.ax_bridge.generator import CostAwareGenerator, LentOptimizer
 from ax_costaware.ax_bridge.log import log_decision
 from ax_costaware.ax_bridge.records import RECORD, past_trials, problem_of, space_of
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data
-from ax_costaware.methods.decision import Best, Decision, Stop
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import TrialTimes
-from ax_costaware.methods.problem import Pending, Problem, SpaceExhausted, decision_seed
+from ax_costaware.methods.problem import (
+    Best,
+    Decision,
+    Pending,
+    Problem,
+    SpaceExhausted,
+    Stop,
+    decision_seed,
+)
 from ax_costaware.methods.space import Space
 
 PendingObservations = Mapping[str, list[ObservationFeatures]]

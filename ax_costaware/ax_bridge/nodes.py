@@ -37,10 +37,9 @@ from ax_costaware.ax_bridge.log import log_decision
 from ax_costaware.ax_bridge.records import RECORD, problem_of
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
-from ax_costaware.methods.decision import Stop
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Pending
+from ax_costaware.methods.problem import Pending, Stop
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
@@ -321,13 +320,14 @@ class InitialNode(MethodNode):
             decision = method.initial(problem)
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason)
-        if drawn:
-            run = drawn[-1]
-        else:
+        run = drawn[-1] if drawn else None
+        if run is None or run.arms[0].parameters != decision.parameters:
+            # The design goes on after what was drawn, whatever the method made of it.
             run = GeneratorRun(
                 arms=[Arm(parameters=decision.parameters)],
                 gen_time=time.monotonic() - started,
-                generator_key=self.name,
+                generator_key=self.name if run is None else run._generator_key,
+                generator_state_after_gen=None if run is None else run._generator_state_after_gen,
             )
             run._generation_node_name = self.name
         record = method.record_of(problem, decision)

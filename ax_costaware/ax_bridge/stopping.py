@@ -17,8 +17,8 @@ from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter, seeded
 from ax_costaware.ax_bridge.checks import ax_errors, check_experiment
+from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators
-from ax_costaware.ax_bridge.surrogates import resolved_surrogate_spec
 from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
 from ax_costaware.methods.gittins.prices import NothingToLearnFrom
 from ax_costaware.methods.gittins.weighing import Weighed, weigh

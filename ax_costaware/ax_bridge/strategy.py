@@ -9,8 +9,8 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode
-from ax_costaware.ax_bridge.surrogates import resolved_surrogate_spec
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 

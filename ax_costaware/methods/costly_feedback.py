@@ -19,12 +19,11 @@ from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceOptima, ConfidenceSearch
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.decision import Best, Decision, Stop
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, Money, PastTrial, TrialTimes
-from ax_costaware.methods.problem import Problem, decision_seed
+from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.posterior_now import PosteriorNow

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.decision import Best, Decision, Stop
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import (
@@ -27,7 +26,7 @@ from ax_costaware.methods.past import (
     ledger_of,
     money_of,
 )
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import integer_at_least
 from ax_costaware.queries.control_sets import ControlSet

@@ -28,11 +28,10 @@ from ax_costaware.methods.averages import (
     posterior,
     subject_of,
 )
-from ax_costaware.methods.decision import Decision, Stop
 from ax_costaware.methods.method import check_integer
 from ax_costaware.methods.parameters import Range, Row
 from ax_costaware.methods.past import Money
-from ax_costaware.methods.problem import Array, Problem
+from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from ax_costaware.queries.conditionals import CellConditional
 

@@ -20,12 +20,19 @@ from botorch.utils.sampling import manual_seed
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.decision import Best, Decision, Stop
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
-from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted, decision_seed
+from ax_costaware.methods.problem import (
+    Best,
+    Decision,
+    Maximum,
+    Problem,
+    SpaceExhausted,
+    Stop,
+    decision_seed,
+)
 from ax_costaware.methods.space import Space
 
 _OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}

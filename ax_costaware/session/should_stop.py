@@ -16,9 +16,9 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import Session, SessionClient, open_session
+from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import method_of, model_spec_of
 from ax_costaware.ax_bridge.stopping import assess, method_to_check
-from ax_costaware.ax_bridge.surrogates import resolved_surrogate_spec
 from ax_costaware.display import display_number, display_values
 from ax_costaware.methods.gittins import CostArgument, Gittins
 from ax_costaware.methods.model import FixedHyperparameters

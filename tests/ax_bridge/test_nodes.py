@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from ax.adapter.registry import Generators
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from ax_costaware.ax_bridge.nodes import method_of, method_of_class
+from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.method import Method
+from ax_costaware.methods.problem import Decision, Problem, Stop
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 
 
@@ -53,3 +58,33 @@ def test_strategy_of_another_method() -> None:
     message = "'mine' comes from gittins_strategy: expected .* ax_costaware.control_set_strategy"
     with pytest.raises(UserInputError, match=message):
         method_of_class(strategy, ControlSets)
+
+
+@dataclass(frozen=True)
+class HalfTheDesign(Method):
+    """Its initial trials have one parameter of the quasi-random design."""
+
+    label = "HalfTheDesign"
+
+    def initial(self, problem: Problem) -> Decision | Stop:
+        row = {**problem.draw(), "x": 0.5}
+        return self.initial_decision(problem, row, None, self.money(problem, initial=True))
+
+    def decide(self, problem: Problem) -> Decision | Stop:
+        return Stop("never")
+
+
+def test_an_initial_trial_is_what_the_method_decides() -> None:
+    """Not what it drew; and the design goes on where it was."""
+    client = Client()
+    configs = [
+        RangeParameterConfig(name, bounds=(0, 1), parameter_type="float") for name in ("x", "z")
+    ]
+    client.configure_experiment(parameters=configs)
+    client.configure_optimization(objective="y")
+    client.set_generation_strategy(strategy_of(HalfTheDesign(initial_trials=3)))
+    arms = [*client.get_next_trials(max_trials=2).values(), *client.get_next_trials(1).values()]
+    assert [arm["x"] for arm in arms] == [0.5, 0.5, 0.5]
+    assert len({arm["z"] for arm in arms}) == 3
+    for trial, arm in zip(client._experiment.trials.values(), arms, strict=True):
+        assert trial.arms[0].parameters == arm

@@ -12,8 +12,8 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
 
 from ax_costaware import FixedHyperparameters, MixedRule, QueryRule, costly_feedback_strategy
+from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import method_of_class, model_spec_of
-from ax_costaware.ax_bridge.surrogates import resolved_surrogate_spec
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.models import TimeVaryingGP

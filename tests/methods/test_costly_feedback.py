@@ -11,11 +11,10 @@ from botorch.models import SingleTaskGP
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.decision import Decision
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Range
 from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.problem import Decision, Problem
 from ax_costaware.methods.space import Space
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP

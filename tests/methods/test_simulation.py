@@ -310,6 +310,18 @@ EVERY_KIND = (
 )
 
 
+def test_times_that_are_reported() -> None:
+    method = CostlyFeedback(time="hour", forgetting=0.05, initial_trials=3, **FAST)
+    simulation = Simulation(method, SQUARE, hyperparameters=MODEL)
+    for index in range(5):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        outcome = measured(decision.parameters, True)._replace(metrics={"hour": 10.0 + index})
+        simulation.tell(decision, outcome)
+    times = method.times(simulation.trials)
+    assert [times[index] for index in range(5)] == [10, 11, 12, 13, 14]
+
+
 @pytest.mark.parametrize(
     ("names", "sums"),
     [

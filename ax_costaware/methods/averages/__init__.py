@@ -25,14 +25,20 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.target_optima import best_target, sample_optima
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.averages.law import DecodedConditional, Pairs, grown, pairs_of, query_rows
-from ax_costaware.methods.averages.target_columns import target_space, target_transform
-from ax_costaware.methods.decision import Best, Decision, Stop
+from ax_costaware.methods.averages.law import (
+    DecodedConditional,
+    Pairs,
+    grown,
+    pairs_of,
+    query_rows,
+    target_space,
+    target_transform,
+)
 from ax_costaware.methods.method import Method, check_integer, check_one_of
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
 from ax_costaware.methods.past import Money
-from ax_costaware.methods.problem import Array, Problem, decision_seed
+from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_conditional_mean_process import FixedConditionalMeanProcess
 from ax_costaware.models.indirect_posterior import IndirectPosterior

@@ -33,10 +33,9 @@ from ax_costaware.methods.averages.law import (
 )
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costs import MOST_VALUES, check_cost, known_cost, named_cost
-from ax_costaware.methods.decision import Decision, Stop
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
 from ax_costaware.methods.past import Money
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.queries.argument_checks import positive_number
 from ax_costaware.queries.conditionals import Conditional, FiniteConditional, LearnedConditional
 from ax_costaware.queries.costs import Cost

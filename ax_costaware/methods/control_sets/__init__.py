@@ -35,11 +35,10 @@ from ax_costaware.methods.control_sets.learned_costs import (
     costs_to_learn_from,
 )
 from ax_costaware.methods.control_sets.query_space import query_space
-from ax_costaware.methods.decision import Best, Decision, Stop
 from ax_costaware.methods.method import NO_LIMIT, Method, check_integer, check_one_of
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, PastTrial
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     ControlSetHistory,

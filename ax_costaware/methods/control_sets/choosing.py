@@ -22,10 +22,9 @@ from ax_costaware.methods.control_sets.learned_costs import (
 )
 from ax_costaware.methods.control_sets.query_space import QuerySpace, nominal_values, query_space
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.decision import Decision, Stop
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.past import LedgerEntry, Money, PastTrial
-from ax_costaware.methods.problem import Problem, decision_seed
+from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed
 from ax_costaware.models import information_gain
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (

@@ -16,12 +16,11 @@ from typing import Any, ClassVar, TypeAlias, TypeGuard, get_args
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import check_cost, named_cost
-from ax_costaware.methods.decision import Best, Decision, Stop
 from ax_costaware.methods.gittins.prices import cost_function, costs_at, reported_costs
 from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.methods.method import Method, check_one_of
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.costs import Cost

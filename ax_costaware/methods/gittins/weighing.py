@@ -20,12 +20,11 @@ from ax_costaware.acquisition import (
     PandoraBoxGittinsIndex,
     incumbent,
 )
-from ax_costaware.methods.decision import Decision
 from ax_costaware.methods.gittins.prices import cost_function, price_of_cost, relative_lambda
 from ax_costaware.methods.gittins.search import Found, Search
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.past import Money
-from ax_costaware.methods.problem import Problem, SpaceExhausted
+from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.policies.gittins import GittinsStop, ImprovementPerCostStop, StopDecision

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ax_costaware.methods.averages.target_columns import target_space, target_transform
+from ax_costaware.methods.averages.law import target_space, target_transform
 from ax_costaware.methods.parameters import Choice, Range
 
 

@@ -11,9 +11,8 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets, choosing
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.query_space import query_space
-from ax_costaware.methods.decision import Decision, Stop
 from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Pending, Problem
+from ax_costaware.methods.problem import Decision, Pending, Problem, Stop
 from ax_costaware.methods.simulation import Simulation
 from ax_costaware.policies.control_set_rules import (
     ControlSetHistory,

@@ -9,10 +9,9 @@ import pytest
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.decision import Decision, Stop
 from ax_costaware.methods.parameters import Choice, Range
 from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.methods.space import Space
 from ax_costaware.queries import Marginal
 from ax_costaware.queries.control_sets import ControlSet

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.decision import Decision
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Pending, Problem
+from ax_costaware.methods.problem import Decision, Pending, Problem
 from ax_costaware.methods.simulation import Simulation
 from tests.methods.control_sets.toy import MARGINALS, UNKNOWN_SETS, Asking, run, told_by
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.decision import Decision
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Choice, Range, Row
+from ax_costaware.methods.problem import Decision
 from ax_costaware.methods.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.space import Space
 from ax_costaware.policies.control_set_rules import (
