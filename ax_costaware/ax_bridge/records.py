@@ -159,11 +159,12 @@ def past_trials(
     for index, base_trial in sorted(experiment.trials.items()):
         trial, record = with_one_arm(base_trial), outcome_record(base_trial)
         failed, last = _attempts(trial)
+        arm = trial.arm
         value = (observed or {}).get(index, measured.get(index))
         found.append(
             PastTrial(
                 index=index,
-                parameters={} if trial.arm is None else trial.arm.parameters,
+                parameters={} if arm is None else arm.parameters,
                 status=trial.status.name,
                 outcome=value,
                 is_observed=index in (observed or {}),
