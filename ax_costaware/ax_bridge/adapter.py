@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -295,7 +296,8 @@ class CostAwareAdapter(TorchAdapter):
     ) -> None:
         method = self.method
         with ax_errors():
-            model = method.model_now(problem_of(self._experiment, method))
+            problem = problem_of(self._experiment, method)
+            model = method.model_now(problem)
         key = None if model is None else model.key
         if key is not self._fitted_key:
             # Ax skips a fit to data that are the same.
@@ -303,7 +305,7 @@ class CostAwareAdapter(TorchAdapter):
         if model is not None:
             # Asked again once it is known how parameters are encoded.
             self.generator.model_now = lambda: method.model_now(
-                problem_of(self._experiment, method, space=self.space())
+                replace(problem, space=self.space())
             )
         super()._fit(search_space, experiment_data, **kwargs)
         self._fitted_key = key
