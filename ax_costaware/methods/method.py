@@ -198,7 +198,7 @@ class Method(ABC):
         return self
 
     def remarks(self) -> list[str]:
-        """What the user should know of the settings; a warning begins with ``WARNING: ``."""
+        """What the user should know of the settings; a warning begins with ``WARNING:``."""
         return []
 
     def model_now(self, problem: Problem) -> ModelOptions | None:
