@@ -147,10 +147,10 @@ class CostAwareAdapter(TorchAdapter):
                 lent = self._lent_optimizer(
                     space, live, fixed, search_space, optimization_config, model_gen_options
                 )
-            return lent(acquisition, options)
+            return lent(acquisition, options, problem.tried)
 
         (metric,) = self.outcomes
-        return problem_of(
+        problem = problem_of(
             self._experiment,
             self.method,
             pending=[
@@ -163,6 +163,7 @@ class CostAwareAdapter(TorchAdapter):
             fit=self._fitted_model,
             maximize=maximize,
         )
+        return problem
 
     def recommend(self) -> list[Best]:
         """What to deploy under the fitted model, best first."""

@@ -23,6 +23,7 @@ from ax.generators.torch.utils import get_rounding_func
 from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.transforms.outcome import Standardize
+from botorch.optim.optimize import optimize_acqf_discrete
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
@@ -30,7 +31,7 @@ from torch import Tensor
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.problem import Maximum, SpaceExhausted
+from ax_costaware.methods.problem import Maximum, SpaceExhausted, untried
 from ax_costaware.methods.space import Space
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 
@@ -113,6 +114,10 @@ class CostAwareGenerator(BoTorchGenerator):
         raise RuntimeError("Ax's generator sets its search space when it is fitted.")
 
 
+_NUM_POINTS = 1024
+"""Points that stand for a space of finitely many."""
+
+
 class LentOptimizer(Acquisition):
     """Ax's optimisers for continuous, mixed and discrete spaces, of any acquisition function.
 
@@ -141,8 +146,10 @@ class LentOptimizer(Acquisition):
         """Nothing: the acquisition function comes with each call."""
         self.acq_function_sequence = None
 
-    def __call__(self, acquisition: AcquisitionFunction, options: Mapping[str, Any]) -> Maximum:
-        """The best point of an acquisition function.
+    def __call__(
+        self, acquisition: AcquisitionFunction, options: Mapping[str, Any], tried: Tensor
+    ) -> Maximum:
+        """The best point of an acquisition function; one that was not tried, of finitely many.
 
         Raises:
             SpaceExhausted: If every point was tried, of a space that has finitely many.
@@ -159,8 +166,16 @@ class LentOptimizer(Acquisition):
             )
         except SearchSpaceExhausted as error:
             raise SpaceExhausted from error
-        value = torch.as_tensor(values).flatten()[0]
-        return Maximum(points[0].detach().cpu(), float(value))
+        point = points[0].detach().cpu()
+        if not self.space.smooth and not len(untried(point.to(tried).unsqueeze(0), tried)):
+            # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
+            choices = self.space.sobol_points(_NUM_POINTS, 0, self.config.fixed_features)
+            left = untried(choices.to(tried), tried)
+            if not len(left):
+                raise SpaceExhausted
+            best, values = optimize_acqf_discrete(acquisition, q=1, choices=left)
+            point = best[0].detach().cpu()
+        return Maximum(point, float(torch.as_tensor(values).flatten()[0]))
 
 
 def surrogate_spec_of(models: Sequence[ModelOptions]) -> SurrogateSpec:

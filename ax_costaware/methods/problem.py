@@ -61,6 +61,11 @@ class SpaceExhausted(Exception):
     REASON = "every point of the search space has been evaluated"
 
 
+def untried(points: Tensor, tried: Tensor) -> Tensor:
+    """Those of ``n x d`` points that are none of ``m x d`` others."""
+    return points[(points.unsqueeze(1) != tried).any(dim=-1).all(dim=-1)]
+
+
 class Pending(NamedTuple):
     """What is under way."""
 
@@ -155,6 +160,12 @@ class Problem:
         """Points that are under way, ``k x d``; None if there are none."""
         rows = [o.parameters for o in self.pending]
         return self.space.encode(rows) if rows else None
+
+    @property
+    def tried(self) -> Tensor:
+        """Points that were evaluated, or are under way: ``n x d``."""
+        pending = self.X_pending
+        return torch.cat([self.evaluated, *([] if pending is None else [pending])])
 
     @cached_property
     def held(self) -> dict[int, float]:

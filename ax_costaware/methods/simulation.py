@@ -32,6 +32,7 @@ from ax_costaware.methods.problem import (
     SpaceExhausted,
     Stop,
     decision_seed,
+    untried,
 )
 from ax_costaware.methods.space import Space
 
@@ -181,7 +182,7 @@ class Simulation:
         if not space.smooth:
             points = space.sobol_points(_OPTIMIZER["raw_samples"], seed=0)
             tried = space.encode([trial.inputs for trial in self.trials])
-            points = points[(points.unsqueeze(1) != tried).any(dim=-1).all(dim=-1)]
+            points = untried(points, tried)
             if not len(points):
                 raise SpaceExhausted
             X, _ = optimize_acqf_discrete(acquisition, q=1, choices=points)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pytest
 from ax.adapter.registry import Generators
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
+from botorch.acquisition.analytic import PosteriorMean
 
-from ax_costaware.ax_bridge.nodes import method_of, method_of_class
+from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of, method_of_class
 from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.problem import Decision, Problem, Stop
+from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 
 
@@ -88,3 +91,29 @@ def test_an_initial_trial_is_what_the_method_decides() -> None:
     assert len({arm["z"] for arm in arms}) == 3
     for trial, arm in zip(client._experiment.trials.values(), arms, strict=True):
         assert trial.arms[0].parameters == arm
+
+
+def test_the_lent_optimiser_gives_no_point_of_a_finite_space_twice() -> None:
+    """Ax tries one-hot corners that are no values, and rounds them to points that were tried."""
+    client = Client()
+    names = ("a", "b")
+    configs = [
+        ChoiceParameterConfig(name, ["u", "v", "w"], "str", is_ordered=False) for name in names
+    ]
+    client.configure_experiment(parameters=configs)
+    client.configure_optimization(objective="y")
+    model = FixedHyperparameters(lengthscale=0.5)
+    strategy = strategy_of(Gittins(cost=1.0, initial_trials=0), model)
+    client.set_generation_strategy(strategy)
+    arms = list(product("uvw", "uvw"))
+    for i, arm in enumerate(arms):
+        client.attach_trial(dict(zip(names, arm, strict=True)))
+        client.complete_trial(i, {"y": -float(i)})
+        problem = fitted_adapter(client._experiment, strategy).problem()
+        if i == len(arms) - 1:
+            with pytest.raises(SpaceExhausted):
+                problem.maximize(PosteriorMean(problem.model), {})
+        elif i >= 4:
+            point, _ = problem.maximize(PosteriorMean(problem.model), {})
+            (row,) = problem.space.decode(point.unsqueeze(0))
+            assert (row["a"], row["b"]) in arms[i + 1 :]

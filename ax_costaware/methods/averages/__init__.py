@@ -28,6 +28,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.law import (
     DecodedConditional,
     Pairs,
+    checked_targets,
     grown,
     pairs_of,
     query_rows,
@@ -36,7 +37,7 @@ from ax_costaware.methods.averages.law import (
 )
 from ax_costaware.methods.method import Method, check_integer, check_one_of
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
+from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
@@ -117,7 +118,7 @@ class Targets(Method):
     """Sampled optima over which the information is averaged."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "target_parameters", _checked(self.target_parameters))
+        object.__setattr__(self, "target_parameters", checked_targets(self.target_parameters))
         super().__post_init__()
         check_one_of("acquisition", self.acquisition, get_args(Information))
         check_integer("num_samples", self.num_samples, 1)
@@ -385,23 +386,3 @@ def little_left(nats: float) -> str:
     if nats >= _NEXT_TO_NOTHING:
         return ""
     return " That is next to nothing: no answer tells more of the best point, so you may stop."
-
-
-def _checked(parameters: object) -> tuple[FreeParameter, ...]:
-    if not isinstance(parameters, Iterable) or isinstance(parameters, str | Mapping):
-        raise InputError(f"target_parameters={parameters!r}: expected a list of parameters.")
-    found = tuple(parameters)
-    if not found:
-        raise InputError("target_parameters=[]: expected at least one parameter.")
-    for one in found:
-        if not isinstance(one, Range | Choice):
-            raise InputError(f"target_parameters has {one!r}: expected ranges and choices.")
-        if isinstance(one, Choice) and len(one.values) < 2:
-            raise InputError(
-                f"target_parameters: {one.name!r} has the values {list(one.values)}: expected two "
-                "or more."
-            )
-    names = [parameter.name for parameter in found]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"target_parameters has {repeated} more than once.")
-    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
@@ -28,7 +28,8 @@ from torch.nn import Module
 from typing_extensions import override
 
 from ax_costaware.acquisition.target_space import TargetSpace
-from ax_costaware.methods.parameters import Choice, FreeParameter
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.parameters import Choice, FreeParameter, Range
 from ax_costaware.methods.problem import Array
 from ax_costaware.methods.problem import Pairs as StoredPairs
 from ax_costaware.methods.space import Space
@@ -246,6 +247,27 @@ def _grown(conditional: _Same, pairs: _Keyed) -> Any:
 
 _LEAST = 1e-3
 """A column on a log scale is kept above this part of its lower bound: a law may reach beyond it."""
+
+
+def checked_targets(parameters: object) -> tuple[FreeParameter, ...]:
+    """Parameters of points as a tuple; refuses what is none, naming ``target_parameters``."""
+    if not isinstance(parameters, Iterable) or isinstance(parameters, str | Mapping):
+        raise InputError(f"target_parameters={parameters!r}: expected a list of parameters.")
+    found = tuple(parameters)
+    if not found:
+        raise InputError("target_parameters=[]: expected at least one parameter.")
+    for one in found:
+        if not isinstance(one, Range | Choice):
+            raise InputError(f"target_parameters has {one!r}: expected ranges and choices.")
+        if isinstance(one, Choice) and len(one.values) < 2:
+            raise InputError(
+                f"target_parameters: {one.name!r} has the values {list(one.values)}: expected two "
+                "or more."
+            )
+    names = [parameter.name for parameter in found]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"target_parameters has {repeated} more than once.")
+    return found
 
 
 def target_space(

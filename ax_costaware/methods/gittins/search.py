@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.affordable import Affordable, Cheapness
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
-from ax_costaware.methods.problem import Problem, SpaceExhausted
+from ax_costaware.methods.problem import Problem, SpaceExhausted, untried
 
 NUM_POINTS = 1024
 """Points that stand for the search space, also where lambda is found from a budget."""
@@ -63,22 +63,13 @@ class Search:
         problem = self.problem
         points = problem.space.sobol_points(NUM_POINTS, self.seed, problem.held)
         if not problem.space.smooth:
-            points = points[(points.unsqueeze(1) != self.tried).any(dim=-1).all(dim=-1)]
+            points = untried(points, problem.tried)
         return points.to(problem.evaluated)
-
-    @property
-    def tried(self) -> Tensor:
-        """Points that were evaluated, or are under way."""
-        pending = self.problem.X_pending
-        return torch.cat([self.problem.evaluated, *([] if pending is None else [pending])])
 
     def best(self, acquisition: AcquisitionFunction) -> Found | None:
         """The best affordable point of an acquisition function; None if nothing is affordable."""
-        found = self._run(acquisition)
-        # That nothing is worth its cost must not be for want of a good start. And of a space that
-        # can be enumerated Ax tries the columns of a one-hot block as if each were free.
-        known = found if self.problem.space.smooth or self._is_untried(found.point) else None
-        found = self._better(known, self.points, acquisition)
+        # That nothing is worth its cost must not be for want of a good start.
+        found = self._better(self._run(acquisition), self.points, acquisition)
         limit = self.limit
         if limit is None or found.cost <= limit:
             return found
@@ -119,9 +110,6 @@ class Search:
         if found is not None and found.value >= float(values[best]):
             return found
         return self._found(points[best], float(values[best]))
-
-    def _is_untried(self, point: Tensor) -> bool:
-        return not bool((self.tried == point).all(dim=-1).any())
 
     def _run(self, acquisition: AcquisitionFunction) -> Found:
         point, value = self.problem.maximize(acquisition, self.options)
