@@ -14,6 +14,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
@@ -49,6 +50,9 @@ from ax_costaware.policies.control_set_rules import (
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
+
+_NODES_OF_FAILED = 8
+"""Points that stand for one failed trial."""
 
 ACQUISITIONS = ("ucb", "ei", "ts")
 """Values of ``acquisition``: upper confidence bound, expected improvement, Thompson sampling."""
@@ -326,6 +330,16 @@ class ControlSets(Method):
         return query_space(problem, self).expectations(
             problem.model, list(zip(points, indices, strict=True))
         )
+
+    def failed_points(self, problem: Problem) -> Tensor:
+        """A few points of the law of each failed trial, which left some of its inputs to chance."""
+        space, found = query_space(problem, self), []
+        for trial, point in zip(problem.failed, super().failed_points(problem), strict=True):
+            control_set = self.control_set_of(trial)
+            index = self.names.index(str(control_set.name))
+            count = _NODES_OF_FAILED if set(self.laws) - set(control_set.parameters) else 1
+            found.append(space.nodes_of(point, index)[0][:count])
+        return torch.cat(found)
 
     def _check_rule(self) -> None:
         if not isinstance(self.rule, ControlSetRule) or isinstance(self.rule, type):

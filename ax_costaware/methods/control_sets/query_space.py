@@ -245,10 +245,13 @@ class QuerySpace:
             Quadrature rules of independent inputs; or nodes ``n x d`` with weights ``n`` where
             inputs that are left to chance depend on each other.
         """
-        columns = self.control_sets[control_set]
         if self.product is not None:
-            return _with_held(self.product, point, columns)
-        given = self.given[control_set]
+            return _with_held(self.product, point, self.control_sets[control_set])
+        return self.nodes_of(point, control_set)
+
+    def nodes_of(self, point: Tensor, control_set: int) -> tuple[Tensor, Tensor]:
+        """The same law as quasi-random nodes ``n x d`` with weights ``n``."""
+        columns, given = self.control_sets[control_set], self.given[control_set]
         if given is not None:
             nodes, weights = given(point.unsqueeze(0))
             return nodes[0], weights[0]
