@@ -24,6 +24,7 @@ from ax_costaware.methods.control_sets.checks import (
     check_budget_pays,
     check_control_sets_fit,
     check_joint,
+    check_realized,
     checked_beta,
     checked_marginals,
     checked_names,
@@ -284,6 +285,7 @@ class ControlSets(Method):
         """Refuse parameters and laws that do not fit, or a trial whose cost is missing."""
         check_control_sets_fit(problem, self)
         check_reported_costs(problem.trials, self)
+        check_realized(problem, self)
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design, see ``initial_trial``."""
