@@ -36,7 +36,7 @@ from ax_costaware.queries.control_sets import ControlSet
 NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
 
-_NEAR = 0.05
+_NEAR = 0.1
 """Part of a parameter's range within which a trial is near to another one."""
 
 _MOST_FAILED = 2
@@ -206,11 +206,14 @@ class Method(ABC):
                 "better. See to why they fail; then attach a trial that succeeds, and complete "
                 "it: the run goes on from there."
             )
-        if initial:
-            return self.initial(problem)
         try:
-            decision = self.decide(problem)
-            if failed and isinstance(decision, Decision) and _is_near(problem, decision):
+            decision = self.initial(problem) if initial else self.decide(problem)
+            if (
+                not initial
+                and failed
+                and isinstance(decision, Decision)
+                and _is_near(problem, decision)
+            ):
                 decision = self.decide(self._wary(problem))
         except SpaceExhausted:
             decision = Stop(SpaceExhausted.REASON)
