@@ -269,11 +269,15 @@ class Method(ABC):
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design: by default quasi-random, within the budget."""
         money = self.money(problem, initial=True)
+        failed = [trial.parameters for trial in problem.failed]
         for _ in range(_MOST_DRAWS):
             if money.limit is not None and money.limit <= 0:
                 break
             row = dict(problem.draw())
             cost = self.cost_at(row)
+            # A design that begins anew, as that of another strategy, comes by what failed.
+            if row in failed:
+                continue
             if cost is None or money.pays(cost):
                 return self.initial_decision(problem, row, cost, money)
         return Stop(f"{self.exhausted(problem, money)} {_NO_MODEL} {_COMPARE}")
