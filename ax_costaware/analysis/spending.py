@@ -35,10 +35,7 @@ from ax_costaware.analysis.run import Run
 from ax_costaware.ax_bridge.records import with_one_arm
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import LedgerEntry
-from ax_costaware.session.spending import Spending, spending
-
-INITIAL = "initial"
-"""What an initial trial is spent on, where nothing else is known of it."""
+from ax_costaware.session.spending import Spending, origin_of, spending
 
 _HEIGHT_PIXELS = 480
 """A card shows as much without scrolling."""
@@ -79,9 +76,7 @@ class SpendingAnalysis(MethodAnalysis[Method]):
 def _spent_on(entry: LedgerEntry, run: Run[Method]) -> str:
     arm = with_one_arm(run.experiment.trials[entry.trial_index]).arm
     group = None if arm is None else run.method.group_of(arm.parameters)
-    if group is not None:
-        return group
-    return INITIAL if entry.initial else "chosen by the model" if entry.by_rule else "attached"
+    return origin_of(entry) if group is None else group
 
 
 def _groups(frame: pd.DataFrame, method: Method) -> list[str]:
@@ -193,7 +188,7 @@ def _add_bars(figure: go.Figure, frame: pd.DataFrame, groups: Sequence[str]) -> 
     names = short_names(groups)
     ended = frame["status"].map(_ended)
     # Initial trials are pale, unless what they were spent on says so already.
-    pale = frame["initial"].astype(bool) & (frame["spent_on"] != INITIAL)
+    pale = frame["initial"].astype(bool) & (frame["spent_on"] != "initial")
     legend = []
     for position, group in enumerate(groups):
         name, color = names[group], COLORS[position % len(COLORS)]
