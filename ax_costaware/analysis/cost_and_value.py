@@ -26,6 +26,7 @@ from ax_costaware.analysis.figures import (
     add_band,
     hollow,
     hover,
+    legend_entry,
     panels,
     short_names,
     value_title,
@@ -219,16 +220,8 @@ def _add_control_set(
         ),
         **UPPER,
     )
-    # Without it the legend would show the first trial, which is hollow.
-    figure.add_scatter(
-        x=[None],
-        y=[None],
-        mode="markers",
-        marker={"color": color, "size": 8},
-        name=name,
-        legendgroup=name,
-        **UPPER,
-    )
+    entry = legend_entry(name, mode="markers", marker={"color": color, "size": 8})
+    figure.add_scatter(**entry, **UPPER)
     is_wide = rows["charged"] > _WIDE_BAR * total_cost
     figure.add_bar(
         orientation="h",

@@ -84,13 +84,9 @@ def _frame(run: Run[CostlyFeedback]) -> pd.DataFrame:
     frame["measure"] = [is_to_be_measured(trials[index]) for index in frame["trial_index"]]
     frame["cumulative_measurements"] = frame["outcome"].notna().cumsum()
     frame["why"] = frame["why"].astype(object).fillna("").astype(str)
-    return frame[
-        [
-            *("trial_index", "time", "initial", "status", "measure", "skipped", "outcome"),
-            *("mean", "standard_deviation", "confidence", "charged", "why"),
-            *("cumulative_measurements", "cumulative_cost"),
-        ]
-    ]
+    columns = ["trial_index", "time", "initial", "status", "measure", "skipped", "outcome", "mean"]
+    columns += ["standard_deviation", "confidence", "charged", "why"]
+    return frame[[*columns, "cumulative_measurements", "cumulative_cost"]]
 
 
 def _subtitle(frame: pd.DataFrame, run: Run[CostlyFeedback]) -> str:

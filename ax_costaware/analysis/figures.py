@@ -143,6 +143,16 @@ def add_band(
         )
 
 
+def legend_entry(name: str, **options: Any) -> dict[str, Any]:
+    """Options of a trace that is in the legend only, which would show others as their first point.
+
+    Args:
+        name: Its name, which is that of its group, too.
+        options: How it looks.
+    """
+    return {"x": [None], "y": [None], "name": name, "legendgroup": name, **options}
+
+
 def pale(color: str) -> str:
     """A colour of areas, through which the axes are seen."""
     return f"rgba{(*hex_to_rgb(color), 0.15)}"
@@ -190,9 +200,7 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     """Short forms of names, numbered where two would be the same."""
     found: dict[str, str] = {}
     for name in names:
-        short, number = short_name(name), 1
-        while short in found.values():
-            number += 1
-            short = f"{short_name(name)} ({number})"
-        found[name] = short
+        short = short_name(name)
+        same = sum(short_name(other) == short for other in found)
+        found[name] = f"{short} ({same + 1})" if same else short
     return found

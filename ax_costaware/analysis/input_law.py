@@ -104,6 +104,7 @@ class InputLawAnalysis(MethodAnalysis[ControlSets]):
 def _frame(report: InputFitReport) -> pd.DataFrame:
     laws = report.to_frame().rename(columns={"name": "input"})
     laws.insert(1, "with", None)
+    disagreeing = (*report.dependent, *report.dependent_otherwise)
     pairs = [
         {
             "input": found.names[0],
@@ -112,15 +113,11 @@ def _frame(report: InputFitReport) -> pd.DataFrame:
             "statistic": found.correlation,
             "p_value": found.p_value,
             "test": test,
-            "agrees": found.names not in rejected,
+            "agrees": found.names not in disagreeing,
         }
-        for tests, test, rejected in (
-            (report.dependences, "Spearman", report.dependent),
-            (
-                report.joint_dependences,
-                "Spearman, beyond the joint law",
-                report.dependent_otherwise,
-            ),
+        for test, tests in (
+            ("Spearman", report.dependences),
+            ("Spearman, beyond the joint law", report.joint_dependences),
         )
         for found in tests
     ]
@@ -210,9 +207,9 @@ def _drawn(
     law, joint = method.laws[name], method.joint
     now = learned_from(law, values)
     prior = now.prior if isinstance(now, Learned) else now
-    atoms = atoms_of(now) if isinstance(prior, Discrete) else None
-    is_shares = atoms is not None and (not now.is_numeric or len(atoms) <= _MOST_BARS)
-    x = list(atoms) if is_shares and atoms is not None else _places(now, values, _GRID)
+    atoms = list(atoms_of(now) or ()) if isinstance(prior, Discrete) else []
+    is_shares = bool(atoms) and (not now.is_numeric or len(atoms) <= _MOST_BARS)
+    x = atoms if is_shares else _places(now, values, _GRID)
     conditions: list[dict[str, RawValue]] = []
     if joint is not None and name in joint.names:
         conditions = even_selection([condition_of(trial, joint) for trial in tested], _MOST_TRIALS)

@@ -26,6 +26,7 @@ from ax_costaware.analysis.figures import (
     RED,
     UPPER,
     hover,
+    legend_entry,
     panels,
     short_names,
     trial_ticks,
@@ -214,17 +215,9 @@ def _add_bars(figure: go.Figure, frame: pd.DataFrame, groups: Sequence[str]) -> 
     legend += [(how, shape, GREY, 1.0) for how, shape in _PATTERNS.items() if how in set(ended)]
     if pale.any():
         legend.append(("initial (pale)", "", GREY, PALE))
-    # Left to the bars, the legend would show each as its first trial is, pale or with a pattern.
     for name, shape, color, part in legend:
-        figure.add_bar(
-            x=[None],
-            y=[None],
-            marker={"color": color, "opacity": part, "pattern": _pattern(shape)},
-            hoverinfo="skip",
-            name=name,
-            legendgroup=name,
-            **LOWER,
-        )
+        marker = {"color": color, "opacity": part, "pattern": _pattern(shape)}
+        figure.add_bar(**legend_entry(name, marker=marker), **LOWER)
     # On top of a trial's bar, what its failed attempts were charged.
     lost = frame[frame["lost"] > 0]
     if not lost.empty:

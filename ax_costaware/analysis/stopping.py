@@ -93,13 +93,9 @@ def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
     mean, deviation = frame["cost_log_mean"], frame["cost_log_sd"]
     frame["cost_lower"] = np.exp(mean - _TWO_SIDED_95 * deviation)
     frame["cost_upper"] = np.exp(mean + _TWO_SIDED_95 * deviation)
-    return frame[
-        [
-            *("trial_index", "initial", "status", "charged", "reported_cost", "cumulative_cost"),
-            *("outcome", "best_outcome", "index", "incumbent", "lambda"),
-            *("expected_cost", "cost_lower", "cost_upper"),
-        ]
-    ]
+    columns = ["trial_index", "initial", "status", "charged", "reported_cost", "cumulative_cost"]
+    columns += ["outcome", "best_outcome", "index", "incumbent", "lambda"]
+    return frame[[*columns, "expected_cost", "cost_lower", "cost_upper"]]
 
 
 def _subtitle(frame: pd.DataFrame, run: Run[Gittins], assessment: StopAssessment) -> str:

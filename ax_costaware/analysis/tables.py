@@ -116,12 +116,8 @@ class DecisionAnalysis(MethodAnalysis[Method]):
         frame = run.frame({})
         frame = frame.join(pd.DataFrame([_asked(run, i) for i in frame["trial_index"]]))
         frame["error"] = [_error(run.experiment.trials[i]) for i in frame["trial_index"]]
-        frame = frame[
-            [
-                *("trial_index", "control_set", "set", "measure", "expected_cost", "charged"),
-                *("outcome", "status", "error", "why"),
-            ]
-        ]
+        columns = ["trial_index", "control_set", "set", "measure", "expected_cost", "charged"]
+        frame = frame[[*columns, "outcome", "status", "error", "why"]]
         table = _decisions(frame, run.objective.metric)
         return self._card_of(_last_decision(frame), frame, table)
 
