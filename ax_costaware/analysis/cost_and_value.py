@@ -78,7 +78,7 @@ class CostAndValueAnalysis(MethodAnalysis[ControlSets]):
 
 def _frame(run: Run[ControlSets]) -> pd.DataFrame:
     replay = Replay(run.problem(), run.method)
-    frame = run.frame({}).set_index("trial_index", drop=False)
+    frame = run.frame().set_index("trial_index", drop=False)
     arms = {
         trial.index: (frame["control_set"][trial.index], trial.parameters)
         for trial in replay.problem.observed

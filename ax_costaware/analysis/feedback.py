@@ -32,7 +32,6 @@ from ax_costaware.analysis.figures import (
 )
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.run import Objective, Run
-from ax_costaware.ax_bridge.records import is_to_be_measured, past_trials
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 
 _RECORDED = {
@@ -78,10 +77,9 @@ class FeedbackAnalysis(MethodAnalysis[CostlyFeedback]):
 
 
 def _frame(run: Run[CostlyFeedback]) -> pd.DataFrame:
-    frame, trials = run.frame(_RECORDED), run.experiment.trials
-    times = run.method.times(past_trials(run.experiment, run.method))
-    frame["time"] = [float(times[index]) for index in frame["trial_index"]]
-    frame["measure"] = [is_to_be_measured(trials[index]) for index in frame["trial_index"]]
+    frame, times = run.frame(_RECORDED), run.method.times(run.trials)
+    frame["time"] = [float(times[trial.index]) for trial in run.trials]
+    frame["measure"] = [trial.is_to_be_measured for trial in run.trials]
     frame["cumulative_measurements"] = frame["outcome"].notna().cumsum()
     frame["why"] = frame["why"].astype(object).fillna("").astype(str)
     columns = ["trial_index", "time", "initial", "status", "measure", "skipped", "outcome", "mean"]

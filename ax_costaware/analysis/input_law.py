@@ -20,7 +20,6 @@ from ax_costaware.analysis.figures import BLUE, DARK, RED, hover, pale, panels
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.replay import even_selection
 from ax_costaware.analysis.run import Run
-from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.chance import (
     RealizedInputs,
@@ -95,7 +94,7 @@ class InputLawAnalysis(MethodAnalysis[ControlSets]):
 
     def _card(self, run: Run[ControlSets]) -> AnalysisCard:
         report = input_fit(run.client, self.last, self.significance)
-        trials = realized_inputs(past_trials(run.experiment, run.method), run.method)
+        trials = realized_inputs(run.trials, run.method)
         figure = input_law_figure([_panel(fit, report, trials, run.method) for fit in report.fits])
         warning = "" if report.agrees else ": WARNING, they disagree with their laws"
         return self._card_of(_subtitle(report), _frame(report), figure, warning)

@@ -24,7 +24,6 @@ from plotly import graph_objects as go
 from ax_costaware.analysis.run import Run
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.nodes import AnyMethod, method_of_class
-from ax_costaware.ax_bridge.records import ledger
 
 
 class TableCard(MarkdownAnalysisCard):
@@ -69,10 +68,10 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
         try:
             run = self._run(experiment, generation_strategy)
             with ax_errors():
-                ledger(experiment, run.method)
+                frame = run.frame()
         except (UserInputError, UnsupportedError) as error:
             return str(error)
-        if self.needs_outcomes and not run.outcomes:
+        if self.needs_outcomes and frame["outcome"].isna().all():
             return "No trial has data for the objective yet."
         return self._missing(run)
 

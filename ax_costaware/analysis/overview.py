@@ -177,10 +177,9 @@ def _card(
     except AxError as error:
         reason = str(error)
     except Exception as error:
-        logger.exception(f"{type(analysis).__name__} could not be computed")
-        return error_card_from_analysis_e(
-            AnalysisE(f"{type(analysis).__name__} could not be computed", error, analysis)
-        )
+        message = f"{type(analysis).__name__} could not be computed"
+        logger.exception(message)
+        return error_card_from_analysis_e(AnalysisE(message, error, analysis))
     return NotApplicableStateAnalysisCard(
         name=type(analysis).__name__,
         title=f"{analysis.title}: not available yet",

@@ -13,14 +13,15 @@ from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from ax_costaware.ax_bridge.nodes import AnyMethod, fitted_adapter
-from ax_costaware.ax_bridge.records import decision_record, ledger
+from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.display import display_number
+from ax_costaware.methods.past import PastTrial, ledger_of
 from ax_costaware.methods.problem import Problem
 
 NEXT = "NEXT"
 """Status of a last row that is about the trial that would come next."""
 
-_NUMBERS = ["expected_cost", "reported_cost", "charged", "outcome"]
+_NUMBERS = ("expected_cost", "reported_cost", "charged", "outcome")
 
 
 @dataclass(frozen=True)
@@ -66,24 +67,24 @@ class Run(Generic[AnyMethod]):
         return Objective(str(config.objective.metric_names[0]), bool(config.objective.minimize))
 
     @cached_property
-    def outcomes(self) -> dict[int, float]:
-        """Reported means of the objective by trial index, in its own unit."""
-        data = self.experiment.lookup_data().df
-        rows = data[data["metric_name"] == self.objective.metric]
-        return dict(zip(rows["trial_index"], rows["mean"].astype(float), strict=True))
+    def trials(self) -> tuple[PastTrial, ...]:
+        """The trials as the method sees them, by increasing index."""
+        return past_trials(self.experiment, self.method)
 
     def problem(self) -> Problem:
         """The next decision's problem, with the model fitted to all data."""
         return fitted_adapter(self.experiment, self.strategy).problem()
 
     def frame(
-        self, recorded: Mapping[str, str], following: Mapping[str, Any] | None = None
+        self,
+        recorded: Mapping[str, str] | None = None,
+        following: Mapping[str, Any] | None = None,
     ) -> pd.DataFrame:
         """The ledger as a table, with what came of the trials and what was recorded before them.
 
         Args:
             recorded: Columns for parts of the decisions' records, by name the part, such as
-                ``decision.mean``; missing where a record lacks it.
+                ``decision.mean``; missing where a record lacks it. None for no such columns.
             following: What would be recorded of the decision on the next trial; it has a last row
                 with the status ``NEXT`` then.
 
@@ -91,21 +92,26 @@ class Run(Generic[AnyMethod]):
             The fields of ``LedgerEntry``, then ``outcome``, the objective (NaN without),
             ``cumulative_cost``, what this and all earlier trials were charged, and the columns of
             ``recorded``.
+
+        Raises:
+            InputError: If the method does not fit a trial, as where it names no control set of it.
+            UnsupportedError: If a trial has several arms.
         """
-        trials = self.experiment.trials
-        rows = [asdict(entry) for entry in ledger(self.experiment, self.method)]
-        records = [decision_record(trials[row["trial_index"]]) for row in rows]
+        rows = [
+            {**asdict(entry), "outcome": trial.outcome}
+            for entry, trial in zip(ledger_of(self.trials, self.method), self.trials, strict=True)
+        ]
+        records = [dict(trial.record) for trial in self.trials]
         if following is not None:
-            index = max(trials) + 1
+            index = self.trials[-1].index + 1
             rows.append({"trial_index": index, "initial": False, "status": NEXT, "charged": 0.0})
             records.append({"decision": following})
-        frame = pd.DataFrame(rows)
-        frame["outcome"] = frame["trial_index"].map(self.outcomes)
-        frame[_NUMBERS] = frame[_NUMBERS].astype(float)
+        frame = pd.DataFrame(rows).astype(dict.fromkeys(_NUMBERS, float))
         frame["cumulative_cost"] = frame["charged"].cumsum()
-        parts = pd.json_normalize(records).reindex(columns=list(recorded.values()))
-        frame[list(recorded)] = parts.where(parts.notna(), math.nan).infer_objects()
-        return frame
+        named = dict(recorded or {})
+        parts = pd.json_normalize(records).reindex(columns=list(named.values()))
+        parts = parts.where(parts.notna(), math.nan).infer_objects()
+        return frame.join(parts.set_axis(list(named), axis="columns"))
 
     def spent(self, frame: pd.DataFrame) -> str:
         """What was spent by the last row of such a table, and of which budget."""

@@ -33,9 +33,7 @@ from ax_costaware.analysis.figures import (
 )
 from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.run import Run
-from ax_costaware.ax_bridge.records import with_one_arm
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import LedgerEntry
 from ax_costaware.session.spending import Spending, origin_of, spending
 
 _HEIGHT_PIXELS = 480
@@ -67,17 +65,14 @@ class SpendingAnalysis(MethodAnalysis[Method]):
     def _card(self, run: Run[Method]) -> AnalysisCard:
         paid, method = spending(run.client), run.method
         frame = paid.to_frame()
-        frame["spent_on"] = [_spent_on(entry, run) for entry in paid.entries]
+        frame["spent_on"] = [
+            (method.group_of(trial.parameters) if trial.parameters else None) or origin_of(entry)
+            for trial, entry in zip(run.trials, paid.entries, strict=True)
+        ]
         frame["cumulative_cost"] = frame["charged"].cumsum()
         groups = _groups(frame, method)
         figure = spending_figure(frame, groups, method.budget, method.cost_metric)
         return self._card_of(_subtitle(paid, frame), frame, figure)
-
-
-def _spent_on(entry: LedgerEntry, run: Run[Method]) -> str:
-    arm = with_one_arm(run.experiment.trials[entry.trial_index]).arm
-    group = None if arm is None else run.method.group_of(arm.parameters)
-    return origin_of(entry) if group is None else group
 
 
 def _groups(frame: pd.DataFrame, method: Method) -> list[str]:

@@ -77,20 +77,17 @@ def _recommended(frame: pd.DataFrame, objective: Objective) -> str:
 
 
 def _recommendations(frame: pd.DataFrame, metric: str) -> str:
-    rank = ["recommended", *["or"] * (len(frame) - 1)]
-    # Two digits of what is uncertain anyway.
-    band = [float(f"{2 * deviation:.2g}") for deviation in frame["standard_deviation"]]
-    columns = {
-        "rank": "",
-        "set": "Set",
-        "expected_value": f"Expected {metric}",
-        "band": "± 2 s.d.",
-        "expected_cost": "Cost of a trial",
-    }
-    if not frame["expected_cost"].notna().any():
-        del columns["expected_cost"]
-    shown = frame.assign(rank=rank, set=_settings(frame), band=band)[list(columns)]
-    return html_table(shown, list(columns.values()))
+    shown = pd.DataFrame(
+        {
+            "": ["recommended", *["or"] * (len(frame) - 1)],
+            "Set": _settings(frame),
+            f"Expected {metric}": frame["expected_value"],
+            # Two digits of what is uncertain anyway.
+            "± 2 s.d.": [float(f"{2 * one:.2g}") for one in frame["standard_deviation"]],
+            "Cost of a trial": frame["expected_cost"],
+        }
+    )
+    return html_table(shown.dropna(axis="columns", how="all"))
 
 
 @final
@@ -113,7 +110,7 @@ class DecisionAnalysis(MethodAnalysis[Method]):
     needs_outcomes = False
 
     def _card(self, run: Run[Method]) -> AnalysisCard:
-        frame = run.frame({})
+        frame = run.frame()
         frame = frame.join(pd.DataFrame([_asked(run, i) for i in frame["trial_index"]]))
         frame["error"] = [_error(run.experiment.trials[i]) for i in frame["trial_index"]]
         columns = ["trial_index", "control_set", "set", "measure", "expected_cost", "charged"]
@@ -143,11 +140,10 @@ def _ended(status: str, error: str) -> str:
 def _decisions(frame: pd.DataFrame, metric: str) -> str:
     ended = [_ended(*row) for row in zip(frame["status"], frame["error"], strict=True)]
     skipped = frame["measure"].map({True: "", False: " (without measuring)"})
+    shown = frame.assign(set=_settings(frame) + skipped, status=ended)
     columns = ["trial_index", "set", "why", "expected_cost", "charged", "outcome", "status"]
-    return html_table(
-        frame.assign(set=_settings(frame) + skipped, status=ended)[columns],
-        ["Trial", "Set", "Why", "Expected cost", "Charged", metric or "Outcome", "Status"],
-    )
+    header = ["Trial", "Set", "Why", "Expected cost", "Charged", metric or "Outcome", "Status"]
+    return html_table(shown[columns].set_axis(header, axis="columns"))
 
 
 def _last_decision(frame: pd.DataFrame) -> str:
@@ -158,19 +154,18 @@ def _last_decision(frame: pd.DataFrame) -> str:
     )
 
 
-def html_table(frame: pd.DataFrame, header: Sequence[str]) -> str:
+def html_table(frame: pd.DataFrame) -> str:
     """A table that scrolls in its own box, with its style in it; all texts are escaped.
 
     Args:
         frame: Texts and numbers; a column of numbers is set to the right, and a missing one empty.
-        header: Names of the columns.
     """
     numeric = [pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]
     body = "\n".join(_row("td", row, numeric) for row in frame.itertuples(index=False))
     return (
         '<div style="overflow:auto;max-height:460px">\n'
         '<table style="border-collapse:collapse;font-size:0.85em;margin:0">\n'
-        f"<thead>{_row('th', header, numeric)}</thead>\n"
+        f"<thead>{_row('th', frame.columns, numeric)}</thead>\n"
         f"<tbody>\n{body}\n</tbody>\n</table>\n</div>"
     )
 
