@@ -54,7 +54,7 @@ BUDGET: dict[str, Any] = {
 _SHORT = 10
 """Trials below which each has a tick of its own."""
 
-_OF_POINT = ("x", "y", "z")
+_OF_POINT = ("x", "y")
 """What a text over a point may name beside columns."""
 
 _DECADES = 4
@@ -93,7 +93,7 @@ def hover(text: str, rows: pd.DataFrame | None = None, **names: str) -> dict[str
     """Options of a trace for what appears over its points.
 
     Args:
-        text: With fields such as ``{trial_index}`` or ``{y:.3g}``: ``x``, ``y`` and ``z`` are the
+        text: With fields such as ``{trial_index}`` or ``{y:.3g}``: ``x`` and ``y`` are the
             point's own, one of ``names`` stands for its text, any other is a column of ``rows``.
             The format of a number is d3's.
         rows: One row per point.
