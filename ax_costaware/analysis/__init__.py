@@ -5,14 +5,13 @@
 """
 
 from ax_costaware.analysis.cost_and_value import CostAndValueAnalysis
-from ax_costaware.analysis.decisions import DecisionAnalysis
 from ax_costaware.analysis.feedback import FeedbackAnalysis
 from ax_costaware.analysis.indirect import IndirectQueryAnalysis
 from ax_costaware.analysis.input_law import InputLawAnalysis
 from ax_costaware.analysis.overview import CostAwareOverview, overview
-from ax_costaware.analysis.recommendation import RecommendationAnalysis
 from ax_costaware.analysis.spending import SpendingAnalysis
 from ax_costaware.analysis.stopping import StoppingAnalysis
+from ax_costaware.analysis.tables import DecisionAnalysis, RecommendationAnalysis
 
 __all__ = [
     "CostAndValueAnalysis",

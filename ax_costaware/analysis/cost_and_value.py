@@ -9,22 +9,46 @@ the user's own unit, values in the objective's unit and sign.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import final
 
 import pandas as pd
-from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
-from ax.core.experiment import Experiment
-from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.core.analysis_card import AnalysisCard
+from plotly import graph_objects as go
 
-from ax_costaware.analysis.cost_and_value_figure import cost_and_value_figure
+from ax_costaware.analysis.figures import (
+    BUDGET,
+    COLORS,
+    DARK,
+    LOWER,
+    PALE,
+    UPPER,
+    add_band,
+    hollow,
+    hover,
+    legend_entry,
+    panels,
+    short_names,
+    value_title,
+)
 from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.objective import minimizes, objective_metric
 from ax_costaware.analysis.replay import Replay
-from ax_costaware.ax_bridge.nodes import fitted_adapter
-from ax_costaware.ax_bridge.records import ledger
+from ax_costaware.analysis.run import Objective, Run
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.past import LedgerEntry, spent
+
+_VALUE_PANEL_PIXELS = 240
+_LANE_PIXELS = 26
+_TOP_PIXELS = 50
+_BOTTOM_PIXELS = 120
+_LEGEND_PIXELS = 72
+"""Distance of the legend below the lower panel."""
+
+_LEAST_PART = 0.25
+"""Part of a budget that has to be spent before the axis reaches as far as the budget."""
+
+_WIDE_BAR = 0.01
+"""Bars wider than this part of the axis are set apart by a white border, which would cover the
+colour of narrower ones."""
 
 
 @final
@@ -46,77 +70,170 @@ class CostAndValueAnalysis(MethodAnalysis[ControlSets]):
     title = "Cost spent against the value of the recommendation"
     method_class = ControlSets
 
-    def _card(
-        self,
-        experiment: Experiment,
-        generation_strategy: GenerationStrategy,
-        method: ControlSets,
-    ) -> PlotlyAnalysisCard:
-        entries = ledger(experiment, method)
-        fitted = fitted_adapter(experiment, generation_strategy)
-        frame = _frame(experiment, entries, Replay(fitted.problem(), method))
-        objective = objective_metric(experiment)
-        return create_plotly_analysis_card(
-            name=type(self).__name__,
-            title=self.title,
-            subtitle=_subtitle(frame, method, objective),
-            df=frame,
-            fig=cost_and_value_figure(
-                frame=frame,
-                control_sets=method.names,
-                metric=objective,
-                minimize=minimizes(experiment),
-                budget=method.budget,
-            ),
-        )
+    def _card(self, run: Run[ControlSets]) -> AnalysisCard:
+        frame, method = _frame(run), run.method
+        figure = cost_and_value_figure(frame, run.objective, method.names, method.budget)
+        return self._card_of(_subtitle(frame, run), frame, figure)
 
 
-def _frame(
-    experiment: Experiment,
-    entries: tuple[LedgerEntry, ...],
-    replay: Replay,
-) -> pd.DataFrame:
-    frame = pd.DataFrame(
-        {
-            "trial_index": [entry.trial_index for entry in entries],
-            "control_set": [entry.control_set for entry in entries],
-            "initial": [entry.initial for entry in entries],
-            "status": [entry.status for entry in entries],
-            "charged": [entry.charged for entry in entries],
-            "cumulative_cost": [spent(entries[: i + 1]) for i in range(len(entries))],
-        }
-    )
+def _frame(run: Run[ControlSets]) -> pd.DataFrame:
+    replay = Replay(run.problem(), run.method)
+    frame = run.frame().set_index("trial_index", drop=False)
     arms = {
-        entry.trial_index: (entry.control_set, arm.parameters)
-        for entry in entries
-        if entry.control_set is not None and entry.trial_index in replay.trial_indices
-        for arm in experiment.trials[entry.trial_index].arms
+        trial.index: (frame["control_set"][trial.index], trial.parameters)
+        for trial in replay.problem.observed
     }
-    queries, recommendations = replay.queries(arms), replay.recommendations()
-    index = frame["trial_index"]
-    frame["query_value"] = index.map({i: value.mean for i, value in queries.items()})
-    frame["query_sd"] = index.map({i: value.standard_deviation for i, value in queries.items()})
-    for column, by_trial in (
-        ("recommended_control_set", {i: v.control_set for i, v in recommendations.items()}),
-        ("recommendation_value", {i: v.mean for i, v in recommendations.items()}),
-        ("recommendation_sd", {i: v.standard_deviation for i, v in recommendations.items()}),
-    ):
-        frame[column] = index.map(by_trial).ffill()
-    return frame
+    queries = pd.DataFrame.from_dict(
+        replay.queries(arms), orient="index", columns=["control_set", "query_value", "query_sd"]
+    )
+    recommended = pd.DataFrame.from_dict(
+        replay.recommendations(),
+        orient="index",
+        columns=["recommended_control_set", "recommendation_value", "recommendation_sd"],
+    )
+    columns = ["trial_index", "control_set", "initial", "status", "charged", "cumulative_cost"]
+    parts = [
+        frame[columns],
+        queries[["query_value", "query_sd"]].reindex(frame.index),
+        recommended.reindex(frame.index).ffill(),
+    ]
+    return pd.concat(parts, axis=1).reset_index(drop=True)
 
 
-def _subtitle(frame: pd.DataFrame, method: ControlSets, objective: str) -> str:
+def _subtitle(frame: pd.DataFrame, run: Run[ControlSets]) -> str:
     last = frame.iloc[-1]
-    total = f"{last['cumulative_cost']:.6g}"
-    if method.budget is not None and math.isfinite(method.budget):
-        total += f" of {method.budget:.6g}"
     return (
-        f"Spent {total}; the current recommendation controls {last['recommended_control_set']} and "
-        f"is expected to give {objective} = {last['recommendation_value']:.6g} ± "
-        f"{2 * last['recommendation_sd']:.2g} (two standard deviations). The line is the expected "
-        "value, over the uncontrolled inputs, of what would have been recommended after each "
-        "trial: chosen with the data up to that trial, valued with all data, both with the "
-        "model's present hyperparameters. Dots are the expected values of the trials' own queries "
-        "by the present model, not measured outcomes; hollow dots and pale bars are initial "
-        "trials. A bar below spans what its trial was charged, in order of trial index."
+        f"Spent {run.spent(frame)}; the current recommendation controls "
+        f"{last['recommended_control_set']} and is expected to give {run.objective.metric} = "
+        f"{last['recommendation_value']:.6g} ± {2 * last['recommendation_sd']:.2g} (two standard "
+        "deviations). The line is the expected value, over the uncontrolled inputs, of what would "
+        "have been recommended after each trial: chosen with the data up to that trial, valued "
+        "with all data, both with the model's present hyperparameters. Dots are the expected "
+        "values of the trials' own queries by the present model, not measured outcomes; hollow "
+        "dots and pale bars are initial trials. A bar below spans what its trial was charged, in "
+        "order of trial index."
+    )
+
+
+def cost_and_value_figure(
+    frame: pd.DataFrame, objective: Objective, control_sets: Sequence[str], budget: float | None
+) -> go.Figure:
+    """The figure of a frame made by ``CostAndValueAnalysis``.
+
+    Upper panel: the expected value of the recommendation, and of every trial's own query, over the
+    cost spent. Lower panel: which control set was chosen when, a bar as long as the trial was dear.
+
+    Args:
+        frame: One row per trial, with the columns that ``CostAndValueAnalysis`` documents.
+        objective: The objective.
+        control_sets: Names of the control sets in declared order; those that no trial used are
+            left out.
+        budget: Total budget, drawn as a vertical line if it is near; None for none.
+    """
+    used = [name for name in control_sets if (frame["control_set"] == name).any()]
+    names = short_names(used)
+    lanes = max(len(used), 4) * _LANE_PIXELS
+    total_cost = float(frame["cumulative_cost"].max())
+    figure = panels(
+        _VALUE_PANEL_PIXELS + lanes + _TOP_PIXELS + _BOTTOM_PIXELS,
+        legend=-_LEGEND_PIXELS / (_VALUE_PANEL_PIXELS + lanes),
+        top=_TOP_PIXELS,
+        shared_xaxes=True,
+        row_heights=[_VALUE_PANEL_PIXELS, lanes],
+        vertical_spacing=0.05,
+    )
+    _add_recommendation(figure, frame)
+    for position, name in enumerate(used):
+        color = COLORS[position % len(COLORS)]
+        rows = frame[frame["control_set"] == name]
+        _add_control_set(figure, rows, names[name], color, total_cost)
+    title = "Cost spent (in the unit of the control sets' costs)"
+    if budget is not None and total_cost < _LEAST_PART * budget:
+        title += f"<br>The budget, {budget:.6g}, is beyond the axis"
+    elif budget is not None:
+        figure.add_vline(x=budget, annotation_position="top", **BUDGET, **UPPER)
+        figure.add_vline(x=budget, line=BUDGET["line"], **LOWER)
+    figure.update_yaxes(title_text=value_title(objective, "Expected "), **UPPER)
+    order = {"categoryorder": "array", "categoryarray": [names[name] for name in used[::-1]]}
+    figure.update_yaxes(title_text="Control set", **order, **LOWER)
+    figure.update_xaxes(title_text=title, rangemode="tozero", **LOWER)
+    figure.update_layout(
+        barmode="overlay", bargap=0.25, margin_b=_BOTTOM_PIXELS, legend_groupclick="togglegroup"
+    )
+    return figure
+
+
+def _add_recommendation(figure: go.Figure, frame: pd.DataFrame) -> None:
+    """The recommendation's value as a step line with its band; the latest one as a star."""
+    steps = frame.dropna(subset=["recommendation_value"])
+    if steps.empty:
+        return
+    cost, value, deviation = (
+        steps[name] for name in ("cumulative_cost", "recommendation_value", "recommendation_sd")
+    )
+    add_band(figure, cost, value, deviation, DARK, panel=UPPER, shape="hv")
+    figure.add_scatter(
+        x=cost,
+        y=value,
+        mode="lines",
+        line={"color": DARK, "width": 2, "shape": "hv"},
+        name="recommendation",
+        **hover(
+            "after trial {trial_index}: recommended {recommended_control_set}<br>cost {x:.6g}, "
+            "expected value {y:.6g} ± {recommendation_sd:.3g}",
+            steps,
+        ),
+        **UPPER,
+    )
+    figure.add_scatter(
+        x=cost.iloc[-1:],
+        y=value.iloc[-1:],
+        mode="markers",
+        marker={"symbol": "star", "size": 15, "color": DARK},
+        name="current recommendation",
+        **hover(
+            "current recommendation: {recommended_control_set}<br>expected value {y:.6g} ± "
+            "{recommendation_sd:.3g}",
+            steps.iloc[-1:],
+        ),
+        **UPPER,
+    )
+
+
+def _add_control_set(
+    figure: go.Figure, rows: pd.DataFrame, name: str, color: str, total_cost: float
+) -> None:
+    """The trials of one control set: their queries above, their bars below."""
+    figure.add_scatter(
+        x=rows["cumulative_cost"],
+        y=rows["query_value"],
+        mode="markers",
+        marker={"color": color, "size": 8, "symbol": hollow(rows["initial"])},
+        marker_line={"width": 1.5, "color": color},
+        name=name,
+        legendgroup=name,
+        showlegend=False,
+        **hover(
+            "trial {trial_index}: {control_set}<br>charged {charged:.6g}, expected value of its "
+            "query {y:.6g} ± {query_sd:.3g}",
+            rows,
+        ),
+        **UPPER,
+    )
+    entry = legend_entry(name, mode="markers", marker={"color": color, "size": 8})
+    figure.add_scatter(**entry, **UPPER)
+    is_wide = rows["charged"] > _WIDE_BAR * total_cost
+    figure.add_bar(
+        orientation="h",
+        base=rows["cumulative_cost"] - rows["charged"],
+        x=rows["charged"],
+        y=[name] * len(rows),
+        marker_color=color,
+        marker_opacity=[PALE if initial else 1.0 for initial in rows["initial"]],
+        marker_line={"color": ["white" if wide else color for wide in is_wide], "width": 1},
+        name=name,
+        legendgroup=name,
+        showlegend=False,
+        **hover("trial {trial_index}: {control_set}, {status}<br>charged {x:.6g}", rows),
+        **LOWER,
     )

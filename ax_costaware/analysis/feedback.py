@@ -8,19 +8,44 @@ are in the user's own unit, values in the objective's unit and sign, times in th
 
 from __future__ import annotations
 
-import math
-from typing import Any, final
+from textwrap import wrap
+from typing import final
 
 import pandas as pd
-from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
-from ax.core.experiment import Experiment
-from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.core.analysis_card import AnalysisCard
+from plotly import graph_objects as go
 
-from ax_costaware.analysis.feedback_figure import FeedbackLabels, feedback_figure
+from ax_costaware.analysis.figures import (
+    BLUE,
+    DARK,
+    GREY,
+    LOWER,
+    RED,
+    UPPER,
+    add_band,
+    hollow,
+    hover,
+    pale,
+    panels,
+    trial_ticks,
+    value_title,
+)
 from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
-from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured, ledger, past_trials
+from ax_costaware.analysis.run import Objective, Run
 from ax_costaware.methods.costly_feedback import CostlyFeedback
+
+_RECORDED = {
+    "mean": "decision.mean",
+    "standard_deviation": "decision.standard_deviation",
+    "confidence": "decision.confidence",
+    "why": "why",
+}
+
+_HEIGHT_PIXELS = 480
+"""A card shows as much without scrolling."""
+
+_HOVER_CHARACTERS = 70
+"""Width of the text that appears over a point."""
 
 
 @final
@@ -45,67 +70,122 @@ class FeedbackAnalysis(MethodAnalysis[CostlyFeedback]):
     title = "What was used, and what was measured of it"
     method_class = CostlyFeedback
 
-    def _card(
-        self,
-        experiment: Experiment,
-        generation_strategy: GenerationStrategy,
-        method: CostlyFeedback,
-    ) -> PlotlyAnalysisCard:
-        frame = _frame(experiment, method)
-        labels = FeedbackLabels(
-            metric=objective_metric(experiment),
-            minimize=minimizes(experiment),
-            time=method.time,
-        )
-        return create_plotly_analysis_card(
-            name=type(self).__name__,
-            title=self.title,
-            subtitle=_subtitle(frame, method),
-            df=frame,
-            fig=feedback_figure(frame, labels),
-        )
+    def _card(self, run: Run[CostlyFeedback]) -> AnalysisCard:
+        frame = _frame(run)
+        figure = feedback_figure(frame, run.objective, run.method.time)
+        return self._card_of(_subtitle(frame, run), frame, figure)
 
 
-def _frame(experiment: Experiment, method: CostlyFeedback) -> pd.DataFrame:
-    outcome, times = outcomes(experiment), method.times(past_trials(experiment, method))
-    rows: list[dict[str, Any]] = []
-    for entry in ledger(experiment, method):
-        trial = experiment.trials[entry.trial_index]
-        record = decision_record(trial)
-        decision = record.get("decision") or {}
-        rows.append(
-            {
-                "trial_index": entry.trial_index,
-                "time": times[entry.trial_index],
-                "initial": entry.initial,
-                "status": entry.status,
-                "measure": is_to_be_measured(trial),
-                "skipped": entry.skipped,
-                "outcome": outcome.get(entry.trial_index),
-                "mean": decision.get("mean"),
-                "standard_deviation": decision.get("standard_deviation"),
-                "confidence": decision.get("confidence"),
-                "charged": entry.charged,
-                "why": str(record.get("why") or ""),
-            }
-        )
-    floats = ("time", "outcome", "mean", "standard_deviation", "confidence", "charged")
-    frame = pd.DataFrame(rows).astype(dict.fromkeys(floats, float))
+def _frame(run: Run[CostlyFeedback]) -> pd.DataFrame:
+    frame, times = run.frame(_RECORDED), run.method.times(run.trials)
+    frame["time"] = [float(times[trial.index]) for trial in run.trials]
+    frame["measure"] = [trial.is_to_be_measured for trial in run.trials]
     frame["cumulative_measurements"] = frame["outcome"].notna().cumsum()
-    frame["cumulative_cost"] = frame["charged"].cumsum()
-    return frame
+    frame["why"] = frame["why"].astype(object).fillna("").astype(str)
+    columns = ["trial_index", "time", "initial", "status", "measure", "skipped", "outcome", "mean"]
+    columns += ["standard_deviation", "confidence", "charged", "why"]
+    return frame[[*columns, "cumulative_measurements", "cumulative_cost"]]
 
 
-def _subtitle(frame: pd.DataFrame, method: CostlyFeedback) -> str:
+def _subtitle(frame: pd.DataFrame, run: Run[CostlyFeedback]) -> str:
     last = frame.iloc[-1]
     measured, skipped = int(last["cumulative_measurements"]), int(frame["skipped"].sum())
-    spent = f"{last['cumulative_cost']:.6g}"
-    if method.budget is not None and math.isfinite(method.budget):
-        spent += f" of {method.budget:.6g}"
     return (
         f"{measured} trials were measured and {skipped} were used without a measurement; spent "
-        f"{spent}. Dots are outcomes as they were reported, hollow ones of trials that no model "
-        "chose. The line is what the model expected of the objective at the point of each trial "
-        "before it was run, with two standard deviations on either side; a tick on it is a trial "
-        f"that was not measured. The last decision, on trial {last['trial_index']}: {last['why']}"
+        f"{run.spent(frame)}. Dots are outcomes as they were reported, hollow ones "
+        "of trials that no model chose. The line is what the model expected of the objective at "
+        "the point of each trial before it was run, with two standard deviations on either side; a "
+        "tick on it is a trial that was not measured. The last decision, on trial "
+        f"{last['trial_index']}: {last['why']}"
+    )
+
+
+def feedback_figure(frame: pd.DataFrame, objective: Objective, time: str | None) -> go.Figure:
+    """The figure of a frame made by ``FeedbackAnalysis``.
+
+    Upper panel: the expected objective at the point of each trial, by the model of its time, with
+    the outcomes that were measured and ticks where none was. Lower panel: measurements so far,
+    beside the trials so far.
+
+    Args:
+        frame: One row per trial, with the columns that ``FeedbackAnalysis`` documents.
+        objective: The objective.
+        time: The metric in which times are reported; None where the index of a trial is its time.
+    """
+    frame = frame.sort_values("time", kind="stable")
+    # The reason of each decision, broken into lines.
+    frame["why"] = frame["why"].map(lambda why: "<br>".join(wrap(why, _HOVER_CHARACTERS)))
+    figure = panels(
+        _HEIGHT_PIXELS,
+        legend=-0.18,
+        top=40,
+        shared_xaxes=True,
+        row_heights=[0.68, 0.32],
+        vertical_spacing=0.06,
+    )
+    _add_expected(figure, frame)
+    skipped = frame[frame["skipped"] & frame["mean"].notna()]
+    if not skipped.empty:
+        figure.add_scatter(
+            x=skipped["time"],
+            y=skipped["mean"],
+            mode="markers",
+            marker={"symbol": "line-ns", "size": 9, "color": RED},
+            marker_line={"color": RED, "width": 1.5},
+            name="not measured",
+            **hover("trial {trial_index}: not measured<br>{why}", skipped),
+            **UPPER,
+        )
+    measured = frame.dropna(subset=["outcome"])
+    figure.add_scatter(
+        x=measured["time"],
+        y=measured["outcome"],
+        mode="markers",
+        marker={"color": DARK, "size": 7, "symbol": hollow(measured["mean"].isna())},
+        name="measured (hollow: initial)",
+        **hover(
+            "trial {trial_index}: {metric} {y:.6g}, charged {charged:.6g}<br>{why}",
+            measured,
+            metric=objective.metric,
+        ),
+        **UPPER,
+    )
+    for name, counted, color, dash in (
+        ("trials", frame["outcome"].notna() | frame["skipped"], GREY, "dot"),
+        ("measurements", frame["outcome"].notna(), DARK, None),
+    ):
+        figure.add_scatter(
+            x=frame["time"],
+            y=counted.cumsum(),
+            mode="lines",
+            line={"color": color, "width": 2, "shape": "hv", "dash": dash},
+            name=name,
+            **hover("{y} {name} by {x:.6g}", name=name),
+            **LOWER,
+        )
+    figure.update_yaxes(title_text=value_title(objective), **UPPER)
+    figure.update_yaxes(title_text="Number so far", rangemode="tozero", **LOWER)
+    ticks = trial_ticks(len(frame)) if time is None else {}
+    figure.update_xaxes(title_text=time or "Trial", **ticks, **LOWER)
+    return figure
+
+
+def _add_expected(figure: go.Figure, frame: pd.DataFrame) -> None:
+    """Posterior mean at the point of each trial, as it was before the trial, with its band."""
+    rows = frame.dropna(subset=["mean", "standard_deviation"])
+    if rows.empty:
+        return
+    mean, deviation = rows["mean"], rows["standard_deviation"]
+    is_single = len(rows) == 1  # which has neither a line nor a band
+    add_band(figure, rows["time"], mean, deviation, BLUE, panel=UPPER)
+    figure.add_scatter(
+        x=rows["time"],
+        y=mean,
+        mode="markers" if is_single else "lines",
+        line={"color": BLUE, "width": 2},
+        marker={"color": BLUE, "symbol": "line-ew-open", "size": 14},
+        error_y={"array": 2 * deviation, "visible": is_single, "color": pale(BLUE), "thickness": 6},
+        name="expected at the point in use",
+        **hover("before trial {trial_index}: expected {y:.6g} ± {standard_deviation:.3g}", rows),
+        **UPPER,
     )

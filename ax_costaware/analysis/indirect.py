@@ -9,29 +9,44 @@ are in the user's own unit, values in the objective's unit and sign.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, final
 
+import numpy as np
 import pandas as pd
 import torch
-from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
-from ax.core.experiment import Experiment
-from ax.generation_strategy.generation_strategy import GenerationStrategy
-from torch import Tensor
+from ax.core.analysis_card import AnalysisCard
+from plotly import graph_objects as go
 
-from ax_costaware.analysis.indirect_figure import Axis, IndirectLabels, Shown, indirect_figure
+from ax_costaware.analysis.figures import (
+    BLUE,
+    DARK,
+    LOWER,
+    RED,
+    UPPER,
+    add_band,
+    hover,
+    log_ticks,
+    panels,
+    short_name,
+    trial_ticks,
+)
 from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
-from ax_costaware.ax_bridge.nodes import fitted_adapter
-from ax_costaware.ax_bridge.records import decision_record, ledger
+from ax_costaware.analysis.run import Objective, Run
 from ax_costaware.methods.averages import Targets, posterior, recommendation_record
 from ax_costaware.methods.parameters import Choice, FreeParameter
-from ax_costaware.methods.problem import Best, Problem
-
-NEXT = "NEXT"
-"""Status of the last row of the frame, which has what is recommended now."""
+from ax_costaware.methods.problem import Array, Best, Problem
 
 _LINE_POINTS = 201
 _MAP_POINTS = 61
+
+_HEIGHT_PIXELS = 560
+
+_LOWER_PART = 0.3
+"""Part of the height that is for the lower panel."""
+
+_GAP = 0.2
+"""Part of the height that is between them."""
 
 
 @final
@@ -57,140 +72,46 @@ class IndirectQueryAnalysis(MethodAnalysis[Targets]):
     title = "The objective behind the averages"
     method_class = Targets
 
-    def _card(
-        self,
-        experiment: Experiment,
-        generation_strategy: GenerationStrategy,
-        method: Targets,
-    ) -> PlotlyAnalysisCard:
-        problem = fitted_adapter(experiment, generation_strategy).problem()
-        best = method.recommend(problem)[0]
-        frame = _frame(experiment, method, best)
-        labels = IndirectLabels(metric=objective_metric(experiment), minimize=minimizes(experiment))
-        return create_plotly_analysis_card(
-            name=type(self).__name__,
-            title=self.title,
-            subtitle=_subtitle(frame, method, best),
-            df=frame,
-            fig=indirect_figure(_shown(problem, method, best), frame, labels),
+    def _card(self, run: Run[Targets]) -> AnalysisCard:
+        problem, objective = run.problem(), run.objective
+        best = run.method.recommend(problem)[0]
+        frame = _frame(run, best)
+        figure = panels(
+            _HEIGHT_PIXELS,
+            row_heights=[1 - _LOWER_PART, _LOWER_PART],
+            vertical_spacing=_GAP,
+            subplot_titles=(
+                f"{short_name(objective.metric)} at a point",
+                f"{short_name(objective.metric)} at the recommended point "
+                f"({objective.better} is better)",
+            ),
         )
+        add = _add_map if len(run.method.target_parameters) > 1 else _add_line
+        add(figure, run, problem, best)
+        _add_recommended(figure, frame, objective)
+        return self._card_of(_subtitle(frame, run, best), frame, figure)
 
 
-def _frame(experiment: Experiment, method: Targets, best: Best) -> pd.DataFrame:
-    outcome = outcomes(experiment)
-    rows: list[dict[str, Any]] = []
-    for entry in ledger(experiment, method):
-        record = decision_record(experiment.trials[entry.trial_index])
-        decision = record.get("decision") or {}
-        rows.append(
-            {
-                "trial_index": entry.trial_index,
-                "initial": entry.initial,
-                "status": entry.status,
-                "charged": entry.charged,
-                "outcome": outcome.get(entry.trial_index),
-                "mean": decision.get("mean"),
-                "standard_deviation": decision.get("standard_deviation"),
-                "information": decision.get("information"),
-                **_recommended(method, decision.get("recommendation") or {}),
-            }
-        )
-    rows.append(
-        {
-            "trial_index": max(experiment.trials) + 1,
-            "initial": False,
-            "status": NEXT,
-            "charged": 0.0,
-            **_recommended(method, recommendation_record(best)),
-        }
-    )
-    frame = pd.DataFrame(rows)
-    floats = (
-        *("charged", "outcome", "mean", "standard_deviation", "information"),
-        *("recommended_value", "recommended_standard_deviation"),
-    )
-    frame = frame.astype(dict.fromkeys(floats, float))
-    frame["cumulative_cost"] = frame["charged"].cumsum()
-    return frame
-
-
-def _recommended(method: Targets, record: dict[str, Any]) -> dict[str, Any]:
-    parameters = record.get("parameters") or {}
-    return {
-        "recommended_value": record.get("mean"),
-        "recommended_standard_deviation": record.get("standard_deviation"),
-        **{f"recommended_{name}": parameters.get(name) for name in method.target_names},
+def _frame(run: Run[Targets], best: Best) -> pd.DataFrame:
+    recommended = {
+        "recommended_value": "decision.recommendation.mean",
+        "recommended_standard_deviation": "decision.recommendation.standard_deviation",
+        **{
+            f"recommended_{name}": f"decision.recommendation.parameters.{name}"
+            for name in run.method.target_names
+        },
     }
-
-
-def _shown(problem: Problem, method: Targets, best: Best) -> Shown:
-    """What the figure shows: posterior, queries, and the recommended point."""
-    parameters = method.target_parameters
-    columns = list(range(min(2, len(parameters))))
-    at = torch.tensor([p.encode(best.parameters[p.name]) for p in parameters], dtype=torch.double)
-    grids = [_grid(parameters[i], len(columns)) for i in columns]
-    mesh = torch.cartesian_prod(*grids).reshape(-1, len(columns))
-    X = at.expand(len(mesh), -1).clone()
-    X[:, columns] = mesh
-    with torch.no_grad():
-        mean, variance = posterior(problem).target_moments(X)
-    shape = [len(grid) for grid in grids]
-    return Shown(
-        axes=tuple(_axis(parameters[i], grid) for i, grid in zip(columns, grids, strict=True)),
-        mean=problem.sign * mean.reshape(shape).numpy(),
-        standard_deviation=variance.sqrt().reshape(shape).numpy(),
-        best=tuple(at[columns].tolist()),
-        best_value=best.mean,
-        queries=_queries(problem, method, columns),
-        are_cells=method.are_cells,
+    of_answer = ("mean", "standard_deviation", "information")
+    frame = run.frame(
+        recorded={**{name: f"decision.{name}" for name in of_answer}, **recommended},
+        following={"recommendation": recommendation_record(best)},
     )
+    columns = ("trial_index", "initial", "status", "charged", "outcome", *of_answer, *recommended)
+    return frame[[*columns, "cumulative_cost"]]
 
 
-def _grid(parameter: FreeParameter, dimensions: int) -> Tensor:
-    most = _LINE_POINTS if dimensions == 1 else _MAP_POINTS
-    if parameter.grid is not None and len(parameter.grid) <= most:
-        return torch.tensor(parameter.grid, dtype=torch.double)
-    if parameter.log_scale:
-        low, high = math.log(parameter.lower), math.log(parameter.upper)
-        return torch.linspace(low, high, most, dtype=torch.double).exp()
-    return torch.linspace(parameter.lower, parameter.upper, most, dtype=torch.double)
-
-
-def _axis(parameter: FreeParameter, grid: Tensor) -> Axis:
-    names = None
-    if isinstance(parameter, Choice) and not parameter.is_ordered:
-        names = tuple(str(parameter.decode(value)) for value in grid.tolist())
-    return Axis(
-        name=parameter.name,
-        values=grid.numpy(),
-        is_log=parameter.log_scale,
-        is_discrete=parameter.grid is not None,
-        names=names,
-    )
-
-
-def _queries(problem: Problem, method: Targets, columns: list[int]) -> pd.DataFrame:
-    """Where each answered query went: centre and half-width of its law along each axis."""
-    rows: list[dict[str, Any]] = []
-    for trial in problem.trials:
-        if trial.outcome is None:
-            continue
-        centre, spread = method.reach(problem, trial.parameters)
-        rows.append(
-            {
-                "trial_index": trial.index,
-                "outcome": trial.outcome,
-                **{f"centre_{k}": centre[i] for k, i in enumerate(columns)},
-                **{f"spread_{k}": spread[i] for k, i in enumerate(columns)},
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _subtitle(frame: pd.DataFrame, method: Targets, best: Best) -> str:
-    spent = f"{frame['cumulative_cost'].iloc[-1]:.6g}"
-    if method.budget is not None:
-        spent += f" of {method.budget:.6g}"
+def _subtitle(frame: pd.DataFrame, run: Run[Targets], best: Best) -> str:
+    method = run.method
     rest = ""
     if len(method.target_names) > 2:
         fixed = {name: best.parameters[name] for name in method.target_names[2:]}
@@ -202,8 +123,197 @@ def _subtitle(frame: pd.DataFrame, method: Targets, best: Best) -> str:
         "deviation of these on either side."
     )
     return (
-        f"Spent {spent}. The posterior is that of the objective at single points, which were never "
-        f"measured themselves. {where} The star is the point that is recommended now.{rest} Below, "
-        "what the recommended point was expected to be worth before each trial, with two standard "
-        "deviations on either side."
+        f"Spent {run.spent(frame)}. The posterior is that of the objective at single "
+        f"points, which were never measured themselves. {where} The star is the point that is "
+        f"recommended now.{rest} Below, what the recommended point was expected to be worth before "
+        "each trial, with two standard deviations on either side."
+    )
+
+
+def _add_line(figure: go.Figure, run: Run[Targets], problem: Problem, best: Best) -> None:
+    """The objective over one parameter, the queries at their answers, and the best point."""
+    (parameter,) = run.method.target_parameters
+    grid = _grid(parameter, _LINE_POINTS)
+    mean, deviation = _posterior(problem, run.method, best, [grid])
+    if parameter.grid is None:
+        _add_expected(figure, grid, mean, deviation, "posterior", BLUE, UPPER)
+    else:
+        figure.add_scatter(
+            x=grid,
+            y=mean,
+            mode="markers",
+            marker={"color": BLUE, "size": 9},
+            error_y={"array": 2 * deviation, "color": BLUE, "thickness": 1.5},
+            name="posterior ± 2 standard deviations",
+            **hover("{x}: {y:.6g}"),
+            **UPPER,
+        )
+    queries, centre, spread = _queries(problem, run.method)
+    figure.add_scatter(
+        x=centre[:, 0],
+        y=queries["outcome"],
+        mode="markers",
+        marker={"color": DARK, "size": 6},
+        error_x={"array": spread[:, 0], "color": DARK, "thickness": 1, "width": 0},
+        name="measured cells" if run.method.are_cells else "queries and their answers",
+        **hover("trial {trial_index}: answer {y:.6g}", queries),
+        **UPPER,
+    )
+    _add_best(figure, _encoded(best, run.method)[0], best.mean)
+    figure.update_xaxes(**_axis(parameter, grid), **UPPER)
+    figure.update_yaxes(title_text=short_name(run.objective.metric), **UPPER)
+
+
+def _add_map(figure: go.Figure, run: Run[Targets], problem: Problem, best: Best) -> None:
+    """The objective over two parameters, where the queries went, and the best point."""
+    first, second = run.method.target_parameters[:2]
+    x, y = _grid(first, _MAP_POINTS), _grid(second, _MAP_POINTS)
+    mean, deviation = _posterior(problem, run.method, best, [x, y])
+    figure.add_heatmap(
+        x=x,
+        y=y,
+        z=mean.T,
+        customdata=deviation.T,
+        colorscale="Viridis",
+        colorbar={
+            "thickness": 12,
+            "len": (1 - _LOWER_PART) * (1 - _GAP),
+            "lenmode": "fraction",
+            "y": 1,
+            "yanchor": "top",
+        },
+        name="posterior mean",
+        hovertemplate=(
+            f"{first.name} %{{x:.6g}}, {second.name} %{{y:.6g}}<br>{run.objective.metric} "
+            "%{z:.6g}, standard deviation %{customdata:.3g}<extra></extra>"
+        ),
+        **UPPER,
+    )
+    queries, centre, spread = _queries(problem, run.method)
+    are_cells = run.method.are_cells
+    if are_cells:
+        # The outline of every cell in one trace, with a gap after each.
+        corners = np.array([[-1, 1, 1, -1, -1, math.nan], [-1, -1, 1, 1, -1, math.nan]])
+        outlines = centre[:, :2, None] + spread[:, :2, None] * corners
+        figure.add_scatter(
+            x=outlines[:, 0].ravel().tolist(),
+            y=outlines[:, 1].ravel().tolist(),
+            mode="lines",
+            line={"color": "rgba(255, 255, 255, 0.7)", "width": 1},
+            hoverinfo="skip",
+            showlegend=False,
+            **UPPER,
+        )
+    bar = {"color": "rgba(255, 255, 255, 0.6)", "thickness": 1, "width": 0}
+    figure.add_scatter(
+        x=centre[:, 0],
+        y=centre[:, 1],
+        mode="markers",
+        marker={"color": "white", "size": 5 if are_cells else 7},
+        marker_line={"color": DARK, "width": 1},
+        error_x={"array": spread[:, 0], "visible": not are_cells, **bar},
+        error_y={"array": spread[:, 1], "visible": not are_cells, **bar},
+        name="measured cells" if are_cells else "queries",
+        **hover("trial {trial_index}: answer {outcome:.6g}", queries),
+        **UPPER,
+    )
+    at = _encoded(best, run.method)
+    _add_best(figure, at[0], at[1])
+    figure.update_xaxes(**_axis(first, x, fills=True), **UPPER)
+    figure.update_yaxes(**_axis(second, y, fills=True), **UPPER)
+
+
+def _grid(parameter: FreeParameter, most: int) -> Array:
+    """Where the posterior is taken along a parameter, in the model's column."""
+    if parameter.grid is not None and len(parameter.grid) <= most:
+        return np.array(parameter.grid, dtype=float)
+    spaced = np.geomspace if parameter.log_scale else np.linspace
+    return spaced(parameter.lower, parameter.upper, most)
+
+
+def _encoded(best: Best, method: Targets) -> list[float]:
+    """The recommended point in the model's columns."""
+    return [p.encode(best.parameters[p.name]) for p in method.target_parameters]
+
+
+def _posterior(
+    problem: Problem, method: Targets, best: Best, grids: Sequence[Array]
+) -> tuple[Array, Array]:
+    """Mean and standard deviation over the first parameters, the rest being as recommended."""
+    shape = [len(grid) for grid in grids]
+    X = torch.tensor(_encoded(best, method), dtype=torch.double).repeat(math.prod(shape), 1)
+    mesh = np.stack(np.meshgrid(*grids, indexing="ij"), axis=-1)
+    X[:, : len(grids)] = torch.from_numpy(mesh.reshape(len(X), -1))
+    with torch.no_grad():
+        mean, variance = posterior(problem).target_moments(X)
+    return problem.sign * mean.reshape(shape).numpy(), variance.sqrt().reshape(shape).numpy()
+
+
+def _queries(problem: Problem, method: Targets) -> tuple[pd.DataFrame, Array, Array]:
+    """The answered queries, and by parameter the centres and half-widths of their laws."""
+    answered = [trial for trial in problem.trials if trial.outcome is not None]
+    reached = [method.reach(problem, trial.parameters) for trial in answered]
+    frame = pd.DataFrame(
+        {
+            "trial_index": [trial.index for trial in answered],
+            "outcome": [trial.outcome for trial in answered],
+        }
+    )
+    return frame, np.array([centre for centre, _ in reached]), np.array([s for _, s in reached])
+
+
+def _axis(parameter: FreeParameter, grid: Array, fills: bool = False) -> dict[str, Any]:
+    """Options of the axis of a parameter, whose panel a map fills."""
+    options: dict[str, Any] = {"title_text": parameter.name}
+    if parameter.log_scale:
+        options |= log_ticks(grid[0], grid[-1])
+    elif fills and parameter.grid is None:
+        options["range"] = [grid[0], grid[-1]]
+    if isinstance(parameter, Choice) and not parameter.is_ordered:
+        names = [str(parameter.decode(value)) for value in grid.tolist()]
+        options |= {"tickvals": grid, "ticktext": names}
+    return options
+
+
+def _add_best(figure: go.Figure, x: float, y: float) -> None:
+    figure.add_scatter(
+        x=[x],
+        y=[y],
+        mode="markers",
+        marker={"symbol": "star", "size": 15, "color": RED, "line": {"color": "white", "width": 1}},
+        name="recommended now",
+        **hover("recommended now"),
+        **UPPER,
+    )
+
+
+def _add_recommended(figure: go.Figure, frame: pd.DataFrame, objective: Objective) -> None:
+    """What the recommended point was expected to be worth, before each trial."""
+    rows = frame.dropna(subset=["recommended_value"])
+    value, deviation = rows["recommended_value"], rows["recommended_standard_deviation"]
+    _add_expected(figure, rows["trial_index"], value, deviation, "recommended", RED, LOWER)
+    figure.update_xaxes(title_text="Before trial", **trial_ticks(len(frame)), **LOWER)
+    figure.update_yaxes(title_text=short_name(objective.metric), **LOWER)
+
+
+def _add_expected(
+    figure: go.Figure,
+    x: Any,
+    mean: Any,
+    deviation: Any,
+    name: str,
+    color: str,
+    panel: dict[str, int],
+) -> None:
+    """A line with the band around it."""
+    add_band(figure, x, mean, deviation, color, panel=panel, group=name, in_legend=False)
+    figure.add_scatter(
+        x=x,
+        y=mean,
+        mode="lines" if len(x) > 1 else "lines+markers",
+        line={"color": color, "width": 2},
+        name=f"{name} ± 2 standard deviations",
+        legendgroup=name,
+        **hover("{x:.6g}: {y:.6g}"),
+        **panel,
     )

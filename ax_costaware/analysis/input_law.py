@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar, final
+from typing import final
 
 import numpy as np
 import pandas as pd
 import torch
-from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
-from ax.core.experiment import Experiment
-from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.core.analysis_card import AnalysisCard
+from plotly import graph_objects as go
 
-from ax_costaware.analysis.input_law_figure import InputPanel, input_law_figure
+from ax_costaware.analysis.figures import BLUE, DARK, RED, hover, pale, panels
 from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.ax_bridge.records import past_trials
+from ax_costaware.analysis.replay import even_selection
+from ax_costaware.analysis.run import Run
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.chance import (
     RealizedInputs,
@@ -31,9 +31,7 @@ from ax_costaware.methods.control_sets.chance import (
 )
 from ax_costaware.queries.input_fit import InputFit
 from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
-from ax_costaware.session.input_fit import InputFitReport, fits_of, laws_in_turn
-
-Item = TypeVar("Item")
+from ax_costaware.session.input_fit import InputFitReport, input_fit, laws_in_turn
 
 _BAND = (0.05, 0.95)
 """Quantiles between which the law puts nine values of ten."""
@@ -49,6 +47,19 @@ _MOST_TRIALS = 30
 
 _MOST_BARS = 12
 """A law on more values than these is drawn as a distribution function."""
+
+_MOMENTS = ("realised_mean", "realised_std", "assumed_mean", "assumed_std")
+
+_EARLIER = 0.35
+"""Opacity of values that the test did not look at."""
+
+_MARGIN = 0.07
+"""Room above and below, as a part of what is shown."""
+
+_ROW_PIXELS = 190
+_TOP_PIXELS, _BOTTOM_PIXELS = 95, 40
+_LEGEND_PIXELS = 25
+"""Distance of the legend above the first title: below the figure, a card would hide it."""
 
 
 @final
@@ -77,135 +88,146 @@ class InputLawAnalysis(MethodAnalysis[ControlSets]):
         self.last = last
         self.significance = significance
 
-    def _missing(self, experiment: Experiment, method: ControlSets) -> str | None:
-        report = fits_of(experiment, method, self.last, self.significance)
+    def _missing(self, run: Run[ControlSets]) -> str | None:
+        report = input_fit(run.client, self.last, self.significance)
         return None if report.fits else report.verdict
 
-    def _card(
-        self,
-        experiment: Experiment,
-        generation_strategy: GenerationStrategy,
-        method: ControlSets,
-    ) -> PlotlyAnalysisCard:
-        report = fits_of(experiment, method, self.last, self.significance)
-        trials = realized_inputs(past_trials(experiment, method), method)
-        panels = [_panel(fit, report, trials, method) for fit in report.fits]
-        return create_plotly_analysis_card(
-            name=type(self).__name__,
-            title=self.title
-            + ("" if report.agrees else ": WARNING, they disagree with their laws"),
-            subtitle=_subtitle(report),
-            df=_frame(report),
-            fig=input_law_figure(panels),
-        )
+    def _card(self, run: Run[ControlSets]) -> AnalysisCard:
+        report = input_fit(run.client, self.last, self.significance)
+        trials = realized_inputs(run.trials, run.method)
+        figure = input_law_figure([_panel(fit, report, trials, run.method) for fit in report.fits])
+        warning = "" if report.agrees else ": WARNING, they disagree with their laws"
+        return self._card_of(_subtitle(report), _frame(report), figure, warning)
 
 
 def _frame(report: InputFitReport) -> pd.DataFrame:
     laws = report.to_frame().rename(columns={"name": "input"})
     laws.insert(1, "with", None)
-    tests = [(found, "Spearman", report.dependent) for found in report.dependences]
-    tests += [
-        (found, "Spearman, beyond the joint law", report.dependent_otherwise)
-        for found in report.joint_dependences
+    disagreeing = (*report.dependent, *report.dependent_otherwise)
+    pairs = [
+        {
+            "input": found.names[0],
+            "with": found.names[1],
+            "n": found.n,
+            "statistic": found.correlation,
+            "p_value": found.p_value,
+            "test": test,
+            "agrees": found.names not in disagreeing,
+        }
+        for test, tests in (
+            ("Spearman", report.dependences),
+            ("Spearman, beyond the joint law", report.joint_dependences),
+        )
+        for found in tests
     ]
-    pairs = pd.DataFrame(
-        [
-            {
-                "input": found.names[0],
-                "with": found.names[1],
-                "n": found.n,
-                "statistic": found.correlation,
-                "p_value": found.p_value,
-                "test": test,
-                "agrees": found.names not in rejected,
-            }
-            for found, test, rejected in tests
-        ],
-        columns=list(laws.columns),
-    )
-    if pairs.empty:
-        return laws
-    numbers = ("realised_mean", "realised_std", "assumed_mean", "assumed_std")
-    parts = [part.astype(dict.fromkeys(numbers, float)) for part in (laws, pairs)]
-    return pd.concat(parts, ignore_index=True)
-
-
-def _panel(
-    fit: InputFit,
-    report: InputFitReport,
-    trials: Sequence[RealizedInputs],
-    method: ControlSets,
-) -> InputPanel:
-    name = fit.name
-    mine = [trial for trial in trials if name in trial.chance]
-    values, tested = values_of(name, mine), mine[len(mine) - fit.n :]
-    assumed = _assumed(name, values, tested, method)
-    return InputPanel(
-        name=name,
-        trial_indices=[trial.trial_index for trial in mine],
-        values=values,
-        num_tested=fit.n,
-        x=assumed.x,
-        assumed=assumed.heights,
-        is_shares=assumed.is_shares,
-        band=assumed.band,
-        p_value=fit.p_value,
-        agrees=name not in report.disagreeing,
-        law=assumed.label,
-    )
+    frame = pd.DataFrame([*laws.to_dict(orient="records"), *pairs], columns=list(laws.columns))
+    return frame.astype(dict.fromkeys(_MOMENTS, float))
 
 
 @dataclass(frozen=True)
-class _Assumed:
-    """What is drawn of a law."""
+class DrawnLaw:
+    """What is drawn of the law of an input."""
+
+    label: str
+    """What the law is called."""
 
     x: Sequence[RawValue]
+    """Where it is drawn: places on an axis, or its values."""
+
     heights: Sequence[float]
+    """The distribution function there, or the probabilities of the values."""
+
     is_shares: bool
-    band: tuple[float, float] | None
-    label: str
+    """Whether ``heights`` are probabilities."""
+
+    band: tuple[float, ...] | None
+    """Between which nine values of ten should be; None where that differs from trial to trial."""
 
 
-def _assumed(
-    name: str,
-    values: Sequence[RawValue],
-    tested: Sequence[RealizedInputs],
-    method: ControlSets,
-) -> _Assumed:
+@dataclass(frozen=True)
+class InputPanel:
+    """What is drawn of one input."""
+
+    fit: InputFit
+    """The test, which was about the last ``fit.n`` values."""
+
+    agrees: bool
+    """Whether the test says so."""
+
+    trial_indices: Sequence[int]
+    """Trials that left the input to chance."""
+
+    values: Sequence[RawValue]
+    """What it was in these."""
+
+    law: DrawnLaw
+    """What is assumed of it."""
+
+    @property
+    def title(self) -> str:
+        """The verdict."""
+        verdict = "as assumed" if self.agrees else "NOT as assumed"
+        return f"{self.fit.name}: {verdict} (p = {self.fit.p_value:.2g})"
+
+    @property
+    def tested(self) -> list[RawValue]:
+        """The values that the test was about."""
+        return list(self.values[len(self.values) - self.fit.n :])
+
+    @property
+    def realised(self) -> str:
+        """What the values are called."""
+        return "realised" if self.agrees else "realised, not as assumed"
+
+    @property
+    def color(self) -> str:
+        """The colour of the values."""
+        return DARK if self.agrees else RED
+
+
+def _panel(
+    fit: InputFit, report: InputFitReport, trials: Sequence[RealizedInputs], method: ControlSets
+) -> InputPanel:
+    mine = [trial for trial in trials if fit.name in trial.chance]
+    values = values_of(fit.name, mine)
+    return InputPanel(
+        fit=fit,
+        agrees=fit.name not in report.disagreeing,
+        trial_indices=[trial.trial_index for trial in mine],
+        values=values,
+        law=_drawn(fit.name, values, mine[len(mine) - fit.n :], method),
+    )
+
+
+def _drawn(
+    name: str, values: Sequence[RawValue], tested: Sequence[RealizedInputs], method: ControlSets
+) -> DrawnLaw:
     """The law of an input, averaged over the tested trials where it differs between these."""
     law, joint = method.laws[name], method.joint
     now = learned_from(law, values)
-    atoms = atoms_of(now) if isinstance(_prior(now), Discrete) else None
-    is_shares = atoms is not None and (not now.is_numeric or len(atoms) <= _MOST_BARS)
-    x = list(atoms) if is_shares and atoms is not None else _places(now, values, _GRID)
-    band = _band(now) if now.is_numeric else None
+    prior = now.prior if isinstance(now, Learned) else now
+    atoms = list(atoms_of(now) or ()) if isinstance(prior, Discrete) else []
+    is_shares = bool(atoms) and (not now.is_numeric or len(atoms) <= _MOST_BARS)
+    x = atoms if is_shares else _places(now, values, _GRID)
     conditions: list[dict[str, RawValue]] = []
     if joint is not None and name in joint.names:
-        conditions = _selected([condition_of(trial, joint) for trial in tested])
+        conditions = even_selection([condition_of(trial, joint) for trial in tested], _MOST_TRIALS)
     if joint is not None and any(conditions):
         # Distribution functions are in alphabetical order.
         x = sorted(x) if is_shares else _places(now, values, _CONDITIONAL_GRID)
         cdf = [[joint.cdf_given(name, v, given)[1] for v in x] for given in conditions]
         heights = np.mean(cdf, axis=0)
         heights = np.diff(heights, prepend=0.0) if is_shares else heights
-        return _Assumed(x, heights.tolist(), is_shares, None, "assumed, given what was controlled")
+        return DrawnLaw("assumed, given what was controlled", x, heights.tolist(), is_shares, None)
     laws: Sequence[Marginal] = [law]
     if isinstance(law, Learned):
         before = values[: len(values) - len(tested)]
-        laws = _selected(laws_in_turn(law, before, values[len(before) :]))
+        laws = even_selection(laws_in_turn(law, before, values[len(before) :]), _MOST_TRIALS)
     curves = [_shares(law, x) if is_shares else _cdf(law, x) for law in laws]
     label = "assumed" if len(laws) == 1 else "learned before each trial, on average"
-    return _Assumed(x, np.mean(curves, axis=0).tolist(), is_shares, band, label)
-
-
-def _prior(law: Marginal) -> Marginal:
-    return law.prior if isinstance(law, Learned) else law
-
-
-def _selected(items: Sequence[Item]) -> list[Item]:
-    """All items, or an even selection of the most that are averaged over."""
-    count = min(len(items), _MOST_TRIALS)
-    return [items[i] for i in np.linspace(0, len(items) - 1, count).round().astype(int)]
+    ends = torch.tensor(_BAND, dtype=torch.double)
+    band = tuple(now.icdf(ends).tolist()) if now.is_numeric else None
+    return DrawnLaw(label, x, np.mean(curves, axis=0).tolist(), is_shares, band)
 
 
 def _shares(law: Marginal, atoms: Sequence[RawValue]) -> list[float]:
@@ -224,11 +246,6 @@ def _places(law: Marginal, values: Sequence[RawValue], count: int) -> list[RawVa
     numbers = [float(value) for value in values]
     low, high = min(law.lower, *numbers), max(law.upper, *numbers)
     return [float(place) for place in np.linspace(low, high, count)]
-
-
-def _band(law: Marginal) -> tuple[float, float]:
-    low, high = law.icdf(torch.tensor(_BAND, dtype=torch.double)).tolist()
-    return low, high
 
 
 def _subtitle(report: InputFitReport) -> str:
@@ -253,3 +270,111 @@ def _subtitle(report: InputFitReport) -> str:
         f"band holds nine of ten by the present law.{scope} A false alarm in any test has the "
         f"chance {report.significance:g}."
     )
+
+
+def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:
+    """The figure of inputs left to chance: one row for each, its spread left, its course right.
+
+    Args:
+        inputs: At least one.
+    """
+    rows = len(inputs)
+    inner = rows * _ROW_PIXELS
+    figure = panels(
+        inner + _TOP_PIXELS + _BOTTOM_PIXELS,
+        legend=1 + _LEGEND_PIXELS / inner,
+        top=_TOP_PIXELS,
+        rows=rows,
+        cols=2,
+        column_widths=[0.5, 0.5],
+        horizontal_spacing=0.15,
+        vertical_spacing=min(80 / inner, 0.9 / rows),
+        subplot_titles=[title for panel in inputs for title in (panel.title, "")],
+    )
+    for panel, title in zip(inputs, figure.layout.annotations, strict=True):
+        title.update(font={"size": 14, "color": panel.color})
+    for row, panel in enumerate(inputs, start=1):
+        (_add_shares if panel.law.is_shares else _add_distribution)(figure, panel, row)
+        _add_course(figure, panel, row)
+    seen: set[str] = set()
+    for trace in figure.data:
+        trace.update(legendgroup=trace.name, showlegend=trace.name not in seen)
+        seen.add(trace.name)
+    figure.update_layout(barmode="group", margin_b=_BOTTOM_PIXELS, legend_yanchor="bottom")
+    return figure
+
+
+def _add_distribution(figure: go.Figure, panel: InputPanel, row: int) -> None:
+    """Distribution function of the law, and that of the values that were tested."""
+    law, values = panel.law, sorted(float(value) for value in panel.tested)
+    text = "{y:.3f} of the values up to {x:.6g}"
+    place = {"row": row, "col": 1}
+    figure.add_scatter(
+        x=list(law.x),
+        y=list(law.heights),
+        mode="lines",
+        line={"color": BLUE, "width": 2},
+        name=law.label,
+        **hover("{label}: " + text, label=law.label),
+        **place,
+    )
+    figure.add_scatter(
+        x=[float(law.x[0]), *values, float(law.x[-1])],
+        y=[*np.linspace(0.0, 1.0, len(values) + 1).tolist(), 1.0],
+        mode="lines",
+        line={"color": panel.color, "width": 2, "shape": "hv"},
+        name=panel.realised,
+        **hover(text),
+        **place,
+    )
+    figure.update_xaxes(title_text=panel.fit.name, title_standoff=4, **place)
+    figure.update_yaxes(title_text="Share up to there", range=[-0.03, 1.03], **place)
+
+
+def _add_shares(figure: go.Figure, panel: InputPanel, row: int) -> None:
+    """Probability and realised share of each value."""
+    law, tested = panel.law, panel.tested
+    assumed = dict(zip(law.x, law.heights, strict=True))
+    labels = list(dict.fromkeys((*law.x, *tested)))
+    place = {"row": row, "col": 1}
+    for name, heights, color in (
+        (law.label, [assumed.get(value, 0.0) for value in labels], BLUE),
+        (panel.realised, [tested.count(value) / len(tested) for value in labels], panel.color),
+    ):
+        figure.add_bar(
+            x=[str(value) for value in labels],
+            y=heights,
+            marker={"color": color},
+            name=name,
+            **hover("{name}: {y:.3f} of the values are {x}", name=name),
+            **place,
+        )
+    figure.update_xaxes(title_text=panel.fit.name, title_standoff=4, type="category", **place)
+    figure.update_yaxes(title_text="Share", rangemode="tozero", **place)
+
+
+def _add_course(figure: go.Figure, panel: InputPanel, row: int) -> None:
+    """The values in order of the trials, those that were not tested pale."""
+    name, band, values = panel.fit.name, panel.law.band, panel.values
+    is_number = band is not None or not any(isinstance(v, str | bool) for v in values)
+    earlier = len(values) - panel.fit.n
+    place = {"row": row, "col": 2}
+    figure.add_scatter(
+        x=list(panel.trial_indices),
+        y=list(values) if is_number else [str(value) for value in values],
+        mode="markers",
+        marker={"color": panel.color, "size": 7},
+        marker_opacity=[_EARLIER] * earlier + [1.0] * panel.fit.n,
+        name=panel.realised,
+        **hover("trial {x}: {name} = {y}", name=name),
+        **place,
+    )
+    # A title at the side would be drawn over the left panel where the figure is narrow.
+    figure.update_xaxes(title_text=f"{name} by trial", title_standoff=4, **place)
+    figure.update_yaxes(type=None if is_number else "category", **place)
+    if band is not None:
+        figure.add_hrect(*band, fillcolor=pale(BLUE), line_width=0, layer="below", **place)
+        # The axis would otherwise show the dots, and as much of the band as falls there.
+        numbers = [*band, *(float(value) for value in values)]
+        margin = _MARGIN * ((max(numbers) - min(numbers)) or 1.0)
+        figure.update_yaxes(range=[min(numbers) - margin, max(numbers) + margin], **place)

@@ -7,20 +7,34 @@ generation strategy.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Generic, final
+from typing import Any, ClassVar, Generic, final
 
+import pandas as pd
 from ax.adapter.base import Adapter
 from ax.analysis.analysis import Analysis
+from ax.analysis.markdown.markdown_analysis import MarkdownAnalysisCard
+from ax.analysis.plotly.plotly_analysis import create_plotly_analysis_card
 from ax.analysis.utils import validate_experiment
 from ax.core.analysis_card import AnalysisCard
 from ax.core.experiment import Experiment
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from plotly import graph_objects as go
 
-from ax_costaware.analysis.objective import outcomes
+from ax_costaware.analysis.run import Run
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.nodes import AnyMethod, method_of_class
-from ax_costaware.ax_bridge.records import ledger
+
+
+class TableCard(MarkdownAnalysisCard):
+    """A card whose text is a table, as HTML.
+
+    Ax stores and reloads it as what it derives from. Its own text is put into a card with a
+    ``div`` that is never closed (ax-platform 1.3.1), so that the cards after it are drawn inside.
+    """
+
+    def _body_html(self, depth: int) -> str:
+        return f"<div class='content' style='height:auto'>{self.get_markdown()}</div>"
 
 
 class MethodAnalysis(Analysis, Generic[AnyMethod]):
@@ -52,14 +66,14 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
         if experiment is None:
             return None
         try:
-            method = method_of_class(generation_strategy, self.method_class)
+            run = self._run(experiment, generation_strategy)
             with ax_errors():
-                ledger(experiment, method)
+                frame = run.frame()
         except (UserInputError, UnsupportedError) as error:
             return str(error)
-        if self.needs_outcomes and not outcomes(experiment):
+        if self.needs_outcomes and frame["outcome"].isna().all():
             return "No trial has data for the objective yet."
-        return self._missing(experiment, method)
+        return self._missing(run)
 
     @final
     def compute(
@@ -82,19 +96,30 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
         reason = self.validate_applicable_state(experiment, generation_strategy, adapter)
         if reason is not None or experiment is None or generation_strategy is None:
             raise UserInputError(f"{type(self).__name__} cannot be computed: {reason}")
-        method = method_of_class(generation_strategy, self.method_class)
         with ax_errors():
-            return self._card(experiment, generation_strategy, method)
+            return self._card(self._run(experiment, generation_strategy))
 
-    def _missing(self, experiment: Experiment, method: AnyMethod) -> str | None:
+    def _run(self, experiment: Experiment, strategy: GenerationStrategy) -> Run[AnyMethod]:
+        return Run(experiment, strategy, method_of_class(strategy, self.method_class))
+
+    def _missing(self, run: Run[AnyMethod]) -> str | None:
         """What else the analysis needs of the experiment and does not find; None if nothing."""
         return None
 
     @abstractmethod
-    def _card(
-        self,
-        experiment: Experiment,
-        generation_strategy: GenerationStrategy,
-        method: AnyMethod,
-    ) -> AnalysisCard:
+    def _card(self, run: Run[AnyMethod]) -> AnalysisCard:
         """The card of an experiment that it applies to."""
+
+    def _card_of(
+        self, subtitle: str, frame: pd.DataFrame, shown: go.Figure | str, warning: str = ""
+    ) -> AnalysisCard:
+        """A card that shows a figure, or a table as HTML, with its data; the title may warn."""
+        parts: dict[str, Any] = {
+            "name": type(self).__name__,
+            "title": self.title + warning,
+            "subtitle": subtitle,
+            "df": frame,
+        }
+        if isinstance(shown, str):
+            return TableCard(blob=shown, **parts)
+        return create_plotly_analysis_card(fig=shown, **parts)

@@ -6,39 +6,33 @@ What can be shown yet is shown; what cannot is named with the reason.
 from __future__ import annotations
 
 import os
+from datetime import datetime
+from html import escape
 from pathlib import Path
 from typing import Any, final
 
 import pandas as pd
 from ax.adapter.base import Adapter
-from ax.analysis.analysis import (
-    Analysis,
-    AnalysisE,
-    error_card_from_analysis_e,
-)
-from ax.core.analysis_card import (
-    AnalysisCard,
-    AnalysisCardGroup,
-    NotApplicableStateAnalysisCard,
-)
+from ax.analysis.analysis import Analysis, AnalysisE, error_card_from_analysis_e
+from ax.analysis.markdown.markdown_analysis import MarkdownAnalysisCard
+from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
+from ax.core.analysis_card import AnalysisCard, AnalysisCardGroup, NotApplicableStateAnalysisCard
 from ax.core.experiment import Experiment
 from ax.exceptions.core import AxError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.logger import get_logger
+from plotly.offline import get_plotlyjs
 
 from ax_costaware.analysis.cost_and_value import CostAndValueAnalysis
-from ax_costaware.analysis.decisions import DecisionAnalysis
 from ax_costaware.analysis.feedback import FeedbackAnalysis
 from ax_costaware.analysis.indirect import IndirectQueryAnalysis
 from ax_costaware.analysis.input_law import InputLawAnalysis
 from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.page import page_of
-from ax_costaware.analysis.recommendation import RecommendationAnalysis
 from ax_costaware.analysis.spending import SpendingAnalysis
 from ax_costaware.analysis.stopping import StoppingAnalysis
+from ax_costaware.analysis.tables import DecisionAnalysis, RecommendationAnalysis
 from ax_costaware.ax_bridge.client import SessionClient, open_session
 from ax_costaware.ax_bridge.nodes import method_of
-from ax_costaware.methods.method import Method
 
 logger = get_logger(__name__)
 
@@ -53,6 +47,29 @@ _ANALYSES: tuple[type[MethodAnalysis[Any]], ...] = (
     InputLawAnalysis,
 )
 """In the order in which they are shown."""
+
+_LEAST_WIDTH_PIXELS = 620
+"""A figure scrolls sideways in its card where the page is narrower."""
+
+_STYLE = f"""
+body {{ font-family: system-ui, sans-serif; color: #222; background: #f6f6f6; margin: 0; }}
+main {{ max-width: 1080px; margin: 0 auto; padding: 12px; }}
+h1 {{ font-size: 1.5em; margin: 12px 4px 2px; overflow-wrap: anywhere; }}
+h2 {{ font-size: 1.15em; margin: 0 0 4px; }}
+header p {{ margin: 2px 4px 12px; color: #555; }}
+section {{ background: white; border: 1px solid #ddd; border-radius: 8px; padding: 14px;
+  margin: 0 0 14px; }}
+section > p {{ margin: 0 0 8px; color: #555; font-size: 0.92em; line-height: 1.4;
+  overflow-wrap: anywhere; }}
+.figure {{ overflow-x: auto; }}
+.figure > div {{ min-width: {_LEAST_WIDTH_PIXELS}px; }}
+details {{ margin-top: 8px; font-size: 0.85em; }}
+summary {{ cursor: pointer; color: #0b57a4; }}
+.data {{ overflow: auto; max-height: 420px; }}
+.data table {{ border-collapse: collapse; }}
+.data th, .data td {{ padding: 2px 8px; text-align: right; border-bottom: 1px solid #ddd; }}
+pre {{ overflow-x: auto; }}
+"""
 
 
 @final
@@ -105,8 +122,9 @@ class CostAwareOverview(Analysis):
             title=f"Overview of {experiment.name}" if experiment.has_name else "Overview",
             subtitle=f"All cards of {method.factory}, computed with all data reported so far.",
             children=[
-                _card(analysis, experiment, generation_strategy)
-                for analysis in _analyses_of(method)
+                _card(kind(), experiment, generation_strategy)
+                for kind in _ANALYSES
+                if isinstance(method, kind.method_class)
             ],
         )
 
@@ -131,10 +149,9 @@ def overview(
     session = open_session(client)
     target = _checked_path(path)
     group = CostAwareOverview().compute(session.experiment, session.strategy)
-    cards = group.flatten()
     if target is not None:
-        target.write_text(page_of(group.title, group.subtitle, cards), encoding="utf-8")
-    return cards
+        target.write_text(_page(group), encoding="utf-8")
+    return group.flatten()
 
 
 def _checked_path(path: str | os.PathLike[str] | None) -> Path | None:
@@ -149,10 +166,6 @@ def _checked_path(path: str | os.PathLike[str] | None) -> Path | None:
     return target
 
 
-def _analyses_of(method: Method) -> list[MethodAnalysis[Any]]:
-    return [kind() for kind in _ANALYSES if isinstance(method, kind.method_class)]
-
-
 def _card(
     analysis: MethodAnalysis[Any], experiment: Experiment, strategy: GenerationStrategy
 ) -> AnalysisCard:
@@ -164,10 +177,9 @@ def _card(
     except AxError as error:
         reason = str(error)
     except Exception as error:
-        logger.exception(f"{type(analysis).__name__} could not be computed")
-        return error_card_from_analysis_e(
-            AnalysisE(f"{type(analysis).__name__} could not be computed", error, analysis)
-        )
+        message = f"{type(analysis).__name__} could not be computed"
+        logger.exception(message)
+        return error_card_from_analysis_e(AnalysisE(message, error, analysis))
     return NotApplicableStateAnalysisCard(
         name=type(analysis).__name__,
         title=f"{analysis.title}: not available yet",
@@ -175,3 +187,45 @@ def _card(
         df=pd.DataFrame(),
         blob=reason,
     )
+
+
+def _page(group: AnalysisCardGroup) -> str:
+    """Cards as one HTML page that needs nothing else: plotly is in it once, and so are all data."""
+    computed = datetime.now().strftime("%Y-%m-%d %H:%M")
+    sections = "\n".join(_section(card) for card in group.flatten())
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(group.title)}</title>\n<style>{_STYLE}</style>\n"
+        f"<script>{get_plotlyjs()}</script>\n</head>\n<body>\n<main>\n"
+        f"<header><h1>{escape(group.title)}</h1>\n"
+        f"<p>{escape(group.subtitle)} Made on {computed}.</p></header>\n"
+        f"{sections}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _section(card: AnalysisCard) -> str:
+    return (
+        f'<section id="{escape(card.name)}">\n<h2>{escape(card.title)}</h2>\n'
+        f"<p>{escape(card.subtitle)}</p>\n{_body(card)}\n</section>"
+    )
+
+
+def _body(card: AnalysisCard) -> str:
+    """A figure with its data folded away, a table, or the text of an error."""
+    if isinstance(card, PlotlyAnalysisCard):
+        figure = card.get_figure()
+        html = figure.to_html(
+            full_html=False,
+            include_plotlyjs=False,
+            config={"responsive": True, "displaylogo": False},
+            default_height=f"{figure.layout.height or 450}px",
+        )
+        data = card.df.to_html(index=False, border=0, na_rep="", float_format="{:.6g}".format)
+        return (
+            f'<div class="figure">{html}</div>\n'
+            f'<details><summary>Data</summary><div class="data">{data}</div></details>'
+        )
+    if isinstance(card, MarkdownAnalysisCard):
+        return card.get_markdown()
+    return "" if card.blob == card.subtitle else f"<pre>{escape(card.blob)}</pre>"

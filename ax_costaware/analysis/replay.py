@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace, query_space
 from ax_costaware.methods.problem import Problem
 from ax_costaware.policies.control_set_rules.inclusion import maximal, proper_supersets
+
+Item = TypeVar("Item")
 
 MAX_REPLAYED = 40
 """Trials after which the recommendation is worked out; of a longer experiment an even selection,
@@ -118,10 +120,10 @@ def largest_control_sets(method: ControlSets) -> list[str]:
     return [method.names[i] for i in maximal(contained, range(len(method.names)))]
 
 
-def even_selection(indices: Sequence[int], count: int) -> list[int]:
-    """At most ``count`` >= 2 of the indices, evenly spread, the first and the last included."""
-    positions = np.linspace(0, len(indices) - 1, min(len(indices), count)).round().astype(int)
-    return [indices[position] for position in positions]
+def even_selection(items: Sequence[Item], count: int) -> list[Item]:
+    """At most ``count`` >= 2 of the items, evenly spread, the first and the last included."""
+    positions = np.linspace(0, len(items) - 1, min(len(items), count)).round().astype(int)
+    return [items[position] for position in positions]
 
 
 def without_later(model: SingleTaskGP, keep: Tensor) -> SingleTaskGP:

@@ -7,20 +7,43 @@ unit.
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Sequence
+from typing import Any, final
 
+import numpy as np
 import pandas as pd
-from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
-from ax.core.experiment import Experiment
+from ax.core.analysis_card import AnalysisCard
 from ax.core.trial_status import TrialStatus
-from ax.generation_strategy.generation_strategy import GenerationStrategy
+from plotly import graph_objects as go
 
+from ax_costaware.analysis.figures import (
+    BUDGET,
+    COLORS,
+    DARK,
+    GREY,
+    LOWER,
+    PALE,
+    RED,
+    UPPER,
+    hover,
+    legend_entry,
+    panels,
+    short_names,
+    trial_ticks,
+)
 from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.spending_figure import INITIAL, spending_figure
-from ax_costaware.ax_bridge.records import with_one_arm
+from ax_costaware.analysis.run import Run
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import LedgerEntry
-from ax_costaware.session.spending import Spending, spending
+from ax_costaware.session.spending import Spending, origin_of, spending
+
+_HEIGHT_PIXELS = 480
+"""A card shows as much without scrolling."""
+
+_MANY = 60
+"""Trials above which marks are smaller."""
+
+_PATTERNS = {"reserved": ".", "failed": "x", "stopped early": "/"}
+"""Patterns of bars."""
 
 
 @final
@@ -39,31 +62,17 @@ class SpendingAnalysis(MethodAnalysis[Method]):
     method_class = Method
     needs_outcomes = False
 
-    def _card(
-        self,
-        experiment: Experiment,
-        generation_strategy: GenerationStrategy,
-        method: Method,
-    ) -> PlotlyAnalysisCard:
-        paid = spending((experiment, generation_strategy))
+    def _card(self, run: Run[Method]) -> AnalysisCard:
+        paid, method = spending(run.client), run.method
         frame = paid.to_frame()
-        frame["spent_on"] = [_spent_on(entry, experiment, method) for entry in paid.entries]
+        frame["spent_on"] = [
+            (method.group_of(trial.parameters) if trial.parameters else None) or origin_of(entry)
+            for trial, entry in zip(run.trials, paid.entries, strict=True)
+        ]
         frame["cumulative_cost"] = frame["charged"].cumsum()
-        return create_plotly_analysis_card(
-            name=type(self).__name__,
-            title=self.title,
-            subtitle=_subtitle(paid, frame),
-            df=frame,
-            fig=spending_figure(frame, _groups(frame, method), method.budget, method.cost_metric),
-        )
-
-
-def _spent_on(entry: LedgerEntry, experiment: Experiment, method: Method) -> str:
-    arm = with_one_arm(experiment.trials[entry.trial_index]).arm
-    group = None if arm is None else method.group_of(arm.parameters)
-    if group is not None:
-        return group
-    return INITIAL if entry.initial else "chosen by the model" if entry.by_rule else "attached"
+        groups = _groups(frame, method)
+        figure = spending_figure(frame, groups, method.budget, method.cost_metric)
+        return self._card_of(_subtitle(paid, frame), frame, figure)
 
 
 def _groups(frame: pd.DataFrame, method: Method) -> list[str]:
@@ -100,3 +109,150 @@ def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
         + (" A dash is what was expected where another cost was reported." if differs else "")
     )
     return " ".join(parts)
+
+
+def spending_figure(
+    frame: pd.DataFrame, groups: Sequence[str], budget: float | None, cost_metric: str | None
+) -> go.Figure:
+    """The figure of a frame made by ``SpendingAnalysis``.
+
+    Args:
+        frame: One row per trial, with the columns that ``SpendingAnalysis`` documents.
+        groups: What trials were spent on, in the order of the colours.
+        budget: Total budget, drawn as a horizontal line; None for none.
+        cost_metric: The metric in which costs are reported; None where they are known beforehand.
+    """
+    figure = panels(_HEIGHT_PIXELS, legend=-0.15, top=40, shared_xaxes=True, vertical_spacing=0.07)
+    _add_total(figure, frame)
+    _add_bars(figure, frame, groups)
+    expected, reported = frame["expected_cost"], frame["reported_cost"]
+    differs = expected.notna() & reported.notna() & ~np.isclose(expected, reported, rtol=1e-6)
+    _add_marks(
+        figure,
+        frame[differs],
+        "expected_cost",
+        "expected cost",
+        "expected to cost {y:.6g}, reported {reported_cost:.6g}",
+        symbol="line-ew",
+        size=12 if len(frame) <= _MANY else 6,
+        line={"color": DARK, "width": 2},
+    )
+    free = frame["charged"] == 0
+    for name, rows, symbol in (
+        ("not measured", frame[free & frame["skipped"]], "line-ns"),
+        ("not charged", frame[free & ~frame["skipped"]], "circle-open"),
+    ):
+        style = {"symbol": symbol, "size": 8, "color": RED, "line": {"color": RED, "width": 1.5}}
+        _add_marks(figure, rows, "charged", name, f"{name}, {{status}}", **style)
+    if budget is not None:
+        figure.add_hline(y=budget, annotation_position="top left", **BUDGET, **UPPER)
+    unit = "" if cost_metric is None else f" ({cost_metric})"
+    # Room for the name of the line.
+    top = 1.12 * max(float(frame["cumulative_cost"].max()), budget or 0.0)
+    figure.update_yaxes(
+        title_text=f"Spent so far{unit}", range=[0, top] if top > 0 else None, **UPPER
+    )
+    # Room for the marks of trials that were charged nothing.
+    largest = float(frame[["charged", "expected_cost"]].max().max())
+    room = [-0.06 * largest, 1.06 * largest] if largest > 0 else None
+    figure.update_yaxes(title_text=f"Charged{unit}", range=room, **LOWER)
+    figure.update_xaxes(title_text="Trial", **trial_ticks(len(frame)), **LOWER)
+    figure.update_layout(barmode="stack", bargap=0.15, legend_traceorder="normal")
+    return figure
+
+
+def _add_total(figure: go.Figure, frame: pd.DataFrame) -> None:
+    """The sum of all charges by the end of each trial."""
+    steps = pd.concat([frame.iloc[:1].assign(cumulative_cost=0.0), frame, frame.iloc[-1:]])
+    # A step at the left side of each bar below, and the end of the last one.
+    places = steps["trial_index"] - 0.5
+    places.iloc[-1] += 1
+    figure.add_scatter(
+        x=places,
+        y=steps["cumulative_cost"],
+        mode="lines",
+        line={"color": DARK, "width": 2, "shape": "hv"},
+        name="spent",
+        showlegend=False,
+        **hover("with trial {trial_index}: {y:.6g} spent", steps),
+        **UPPER,
+    )
+
+
+def _add_bars(figure: go.Figure, frame: pd.DataFrame, groups: Sequence[str]) -> None:
+    """A bar for each trial, in the colour of what it was spent on, and what all that means."""
+    names = short_names(groups)
+    ended = frame["status"].map(_ended)
+    # Initial trials are pale, unless what they were spent on says so already.
+    pale = frame["initial"].astype(bool) & (frame["spent_on"] != "initial")
+    legend = []
+    for position, group in enumerate(groups):
+        name, color = names[group], COLORS[position % len(COLORS)]
+        mine = frame["spent_on"] == group
+        rows = frame[mine]
+        patterns = [_PATTERNS.get(how, "") for how in ended[mine]]
+        opacity = [PALE if one else 1.0 for one in pale[mine]]
+        figure.add_bar(
+            x=rows["trial_index"],
+            y=rows["charged"] - rows["lost"],
+            marker={"color": color, "opacity": opacity, "pattern": _pattern(patterns)},
+            name=name,
+            legendgroup=name,
+            showlegend=False,
+            **hover(
+                "trial {x}: {spent_on}, {status}<br>charged {charged:.6g} (expected "
+                "{expected_cost:.6g}, reported {reported_cost:.6g})",
+                rows,
+            ),
+            **LOWER,
+        )
+        legend.append((name, "", color, 1.0))
+    legend += [(how, shape, GREY, 1.0) for how, shape in _PATTERNS.items() if how in set(ended)]
+    if pale.any():
+        legend.append(("initial (pale)", "", GREY, PALE))
+    for name, shape, color, part in legend:
+        marker = {"color": color, "opacity": part, "pattern": _pattern(shape)}
+        figure.add_bar(**legend_entry(name, marker=marker), **LOWER)
+    # On top of a trial's bar, what its failed attempts were charged.
+    lost = frame[frame["lost"] > 0]
+    if not lost.empty:
+        figure.add_bar(
+            x=lost["trial_index"],
+            y=lost["lost"],
+            marker={"color": RED},
+            name="failed attempts",
+            **hover(
+                "trial {x}: {y:.6g} of the {charged:.6g} charged went into attempts that failed",
+                lost,
+            ),
+            **LOWER,
+        )
+
+
+def _add_marks(
+    figure: go.Figure, rows: pd.DataFrame, column: str, name: str, text: str, **marker: Any
+) -> None:
+    """A mark for each of some trials, if there are any."""
+    if not rows.empty:
+        figure.add_scatter(
+            x=rows["trial_index"],
+            y=rows[column],
+            mode="markers",
+            marker=marker,
+            name=name,
+            **hover(f"trial {{x}}: {text}", rows),
+            **LOWER,
+        )
+
+
+def _pattern(shape: str | Sequence[str]) -> dict[str, Any]:
+    return {"shape": shape, "fgcolor": "white", "size": 6, "solidity": 0.35}
+
+
+def _ended(status: str) -> str:
+    """How a trial ended that was not completed, as the legend calls it."""
+    if status == TrialStatus.FAILED.name:
+        return "failed"
+    if status == TrialStatus.EARLY_STOPPED.name:
+        return "stopped early"
+    return "" if TrialStatus[status].is_terminal else "reserved"

@@ -10,27 +10,51 @@ values in the objective's unit and sign.
 
 from __future__ import annotations
 
-import math
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import pandas as pd
-from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard, create_plotly_analysis_card
-from ax.core.experiment import Experiment
-from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.core.analysis_card import AnalysisCard
+from plotly import graph_objects as go
 
+from ax_costaware.analysis.figures import (
+    BLUE,
+    BUDGET,
+    DARK,
+    GREEN,
+    GREY,
+    LOWER,
+    RED,
+    UPPER,
+    hollow,
+    hover,
+    log_ticks,
+    panels,
+    trial_ticks,
+    value_title,
+)
 from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.objective import minimizes, objective_metric, outcomes
-from ax_costaware.analysis.stopping_figure import StoppingLabels, stopping_figure
-from ax_costaware.ax_bridge.records import decision_record, ledger
+from ax_costaware.analysis.run import NEXT, Objective, Run
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 
 _TWO_SIDED_95 = 1.959963984540054
 """Standard deviations on either side of a normal mean that hold 95 % of it."""
 
-NEXT = "NEXT"
-"""Status of the last row of the frame, which is about the trial that would come next."""
+_RECORDED = {
+    name: f"decision.{name}"
+    for name in ("index", "incumbent", "lambda", "cost_log_mean", "cost_log_sd")
+}
+
+_HEIGHT_PIXELS = 660
+
+_MANY = 60
+"""Decisions above which a line has no dot for each."""
+
+_REACH = 1.5
+"""How far a value axis extends to outlying values, in multiples of the span that matters."""
+
+_RIGHT = {"row": 2, "col": 2}
 
 
 @final
@@ -54,112 +78,222 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
     title = "Is another trial worth its price?"
     method_class = Gittins
 
-    def _card(
-        self,
-        experiment: Experiment,
-        generation_strategy: GenerationStrategy,
-        method: Gittins,
-    ) -> PlotlyAnalysisCard:
-        assessment = should_stop((experiment, generation_strategy))
-        frame = _frame(experiment, method, assessment)
-        labels = StoppingLabels(
-            metric=objective_metric(experiment),
-            minimize=minimizes(experiment),
-            cost_metric=method.cost_metric,
-            budget=method.budget,
-            stop=assessment.stop,
-        )
-        return create_plotly_analysis_card(
-            name=type(self).__name__,
-            title=self.title,
-            subtitle=_subtitle(frame, method, assessment),
-            df=frame,
-            fig=stopping_figure(frame, labels),
-        )
+    def _card(self, run: Run[Gittins]) -> AnalysisCard:
+        assessment = should_stop(run.client)
+        frame = _frame(run, assessment)
+        figure = stopping_figure(frame, run.objective, run.method, assessment.stop)
+        return self._card_of(_subtitle(frame, run, assessment), frame, figure)
 
 
-def _frame(experiment: Experiment, method: Gittins, assessment: StopAssessment) -> pd.DataFrame:
-    outcome = outcomes(experiment)
-    rows: list[dict[str, Any]] = []
-    for entry in ledger(experiment, method):
-        record = decision_record(experiment.trials[entry.trial_index])
-        rows.append(
-            {
-                "trial_index": entry.trial_index,
-                "initial": entry.initial,
-                "status": entry.status,
-                "charged": entry.charged,
-                "reported_cost": entry.reported_cost,
-                "outcome": outcome.get(entry.trial_index),
-                "expected_cost": entry.expected_cost,
-                **_decision(record.get("decision") or {}),
-            }
-        )
-    now = {
-        "trial_index": max(experiment.trials) + 1,
-        "initial": False,
-        "status": NEXT,
-        "charged": 0.0,
-        "index": assessment.index,
-        "incumbent": assessment.incumbent,
-        "lambda": assessment.lmbda,
-    }
-    frame = pd.DataFrame([*rows, now])
-    floats = [name for name in frame if name not in ("trial_index", "initial", "status")]
-    frame = frame.astype(dict.fromkeys(floats, float))
-    best = frame["outcome"].cummin() if minimizes(experiment) else frame["outcome"].cummax()
-    frame["best_outcome"] = best.ffill()
-    frame["cumulative_cost"] = frame["charged"].cumsum()
-    return frame[list(_COLUMNS)]
+def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
+    now = {"index": assessment.index, "incumbent": assessment.incumbent, "lambda": assessment.lmbda}
+    frame = run.frame(_RECORDED, following=now)
+    outcome, minimize = frame["outcome"], run.objective.minimize
+    frame["best_outcome"] = (outcome.cummin() if minimize else outcome.cummax()).ffill()
+    mean, deviation = frame["cost_log_mean"], frame["cost_log_sd"]
+    frame["cost_lower"] = np.exp(mean - _TWO_SIDED_95 * deviation)
+    frame["cost_upper"] = np.exp(mean + _TWO_SIDED_95 * deviation)
+    columns = ["trial_index", "initial", "status", "charged", "reported_cost", "cumulative_cost"]
+    columns += ["outcome", "best_outcome", "index", "incumbent", "lambda"]
+    return frame[[*columns, "expected_cost", "cost_lower", "cost_upper"]]
 
 
-_COLUMNS = (
-    "trial_index",
-    "initial",
-    "status",
-    "charged",
-    "reported_cost",
-    "cumulative_cost",
-    "outcome",
-    "best_outcome",
-    "index",
-    "incumbent",
-    "lambda",
-    "expected_cost",
-    "cost_lower",
-    "cost_upper",
-)
-
-
-def _decision(record: dict[str, Any]) -> dict[str, float | None]:
-    """What a trial's decision recorded, with the interval of its cost."""
-    mean, sd = record.get("cost_log_mean"), record.get("cost_log_sd")
-    lower, upper = (
-        (None, None)
-        if mean is None or sd is None
-        else np.exp([mean - _TWO_SIDED_95 * sd, mean + _TWO_SIDED_95 * sd]).tolist()
+def _subtitle(frame: pd.DataFrame, run: Run[Gittins], assessment: StopAssessment) -> str:
+    subtitle = (
+        f"{assessment.reason} Spent {run.spent(frame)}. The index is the value at "
+        "which the most promising trial would only just repay its cost; the incumbent is the best "
+        "expected value of a trial that was run. Both stand as they were before each decision, by "
+        "the model of the time."
     )
-    return {
-        "index": record.get("index"),
-        "incumbent": record.get("incumbent"),
-        "lambda": record.get("lambda"),
-        "cost_lower": lower,
-        "cost_upper": upper,
-    }
-
-
-def _subtitle(frame: pd.DataFrame, method: Gittins, assessment: StopAssessment) -> str:
-    total = f"{assessment.spent:.6g}"
-    if method.budget is not None and math.isfinite(method.budget):
-        total += f" of {method.budget:.6g}"
-    parts = [
-        f"{assessment.reason} Spent {total}. The index is the value at which the most promising "
-        "trial would only just repay its cost; the incumbent is the best expected value of a trial "
-        "that was run. Both stand as they were before each decision, by the model of the time."
-    ]
     if frame["cost_lower"].notna().any():
-        parts.append(
-            "A bar is the interval in which the learned model expected the cost of a trial to lie "
+        subtitle += (
+            " A bar is the interval in which the learned model expected the cost of a trial to lie "
             "with a probability of 95 %, before it was run; on the dotted line it would be right."
         )
-    return " ".join(parts)
+    return subtitle
+
+
+def stopping_figure(
+    frame: pd.DataFrame, objective: Objective, method: Gittins, stop: bool
+) -> go.Figure:
+    """The figure of a frame made by ``StoppingAnalysis``.
+
+    Upper panel: before each decision, the largest Gittins index of any trial that could be run,
+    beside the incumbent. The index is the value at which a trial would only just repay its cost, so
+    the search pays for as long as it is the better of the two. Lower left: outcomes over the cost
+    spent. Lower right, where costs are learned: the interval in which the cost of each trial was
+    predicted to lie, beside what was reported.
+
+    Args:
+        frame: One row per trial and one for the next, with the columns that ``StoppingAnalysis``
+            documents.
+        objective: The objective.
+        method: Says whether costs are learned, and what the budget is.
+        stop: Whether there should be no further trial.
+    """
+    predicted = frame.dropna(subset=["cost_lower", "cost_upper", "reported_cost"])
+    learned = not predicted.empty
+    inside = predicted["reported_cost"].between(predicted["cost_lower"], predicted["cost_upper"])
+    figure = panels(
+        _HEIGHT_PIXELS,
+        cols=2 if learned else 1,
+        specs=[[{"colspan": 2}, None], [{}, {}]] if learned else [[{}], [{}]],
+        vertical_spacing=0.26,
+        horizontal_spacing=0.2,
+        subplot_titles=[
+            "Is another trial worth its price?",
+            f"What was found{'<br>' if learned else ' '}for the cost",
+            f"Learned cost: {inside.sum()} of {len(inside)}<br>within the predicted 95 %",
+        ][: 3 if learned else 2],
+    )
+    cost = method.cost_metric or "cost"
+    _add_decisions(figure, frame, cost, stop)
+    _add_outcomes(figure, frame, objective, method)
+    if learned:
+        _add_calibration(figure, predicted, inside, cost)
+    for panel in (UPPER, LOWER):
+        figure.update_yaxes(title_text=value_title(objective), **panel)
+    figure.update_annotations(font={"size": 14})
+    return figure
+
+
+def _add_decisions(figure: go.Figure, frame: pd.DataFrame, cost: str, stop: bool) -> None:
+    """Index and incumbent before each decision, and as they are now."""
+    rows = frame.dropna(subset=["incumbent"])
+    for name, column, color in (
+        ("largest Gittins index", "index", BLUE),
+        ("incumbent", "incumbent", DARK),
+    ):
+        figure.add_scatter(
+            x=rows["trial_index"],
+            y=rows[column],
+            mode="lines+markers" if len(rows) <= _MANY else "lines",
+            line={"color": color, "width": 2},
+            marker={"color": color, "size": 6},
+            name=name,
+            **hover(
+                "before trial {x}: {name} {y:.6g}<br>price of one unit of {cost} {lambda:.3g}, "
+                "expected cost of the trial {expected_cost:.4g}",
+                rows,
+                name=name,
+                cost=cost,
+            ),
+            **UPPER,
+        )
+    now = rows[rows["status"] == NEXT]
+    verdict = "now: stop" if stop else "now: go on"
+    if not now.empty:
+        figure.add_scatter(
+            x=now["trial_index"],
+            y=now["index"].fillna(now["incumbent"]),
+            mode="markers",
+            marker={"color": RED if stop else GREEN, "size": 18, "symbol": "diamond-open"},
+            marker_line_width=3,
+            name=verdict,
+            **hover(verdict),
+            **UPPER,
+        )
+    pairs = rows[["index", "incumbent"]]
+    late = pairs.iloc[len(rows) // 2 :]
+    figure.update_yaxes(range=_value_range(pairs.stack(), late.stack()), **UPPER)
+    figure.update_xaxes(title_text="Before trial", **trial_ticks(len(rows)), **UPPER)
+
+
+def _add_outcomes(
+    figure: go.Figure, frame: pd.DataFrame, objective: Objective, method: Gittins
+) -> None:
+    """Outcomes and the best of them so far over the cost spent."""
+    rows = frame.dropna(subset=["outcome"])
+    outcome = rows["outcome"]
+    figure.add_scatter(
+        x=rows["cumulative_cost"],
+        y=outcome,
+        mode="markers",
+        marker={"color": GREY, "size": 7, "symbol": hollow(rows["initial"])},
+        name="trial (hollow: initial)",
+        **hover(
+            "trial {trial_index}: {metric} {y:.6g}<br>charged {charged:.4g}",
+            rows,
+            metric=objective.metric,
+        ),
+        **LOWER,
+    )
+    figure.add_scatter(
+        x=rows["cumulative_cost"],
+        y=rows["best_outcome"],
+        mode="lines",
+        line={"color": DARK, "width": 2, "shape": "hv", "dash": "dot"},
+        name="best outcome so far",
+        **hover("best so far {y:.6g} at cost {x:.4g}"),
+        **LOWER,
+    )
+    # What matters is how the better half of the trials compares.
+    middle = outcome.median()
+    axis = _value_range(
+        outcome, outcome[outcome <= middle if objective.minimize else outcome >= middle]
+    )
+    figure.update_yaxes(range=axis, **LOWER)
+    title = "Cost spent" if method.cost_metric is None else f"Cost spent: {method.cost_metric}"
+    if axis is not None and (hidden := int((~outcome.between(*axis)).sum())):
+        title += f"<br>({hidden} outcome{'' if hidden == 1 else 's'} beyond the axis)"
+    figure.update_xaxes(title_text=title, rangemode="tozero", **LOWER)
+    if method.budget is not None:
+        figure.add_vline(x=method.budget, annotation_position="bottom left", **BUDGET, **LOWER)
+
+
+def _add_calibration(figure: go.Figure, rows: pd.DataFrame, inside: pd.Series, cost: str) -> None:
+    """The predicted 95 % interval of each trial's cost over the reported cost."""
+    for name, chosen, color in (("inside", rows[inside], BLUE), ("outside", rows[~inside], RED)):
+        if chosen.empty:
+            continue
+        lower, upper = chosen["cost_lower"], chosen["cost_upper"]
+        middle = np.sqrt(lower * upper)
+        figure.add_scatter(
+            x=chosen["reported_cost"],
+            y=middle,
+            mode="markers",
+            error_y={
+                "array": upper - middle,
+                "arrayminus": middle - lower,
+                "width": 0,
+                "thickness": 1.5,
+            },
+            marker={"color": color, "size": 6},
+            name=f"predicted cost, reported {name}",
+            **hover(
+                "trial {trial_index}: reported {x:.4g}<br>predicted {y:.4g}, 95 % between "
+                "{cost_lower:.4g} and {cost_upper:.4g}",
+                chosen,
+            ),
+            **_RIGHT,
+        )
+    costs = rows[["reported_cost", "cost_lower", "cost_upper"]].to_numpy()
+    ends = [float(costs.min()), float(costs.max())]
+    figure.add_scatter(
+        x=ends,
+        y=ends,
+        mode="lines",
+        line={"color": DARK, "dash": "dot", "width": 1},
+        hoverinfo="skip",
+        showlegend=False,
+        **_RIGHT,
+    )
+    ticks = log_ticks(*ends)
+    figure.update_xaxes(title_text=f"Reported {cost}", **ticks, **_RIGHT)
+    figure.update_yaxes(title_text=f"Predicted {cost}", **ticks, **_RIGHT)
+
+
+def _value_range(values: pd.Series, matter: pd.Series) -> list[float] | None:
+    """An axis that shows all that matters, and of the other values what fits at that scale.
+
+    One classifier that learned nothing would otherwise press all the others into one line.
+    """
+    values, matter = values.dropna(), matter.dropna()
+    if matter.empty:
+        return None
+    low, high = float(matter.min()), float(matter.max())
+    span = (high - low) or abs(high) or 1.0
+    low = max(float(values.min()), low - _REACH * span)
+    high = min(float(values.max()), high + _REACH * span)
+    margin = 0.1 * ((high - low) or span)
+    return [low - margin, high + margin]

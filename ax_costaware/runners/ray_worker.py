@@ -22,7 +22,6 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware.runners import result
 from ax_costaware.runners.result import TrialFailedError, TrialFunction, TrialResult, run_function
-from ax_costaware.session import numbers
 
 
 def results_class() -> type:
@@ -122,7 +121,7 @@ def pack(function: TrialFunction, parameters: dict[str, TParamValue]) -> bytes:
 
     packed = io.BytesIO()
     pickler: Any = Pickler
-    modules = [sys.modules[__name__], result, numbers, *_module_to_send(function)]
+    modules = [sys.modules[__name__], result, *_module_to_send(function)]
     try:
         with _by_value(cloudpickle, modules):
             pickler(packed).dump(functools.partial(_attempt, function, parameters))

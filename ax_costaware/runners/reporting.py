@@ -17,12 +17,13 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.metrics import ReportedMetric
+from ax_costaware.queries.argument_checks import nonnegative_number
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.runners.result import EXPECTED, read_result
-from ax_costaware.session.completion_record import completion_record
-from ax_costaware.session.numbers import nonnegative_number
+from ax_costaware.session.reported import completion_record
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def failed_cost(cost: Any) -> float | None:
     """What an attempt cost whose outcome was refused; None where its cost was, too."""
     try:
         return None if cost is None else nonnegative_number(cost, "cost")
-    except UserInputError:
+    except InputError:
         return None
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from ax.core.types import TParamValue
 
-from ax_costaware.session.outcomes import RawData
+from ax_costaware.session.reported import RawData
 
 TrialFunction: TypeAlias = Callable[[dict[str, Any]], Any]
 """Takes a trial's parameters and returns its outcome; see ``run_function``."""

@@ -15,7 +15,9 @@ from ax.core.trial import Trial
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.queries.argument_checks import nonnegative_number
 from ax_costaware.queries.conditionals.conditional import Conditional
 from ax_costaware.queries.costs import Cost
 from ax_costaware.queries.joint.law import JointLaw
@@ -30,7 +32,6 @@ from ax_costaware.runners.result import (
     lost,
     run_function,
 )
-from ax_costaware.session.numbers import nonnegative_number
 
 OneCost: TypeAlias = float | Cost | Marginal
 """A number, a function of the trial's values, or a law that costs are drawn from."""
@@ -69,6 +70,7 @@ class SimulationRunner(PolledRunner):
         UserInputError: If an argument is of the wrong type or out of range.
     """
 
+    @ax_errors()
     def __init__(
         self,
         function: TrialFunction | str,

@@ -9,15 +9,12 @@ a strategy has learned queries from.
 """
 
 from ax_costaware.ax_bridge.client import SessionClient
-from ax_costaware.session.candidate import Candidate
-from ax_costaware.session.completion import complete_trial
+from ax_costaware.session.completion import complete_trial, report_cost, save
 from ax_costaware.session.input_fit import InputFitReport, input_fit
 from ax_costaware.session.pairs import add_pairs
-from ax_costaware.session.query import Query, query
-from ax_costaware.session.realized import OutOfBoundsWarning
+from ax_costaware.session.query import Candidate, Query, query
 from ax_costaware.session.recommendation import Recommendation, recommend
-from ax_costaware.session.report_cost import report_cost
-from ax_costaware.session.saving import save
+from ax_costaware.session.reported import OutOfBoundsWarning
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 from ax_costaware.session.spending import Spending, spending
 

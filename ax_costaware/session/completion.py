@@ -1,4 +1,4 @@
-"""Reporting how a trial came out: ``complete_trial``.
+"""Reporting how a trial came out: ``complete_trial``; also ``report_cost`` and ``save``.
 
 Everything is validated before anything is written. The realised inputs, the cost and the outcomes
 go into the trial's run metadata before Ax completes the trial, because that is where they are kept
@@ -18,9 +18,13 @@ from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.client import Outcomes, Session, SessionClient, open_session
 from ax_costaware.ax_bridge.records import RECORD, outcome_record, values_in_data
-from ax_costaware.session.completion_record import completion_record
-from ax_costaware.session.outcomes import RawData
-from ax_costaware.session.realized import warn_out_of_bounds
+from ax_costaware.session.reported import (
+    RawData,
+    check_cost_of_control_set,
+    completion_record,
+    read_cost,
+    warn_out_of_bounds,
+)
 
 logger = get_logger(__name__)
 
@@ -172,3 +176,67 @@ def _warn_of_missing_cost(session: Session, trial: Trial, cost_metric: str) -> N
             f"it to the data, for example with client.attach_data({trial.index}, "
             f"{{{cost_metric!r}: ...}})."
         )
+
+
+def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
+    """Record what a trial has cost that has ended, where ``complete_trial`` was not told.
+
+    So it is for a trial that was completed by Ax's own call, failed, or was stopped early or
+    abandoned, and for a bill that comes later or has to be corrected: the last cost counts. What a
+    trial cost that failed or was stopped early is learned from, too: the expected cost is that of a
+    trial, finished or not. The trial is saved if the client has a database. A refused call changes
+    nothing.
+
+    Args:
+        client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+            Its strategy does not learn costs from a metric.
+        trial_index: Index of a trial that has ended.
+        cost: What the trial cost, in the user's own unit; 0 if it was free, where the cost of its
+            control set is declared.
+
+    Raises:
+        UserInputError: If the trial does not exist or has not ended, if the strategy learns costs
+            from a metric, or if the cost is not finite, is negative, or not larger than the
+            ``fixed_cost`` of a control set whose cost is unknown.
+        UnsupportedError: If the trial has several arms.
+    """
+    session = open_session(client)
+    trial = session.trial(trial_index)
+    metric = session.method.cost_metric
+    if metric is not None:
+        raise UserInputError(
+            f"the strategy learns costs from the metric {metric!r}: add the cost to Ax's data, for "
+            f"example with client.attach_data({trial.index}, {{{metric!r}: ...}})."
+        )
+    if not trial.status.is_terminal:
+        raise UserInputError(
+            f"trial {trial.index} is {trial.status.name}: expected one that has ended. Pass the "
+            "cost to complete_trial(..., cost=...)."
+        )
+    paid = read_cost(cost, {}, None)
+    if paid is None:
+        raise UserInputError("cost=None: expected a finite number >= 0.")
+    check_cost_of_control_set(paid, trial.index, session.control_set_of(trial))
+    trial.update_run_metadata({RECORD: {**outcome_record(trial), "cost": paid}})
+    session.save_trial(trial)
+
+
+def save(client: SessionClient) -> None:
+    """Save the experiment, with every trial and its data, and the strategy to the database.
+
+    Ax saves what a call changed within that call. Where the database was away the call raised, and
+    what it did is in this process only: this stores it. Doing so again changes nothing.
+
+    Args:
+        client: An Ax ``Client`` or an ``AxClient`` with a database.
+
+    Raises:
+        UserInputError: If the client has no database, no experiment or no strategy of this package.
+    """
+    session = open_session(client)
+    if not session.has_database:
+        raise UserInputError(
+            "client has no database: save it with client.save_to_json_file, or make it with a "
+            "storage configuration."
+        )
+    session.save_everything()

@@ -7,12 +7,12 @@ more misleads all of them. The tests are those of ``ax_costaware.queries.input_f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 import torch
-from ax.core.experiment import Experiment
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import SessionClient, open_session
@@ -72,41 +72,39 @@ class InputFitReport:
     @property
     def disagreeing(self) -> tuple[str, ...]:
         """Inputs that do not follow their laws."""
-        return tuple(f.name for f, no in zip(self.fits, self._verdicts, strict=False) if no)
+        return tuple(fit.name for fit in self.fits if fit in self._rejected)
 
     @property
     def dependent(self) -> tuple[tuple[str, str], ...]:
         """Pairs of inputs that go together although they are assumed to be independent."""
-        verdicts = self._verdicts[len(self.fits) :]
-        return tuple(d.names for d, no in zip(self.dependences, verdicts, strict=False) if no)
+        return tuple(test.names for test in self.dependences if test in self._rejected)
 
     @property
     def dependent_otherwise(self) -> tuple[tuple[str, str], ...]:
         """Pairs of inputs that do not go together as their joint law says."""
-        verdicts = self._verdicts[len(self.fits) + len(self.dependences) :]
-        return tuple(d.names for d, no in zip(self.joint_dependences, verdicts, strict=True) if no)
+        return tuple(test.names for test in self.joint_dependences if test in self._rejected)
 
     @property
     def agrees(self) -> bool:
         """Whether nothing speaks against the laws."""
-        return not any(self._verdicts)
+        return not self._rejected
 
     @property
     def verdict(self) -> str:
         """The outcome of all tests, in words."""
         if not self.fits:
             return "No completed trial has left an input to chance yet."
-        parts = []
-        if self.disagreeing:
-            parts.append(f"{_listed(self.disagreeing)} not as assumed")
-        if self.dependent:
-            pairs = _listed([" with ".join(pair) for pair in self.dependent])
-            parts.append(f"not independent: {pairs}")
-        if self.dependent_otherwise:
-            pairs = _listed([" with ".join(pair) for pair in self.dependent_otherwise])
-            parts.append(f"not as their joint law says: {pairs}")
-        if parts:
-            return f"The inputs disagree with their laws: {'; '.join(parts)}."
+        parts = [
+            (self.disagreeing, "{} not as assumed"),
+            ([" with ".join(pair) for pair in self.dependent], "not independent: {}"),
+            (
+                [" with ".join(pair) for pair in self.dependent_otherwise],
+                "not as their joint law says: {}",
+            ),
+        ]
+        found = [text.format(_listed(names)) for names, text in parts if names]
+        if found:
+            return f"The inputs disagree with their laws: {'; '.join(found)}."
         return "The inputs agree with their laws."
 
     def to_frame(self) -> pd.DataFrame:
@@ -114,41 +112,40 @@ class InputFitReport:
 
         The columns are those of ``InputFit``, and ``agrees``.
         """
-        frame = pd.DataFrame(
-            [asdict(fit) for fit in self.fits], columns=[f.name for f in fields(InputFit)]
-        )
-        return frame.assign(agrees=[name not in self.disagreeing for name in frame["name"]])
+        columns = [field.name for field in fields(InputFit)]
+        frame = pd.DataFrame(list(self.fits), columns=columns)
+        return frame.assign(agrees=[fit not in self._rejected for fit in self.fits])
 
     def __str__(self) -> str:
         lines = [self.verdict]
         for fit in self.fits:
-            sign = "!" if fit.name in self.disagreeing else " "
             lines.append(
-                f"{sign} {fit.name}: {fit.n} trial{'' if fit.n == 1 else 's'}, "
+                f"{self._mark(fit)} {fit.name}: {fit.n} trial{'' if fit.n == 1 else 's'}, "
                 f"{_moments(fit)}p = {fit.p_value:.2g} ({fit.test})"
             )
-        for found in self.dependences:
-            sign = "!" if found.names in self.dependent else " "
+        for found in (*self.dependences, *self.joint_dependences):
+            correlation = f"{found.correlation:.2f}"
+            if found in self.joint_dependences:
+                correlation = f"{found.correlation:+.2f} beyond the joint law"
             lines.append(
-                f"{sign} {found.names[0]} with {found.names[1]}: {found.n} trials, rank "
-                f"correlation {found.correlation:.2f}, p = {found.p_value:.2g}"
-            )
-        for found in self.joint_dependences:
-            sign = "!" if found.names in self.dependent_otherwise else " "
-            lines.append(
-                f"{sign} {found.names[0]} with {found.names[1]}: {found.n} trials, rank "
-                f"correlation {found.correlation:+.2f} beyond the joint law, p = "
-                f"{found.p_value:.2g}"
+                f"{self._mark(found)} {' with '.join(found.names)}: {found.n} trials, rank "
+                f"correlation {correlation}, p = {found.p_value:.2g}"
             )
         return "\n".join(lines)
 
-    @property
-    def _verdicts(self) -> tuple[bool, ...]:
-        p_values = [fit.p_value for fit in self.fits]
-        p_values += [found.p_value for found in (*self.dependences, *self.joint_dependences)]
-        return rejected(p_values, self.significance)
+    def _mark(self, test: InputFit | Dependence) -> str:
+        return "!" if test in self._rejected else " "
+
+    @cached_property
+    def _rejected(self) -> list[InputFit | Dependence]:
+        """The tests that say no."""
+        tests: list[InputFit | Dependence]
+        tests = [*self.fits, *self.dependences, *self.joint_dependences]
+        verdicts = rejected([test.p_value for test in tests], self.significance)
+        return [test for test, no in zip(tests, verdicts, strict=True) if no]
 
 
+@ax_errors()
 def input_fit(
     client: SessionClient, last: int | None = None, significance: float = 0.01
 ) -> InputFitReport:
@@ -174,26 +171,15 @@ def input_fit(
     """
     session = open_session(client)
     method = method_of_class(session.strategy, ControlSets)
-    return fits_of(session.experiment, method, last, significance)
-
-
-@ax_errors()
-def fits_of(
-    experiment: Experiment,
-    method: ControlSets,
-    last: int | None = None,
-    significance: float = 0.01,
-) -> InputFitReport:
-    """As ``input_fit``, for an experiment and its method."""
     if last is not None:
         check_integer("last", last, least=1)
     level = number_between_zero_and_one(significance, "significance")
-    trials = realized_inputs(past_trials(experiment, method), method)
+    trials = realized_inputs(past_trials(session.experiment, method), method)
     earlier = () if last is None else trials[:-last]
     recent = trials[len(earlier) :]
     names = [
         name
-        for name in experiment.search_space.parameters
+        for name in session.experiment.search_space.parameters
         if name in method.laws and any(name in trial.chance for trial in recent)
     ]
     laws = {name: learned_from(method.laws[name], values_of(name, trials)) for name in names}

@@ -52,10 +52,8 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
         raise UserInputError(
             f"pairs are for a LearnedConditional, and the strategy has {method.conditional!r}."
         )
-    points, queries = (
-        method.target_names,
-        method.query_names(experiment.search_space.parameters),
-    )
+    points = method.target_names
+    queries = method.query_names(experiment.search_space.parameters)
     encode: dict[str, Callable[[Any], float]] = {p.name: p.encode for p in method.target_parameters}
     columns = _table("X", X, points, encode), _table("A", A, queries, {})
     if len(columns[0]) != len(columns[1]):

@@ -9,6 +9,7 @@ runs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
@@ -113,12 +114,8 @@ def should_stop(
             )
         method = method_to_check(cost, lmbda, budget, seed=seed or 0)
     else:
-        method = replace(
-            method,
-            cost=method.cost if cost is None else cost,
-            budget=method.budget if budget is None else budget,
-            seed=method.seed if seed is None else seed,
-        )
+        given: dict[str, Any] = {"cost": cost, "budget": budget, "seed": seed}
+        method = replace(method, **{n: value for n, value in given.items() if value is not None})
         if lmbda is not None:
             # It takes the place of a decay, and of a price that the rule brings.
             rule = method.stop

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 
 import pandas as pd
 from ax.core.trial_status import TrialStatus
@@ -15,17 +14,7 @@ from ax_costaware.ax_bridge.records import ledger
 from ax_costaware.display import display_number
 from ax_costaware.methods.past import LedgerEntry, remaining, spent
 
-_FRAME_COLUMNS = (
-    "trial_index",
-    "control_set",
-    "expected_cost",
-    "reported_cost",
-    "charged",
-    "lost",
-    "status",
-    "initial",
-    "skipped",
-)
+_COSTS = ("expected_cost", "reported_cost", "charged", "lost")
 
 
 @dataclass(frozen=True)
@@ -60,13 +49,9 @@ class Spending:
         which failed and were followed by another), ``status``, ``initial`` and ``skipped``
         (completed without a measurement, under a method that may do without).
         """
-        frame = pd.DataFrame(
-            [asdict(entry) for entry in self.entries],
-            columns=[field.name for field in fields(LedgerEntry)],
-        )
-        return frame[list(_FRAME_COLUMNS)].astype(
-            {"expected_cost": float, "reported_cost": float, "charged": float, "lost": float}
-        )
+        columns = ["trial_index", "control_set", *_COSTS, "status", "initial", "skipped"]
+        frame = pd.DataFrame(list(self.entries), columns=columns)
+        return frame.astype(dict.fromkeys(_COSTS, float))
 
     @property
     def lost(self) -> float:
@@ -85,14 +70,13 @@ class Spending:
             total += f" ({', '.join(shares)})"
         if self.remaining is not None:
             total += f", {display_number(self.remaining)} remaining"
-        counts = Counter(_kind(entry) for entry in self.entries)
-        charged = {
-            kind: math.fsum(entry.charged for entry in self.entries if _kind(entry) == kind)
-            for kind in counts
-        }
+        charged: dict[str, list[float]] = {}
+        for entry in self.entries:
+            charged.setdefault(_kind(entry), []).append(entry.charged)
         lines = [
-            f"  {kind}: {count} trial{'' if count == 1 else 's'}, {display_number(charged[kind])}"
-            for kind, count in counts.most_common()
+            f"  {kind}: {len(costs)} trial{'' if len(costs) == 1 else 's'}, "
+            f"{display_number(math.fsum(costs))}"
+            for kind, costs in sorted(charged.items(), key=lambda item: -len(item[1]))
         ]
         return "\n".join([f"{total}.", *lines])
 
@@ -125,10 +109,11 @@ def spending(client: SessionClient) -> Spending:
     )
 
 
+def origin_of(entry: LedgerEntry) -> str:
+    """Where a trial came from."""
+    return "initial" if entry.initial else "chosen by the model" if entry.by_rule else "attached"
+
+
 def _kind(entry: LedgerEntry) -> str:
     """What the text groups a trial by: that it was skipped, its control set, or its origin."""
-    if entry.skipped:
-        return "skipped"
-    if entry.control_set is not None:
-        return entry.control_set
-    return "initial" if entry.initial else "chosen by the model" if entry.by_rule else "attached"
+    return "skipped" if entry.skipped else entry.control_set or origin_of(entry)

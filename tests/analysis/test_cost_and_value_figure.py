@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from plotly import graph_objects as go
 
-from ax_costaware.analysis.cost_and_value_figure import cost_and_value_figure
+from ax_costaware.analysis.cost_and_value import cost_and_value_figure
+from ax_costaware.analysis.run import Objective
 
 FRAME = pd.DataFrame(
     {
@@ -28,9 +29,8 @@ FRAME = pd.DataFrame(
 
 
 def _figure(frame: pd.DataFrame = FRAME, budget: float | None = 10.0) -> go.Figure:
-    return cost_and_value_figure(
-        frame, ["b", "a", "a+b"], metric="growth", minimize=True, budget=budget
-    )
+    objective = Objective("growth", minimize=True)
+    return cost_and_value_figure(frame, objective, ["b", "a", "a+b"], budget)
 
 
 def _traces(figure: go.Figure, name: str) -> list[go.Scatter | go.Bar]:

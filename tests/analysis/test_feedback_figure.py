@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 from plotly import graph_objects as go
 
-from ax_costaware.analysis.feedback_figure import FeedbackLabels, feedback_figure
+from ax_costaware.analysis.feedback import feedback_figure
+from ax_costaware.analysis.run import Objective
 
 NAN = math.nan
 FRAME = pd.DataFrame(
@@ -26,7 +26,7 @@ FRAME = pd.DataFrame(
         "why": ["Quasi-random."] + ["It has the largest upper confidence bound. " * 3] * 4,
     }
 )
-LABELS = FeedbackLabels(metric="growth", minimize=False, time=None)
+GROWTH = Objective("growth", minimize=False)
 
 
 def _trace(figure: go.Figure, name: str) -> go.Scatter:
@@ -35,7 +35,7 @@ def _trace(figure: go.Figure, name: str) -> go.Scatter:
 
 
 def test_what_was_expected_before_each_trial() -> None:
-    figure = feedback_figure(FRAME, LABELS)
+    figure = feedback_figure(FRAME, GROWTH, None)
     expected = _trace(figure, "expected at the point in use")
     assert (list(expected.x), list(expected.y)) == ([1, 2, 3, 4], [0.5, 0.7, 0.75, 0.6])
     upper, lower = (t for t in figure.data if t.name == "± 2 standard deviations")
@@ -47,7 +47,7 @@ def test_what_was_expected_before_each_trial() -> None:
 
 
 def test_measured_and_skipped_trials_are_told_apart() -> None:
-    figure = feedback_figure(FRAME, LABELS)
+    figure = feedback_figure(FRAME, GROWTH, None)
     measured = _trace(figure, "measured (hollow: initial)")
     assert (list(measured.x), list(measured.y)) == ([0, 1, 3], [0.2, 0.9, 0.8])
     assert list(measured.marker.symbol) == ["circle-open", "circle", "circle"]
@@ -57,7 +57,7 @@ def test_measured_and_skipped_trials_are_told_apart() -> None:
 
 
 def test_numbers_so_far() -> None:
-    figure = feedback_figure(FRAME, LABELS)
+    figure = feedback_figure(FRAME, GROWTH, None)
     assert list(_trace(figure, "measurements").y) == [1, 2, 2, 3, 3]
     assert list(_trace(figure, "trials").y) == [1, 2, 3, 4, 4]
     assert _trace(figure, "trials").yaxis == "y2"
@@ -65,7 +65,7 @@ def test_numbers_so_far() -> None:
 
 def test_in_the_order_of_time_whatever_the_unit() -> None:
     shuffled = FRAME.assign(time=[0.0, 30.0, 10.0, 20.0, 40.0])
-    figure = feedback_figure(shuffled, replace(LABELS, minimize=True, time="hours"))
+    figure = feedback_figure(shuffled, Objective("growth", minimize=True), "hours")
     assert list(_trace(figure, "expected at the point in use").x) == [10, 20, 30, 40]
     assert list(_trace(figure, "measurements").y) == [1, 1, 2, 3, 3]
     assert figure.layout.xaxis2.title.text == "hours"
@@ -74,6 +74,6 @@ def test_in_the_order_of_time_whatever_the_unit() -> None:
 
 @pytest.mark.parametrize("rows", [[0], [1], [2], [0, 1]])
 def test_early(rows: list[int]) -> None:
-    names = [trace.name for trace in feedback_figure(FRAME.iloc[rows], LABELS).data]
+    names = [trace.name for trace in feedback_figure(FRAME.iloc[rows], GROWTH, None).data]
     assert ("not measured" in names) is (2 in rows)
     assert ("expected at the point in use" in names) is (rows != [0])

@@ -6,20 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from ax_costaware.analysis.input_law_figure import InputPanel, input_law_figure
+from ax_costaware.analysis.input_law import DrawnLaw, InputPanel, input_law_figure
+from ax_costaware.queries.input_fit import InputFit
 
 PANEL = InputPanel(
-    name="storeys",
+    fit=InputFit(
+        "storeys",
+        n=4,
+        statistic=9.0,
+        p_value=0.0,
+        test="chi-square",
+        realised_mean=3.0,
+        realised_std=2.7,
+        assumed_mean=1.75,
+        assumed_std=0.83,
+    ),
+    agrees=False,
     trial_indices=[0, 2, 3, 5],
     values=[1, 2, 2, 7],
-    num_tested=4,
-    x=[1, 2, 3],
-    assumed=[0.5, 0.25, 0.25],
-    is_shares=True,
-    band=(1.0, 3.0),
-    p_value=0.0,
-    agrees=False,
-    law="assumed",
+    law=DrawnLaw("assumed", [1, 2, 3], [0.5, 0.25, 0.25], is_shares=True, band=(1.0, 3.0)),
 )
 
 
@@ -36,8 +41,8 @@ def test_values_that_the_law_lacks_have_a_bar() -> None:
 
 
 def test_every_entry_of_the_legend_comes_once() -> None:
-    other = replace(PANEL, name="lamp", values=["a", "b", "b", "a"], x=["a", "b"],
-                    assumed=[0.5, 0.5], band=None, agrees=True, p_value=0.5)  # fmt: skip
+    law = DrawnLaw("assumed", ["a", "b"], [0.5, 0.5], is_shares=True, band=None)
+    other = replace(PANEL, values=["a", "b", "b", "a"], law=law, agrees=True)
     figure = input_law_figure([PANEL, other])
     shown = [trace.name for trace in figure.data if trace.showlegend]
     assert sorted(shown) == ["assumed", "realised", "realised, not as assumed"]
@@ -48,6 +53,6 @@ def test_every_entry_of_the_legend_comes_once() -> None:
 
 @pytest.mark.parametrize("rows", [1, 2, 12])
 def test_any_number_of_inputs_fits(rows: int) -> None:
-    figure = input_law_figure([replace(PANEL, name=f"input {i}") for i in range(rows)])
+    figure = input_law_figure([PANEL] * rows)
     assert len(figure.layout.annotations) == rows
     assert figure.layout.height == 135 + 190 * rows

@@ -11,9 +11,10 @@ from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 
 from ax_costaware.analysis import DecisionAnalysis, RecommendationAnalysis, SpendingAnalysis
-from ax_costaware.analysis.figure_style import log_ticks, short_names, value_title
-from ax_costaware.analysis.spending_figure import spending_figure
-from ax_costaware.analysis.table import html_table
+from ax_costaware.analysis.figures import hover, log_ticks, short_names, value_title
+from ax_costaware.analysis.run import Objective
+from ax_costaware.analysis.spending import spending_figure
+from ax_costaware.analysis.tables import html_table
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.session import query, recommend, spending
 
@@ -107,7 +108,7 @@ def test_recommendation(client: Client) -> None:
 
 
 def test_table_escapes_and_stays_one_block() -> None:
-    table = html_table(["<a>"], [["x\n\n<script>"], ["y" * 100]])
+    table = html_table(pd.DataFrame({"<a>": ["x\n\n<script>", "y" * 100]}))
     assert "&lt;a&gt;" in table
     assert "x &lt;script&gt;" in table
     assert "\n\n" not in table
@@ -125,8 +126,8 @@ def test_short_names_stay_apart() -> None:
 
 
 def test_value_title() -> None:
-    assert value_title("growth", minimize=False) == "growth (higher is better)"
-    long = value_title("days_to_the_second_germination", minimize=True, before="Expected ")
+    assert value_title(Objective("growth", minimize=False)) == "growth (higher is better)"
+    long = value_title(Objective("days_to_the_second_germination", minimize=True), "Expected ")
     assert long == "Expected days_to_t…rmination<br>(lower is better)"
 
 
@@ -139,6 +140,17 @@ def test_value_title() -> None:
 )
 def test_log_ticks(low: float, high: float, text: list[str]) -> None:
     assert log_ticks(low, high)["ticktext"] == text
+
+
+def test_texts_over_points() -> None:
+    text = "{trial_index}: {metric} {y:.3g} {charged:.4g}<br>{trial_index}"
+    options = hover(text, FRAME, metric="{growth}")
+    assert options["hovertemplate"] == (
+        "%{customdata[0]}: {growth} %{y:.3g} %{customdata[1]:.4g}<br>%{customdata[0]}"
+        "<extra></extra>"
+    )
+    assert list(options["customdata"]) == ["trial_index", "charged"]
+    assert list(hover("now: stop", FRAME)) == ["hovertemplate"]
 
 
 def test_all_of_it_at_any_scale() -> None:

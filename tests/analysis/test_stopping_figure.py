@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 from plotly import graph_objects as go
 
-from ax_costaware.analysis.stopping_figure import StoppingLabels, stopping_figure
+from ax_costaware.analysis.run import Objective
+from ax_costaware.analysis.stopping import stopping_figure
+from ax_costaware.methods.gittins import Gittins
 
 NAN = math.nan
 FRAME = pd.DataFrame(
@@ -31,9 +32,16 @@ FRAME = pd.DataFrame(
     }
 )
 KNOWN = FRAME.assign(cost_lower=NAN, cost_upper=NAN)
-LABELS = StoppingLabels(
-    metric="growth", minimize=False, cost_metric="hours", budget=10.0, stop=True
-)
+LEARNED = Gittins(cost="hours", budget=10.0)
+
+
+def _figure(
+    frame: pd.DataFrame = FRAME,
+    minimize: bool = False,
+    method: Gittins = LEARNED,
+    stop: bool = True,
+) -> go.Figure:
+    return stopping_figure(frame, Objective("growth", minimize), method, stop)
 
 
 def _trace(figure: go.Figure, name: str) -> go.Scatter:
@@ -46,36 +54,35 @@ def _texts(figure: go.Figure) -> list[str]:
 
 
 def test_index_beside_incumbent_before_each_decision() -> None:
-    figure = stopping_figure(FRAME, LABELS)
+    figure = _figure()
     index, incumbent = _trace(figure, "largest Gittins index"), _trace(figure, "incumbent")
     assert (list(index.x), list(index.y)) == ([1, 2, 3], [1.2, 1.0, 0.85])
     assert list(incumbent.y) == [0.5, 0.9, 0.9]
     now = _trace(figure, "now: stop")
     assert (list(now.x), list(now.y)) == ([3], [0.85])
-    assert _trace(stopping_figure(FRAME, replace(LABELS, stop=False)), "now: go on")
+    assert _trace(_figure(stop=False), "now: go on")
     assert figure.layout.yaxis.title.text == "growth (higher is better)"
 
 
 def test_without_an_index_the_verdict_stands_at_the_incumbent() -> None:
-    figure = stopping_figure(FRAME.assign(index=NAN), LABELS)
+    figure = _figure(FRAME.assign(index=NAN))
     assert list(_trace(figure, "now: stop").y) == [0.9]
 
 
 def test_outcomes_over_cost_with_the_budget() -> None:
-    figure = stopping_figure(FRAME, LABELS)
+    figure = _figure()
     dots, best = _trace(figure, "trial (hollow: initial)"), _trace(figure, "best outcome so far")
     assert (list(dots.x), list(dots.y)) == ([1.0, 3.0, 7.0], [0.5, 0.9, 0.8])
     assert list(dots.marker.symbol) == ["circle-open", "circle", "circle"]
     assert list(best.y) == [0.5, 0.9, 0.9]
     assert {shape.x0 for shape in figure.layout.shapes} == {10.0}
-    assert not stopping_figure(FRAME, replace(LABELS, budget=None)).layout.shapes
+    assert not _figure(method=Gittins(cost="hours", lmbda=0.1)).layout.shapes
 
 
 @pytest.mark.parametrize(("minimize", "outlier"), [(False, -100.0), (True, 100.0)])
 def test_an_outlier_does_not_press_the_others_together(minimize: bool, outlier: float) -> None:
     frame = FRAME.assign(outcome=[outlier, 0.9, 0.8, NAN])
-    labels = replace(LABELS, minimize=minimize)
-    figure = stopping_figure(frame, labels)
+    figure = _figure(frame, minimize)
     low, high = figure.layout.yaxis2.range
     assert low < 0.8 < 0.9 < high
     assert high - low < 1
@@ -83,7 +90,7 @@ def test_an_outlier_does_not_press_the_others_together(minimize: bool, outlier: 
 
 
 def test_calibration_tells_inside_from_outside() -> None:
-    figure = stopping_figure(FRAME, LABELS)
+    figure = _figure()
     inside = _trace(figure, "predicted cost, reported inside")
     outside = _trace(figure, "predicted cost, reported outside")
     assert (list(inside.x), list(inside.y)) == ([2.0], [2.0])
@@ -95,12 +102,12 @@ def test_calibration_tells_inside_from_outside() -> None:
 
 
 def test_known_costs_have_no_calibration() -> None:
-    figure = stopping_figure(KNOWN, replace(LABELS, cost_metric=None))
+    figure = _figure(KNOWN, method=Gittins(cost=2.0, budget=10.0))
     assert not [text for text in _texts(figure) if text.startswith("Learned")]
     assert figure.layout.xaxis2.title.text.startswith("Cost spent<br>")
 
 
 @pytest.mark.parametrize("rows", [[0, 3], [3], [0]])
 def test_early_or_with_one_row(rows: list[int]) -> None:
-    figure = stopping_figure(FRAME.iloc[rows], LABELS)
+    figure = _figure(FRAME.iloc[rows])
     assert figure.layout.height > 0

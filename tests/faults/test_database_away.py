@@ -17,7 +17,7 @@ from ax_costaware import complete_trial, spending
 from ax_costaware.ax_bridge.training_data import restore_data
 from ax_costaware.metrics import ReportedMetric
 from ax_costaware.runners import FunctionRunner, register_trial_function
-from ax_costaware.session.saving import save
+from ax_costaware.session import save
 from tests.ax.gittins_toy import make_client, objective
 from tests.resuming import load, open_database
 

@@ -13,7 +13,7 @@ from ax.utils.common import executils
 from sqlalchemy.exc import OperationalError
 
 from ax_costaware import spending
-from ax_costaware.session.saving import save
+from ax_costaware.session import save
 from tests.fresh import FreshProcess
 from tests.postgres.server import Server
 from tests.resuming import load, open_database

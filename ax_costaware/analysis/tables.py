@@ -1,0 +1,195 @@
+"""Tables, as Ax analyses of every method: what to deploy, and what was decided and why.
+
+They show what ``ax_costaware.recommend`` says, and what ``ax_costaware.query`` says of each trial
+beside what came of it. Costs are in the user's own unit, values in the objective's unit and sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from textwrap import shorten
+from typing import Any, final
+
+import pandas as pd
+from ax.core.analysis_card import AnalysisCard
+from ax.core.base_trial import BaseTrial
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.analysis.run import Objective, Run
+from ax_costaware.ax_bridge.records import outcome_record
+from ax_costaware.display import display_number, display_values
+from ax_costaware.methods.method import Method
+from ax_costaware.session.query import query
+from ax_costaware.session.recommendation import recommend
+
+_MOST_ROWS = 11
+
+_MOST_OF_ERROR = 200
+"""Characters of an error that the table shows; the data frame has all."""
+
+_CELL = "padding:3px 8px;vertical-align:top;border-bottom:1px solid #ddd;"
+_ROOM = ((60, 22), (20, 11))
+"""Characters from which a text gets room to wrap in, and how much of it, in em."""
+
+
+@final
+class RecommendationAnalysis(MethodAnalysis[Method]):
+    """The recommendation and its alternatives, with what to expect of each.
+
+    The card's data frame has one row for each, best first, ten alternatives at most:
+
+    - ``control_set`` (None for a method without), ``set``: the values to set, as text;
+    - ``expected_value``, ``standard_deviation``: of the objective, by the present model;
+    - ``expected_cost``: of a trial there; NaN where nothing is known of it, or it is no trial.
+    """
+
+    title = "What to deploy"
+    method_class = Method
+
+    def _card(self, run: Run[Method]) -> AnalysisCard:
+        best, objective = recommend(run.client), run.objective
+        frame = pd.DataFrame(
+            {
+                "control_set": found.control_set,
+                "set": display_values(found.parameters),
+                "expected_value": found.expected_value,
+                "standard_deviation": found.standard_deviation,
+                "expected_cost": found.expected_cost,
+            }
+            for found in (best, *best.alternatives)[:_MOST_ROWS]
+        ).astype({"expected_cost": float})
+        return self._card_of(
+            _recommended(frame, objective), frame, _recommendations(frame, objective.metric)
+        )
+
+
+def _recommended(frame: pd.DataFrame, objective: Objective) -> str:
+    first = frame.iloc[0]
+    where = "" if first["control_set"] is None else f" with control set {first['control_set']}"
+    return (
+        f"Set {first['set']}{where}: it has the {'least' if objective.minimize else 'greatest'} "
+        f"expected {objective.metric} by the model of all data, {first['expected_value']:.6g} ± "
+        f"{2 * first['standard_deviation']:.2g} (two standard deviations, of what the model does "
+        "not know; single outcomes vary by more)."
+    )
+
+
+def _recommendations(frame: pd.DataFrame, metric: str) -> str:
+    shown = pd.DataFrame(
+        {
+            "": ["recommended", *["or"] * (len(frame) - 1)],
+            "Set": _settings(frame),
+            f"Expected {metric}": frame["expected_value"],
+            # Two digits of what is uncertain anyway.
+            "± 2 s.d.": [float(f"{2 * one:.2g}") for one in frame["standard_deviation"]],
+            "Cost of a trial": frame["expected_cost"],
+        }
+    )
+    return html_table(shown.dropna(axis="columns", how="all"))
+
+
+@final
+class DecisionAnalysis(MethodAnalysis[Method]):
+    """Every trial with what was set, what it was to cost and did cost, and why it was chosen.
+
+    The card's data frame has one row per trial, by trial index:
+
+    - ``trial_index``, ``control_set``, ``expected_cost``, ``charged``, ``status``: as in the
+      ledger;
+    - ``set``: the values to set, as text; ``measure``: whether to pay for the outcome;
+    - ``outcome``: reported objective (NaN without);
+    - ``error``: what the last attempt of a runner failed of, for a trial that has not been
+      completed; else empty;
+    - ``why``: the reason of the choice, as ``query(client, trial_index).why`` has it.
+    """
+
+    title = "What was decided, and why"
+    method_class = Method
+    needs_outcomes = False
+
+    def _card(self, run: Run[Method]) -> AnalysisCard:
+        frame = run.frame()
+        frame = frame.join(pd.DataFrame([_asked(run, i) for i in frame["trial_index"]]))
+        frame["error"] = [_error(run.experiment.trials[i]) for i in frame["trial_index"]]
+        columns = ["trial_index", "control_set", "set", "measure", "expected_cost", "charged"]
+        frame = frame[[*columns, "outcome", "status", "error", "why"]]
+        table = _decisions(frame, run.objective.metric)
+        return self._card_of(_last_decision(frame), frame, table)
+
+
+def _asked(run: Run[Method], trial_index: int) -> dict[str, Any]:
+    try:
+        asked = query(run.client, trial_index)
+    except UserInputError as error:
+        return {"set": "", "measure": True, "why": str(error)}
+    return {"set": display_values(asked.controlled), "measure": asked.measure, "why": asked.why}
+
+
+def _error(trial: BaseTrial) -> str:
+    attempts = [] if trial.status.is_completed else outcome_record(trial).get("attempts")
+    return str(attempts[-1].get("error") or "") if attempts else ""
+
+
+def _ended(status: str, error: str) -> str:
+    words = status.lower().replace("_", " ")
+    return f"{words}: {shorten(error, _MOST_OF_ERROR)}" if error else words
+
+
+def _decisions(frame: pd.DataFrame, metric: str) -> str:
+    ended = [_ended(*row) for row in zip(frame["status"], frame["error"], strict=True)]
+    skipped = frame["measure"].map({True: "", False: " (without measuring)"})
+    shown = frame.assign(set=_settings(frame) + skipped, status=ended)
+    columns = ["trial_index", "set", "why", "expected_cost", "charged", "outcome", "status"]
+    header = ["Trial", "Set", "Why", "Expected cost", "Charged", metric or "Outcome", "Status"]
+    return html_table(shown[columns].set_axis(header, axis="columns"))
+
+
+def _last_decision(frame: pd.DataFrame) -> str:
+    last = frame.iloc[-1]
+    return (
+        f"The last decision, on trial {last['trial_index']}: {last['why']} Each row has the reason "
+        "that was recorded when the trial was chosen, with the numbers of that time."
+    )
+
+
+def html_table(frame: pd.DataFrame) -> str:
+    """A table that scrolls in its own box, with its style in it; all texts are escaped.
+
+    Args:
+        frame: Texts and numbers; a column of numbers is set to the right, and a missing one empty.
+    """
+    numeric = [pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]
+    body = "\n".join(_row("td", row, numeric) for row in frame.itertuples(index=False))
+    return (
+        '<div style="overflow:auto;max-height:460px">\n'
+        '<table style="border-collapse:collapse;font-size:0.85em;margin:0">\n'
+        f"<thead>{_row('th', frame.columns, numeric)}</thead>\n"
+        f"<tbody>\n{body}\n</tbody>\n</table>\n</div>"
+    )
+
+
+def _settings(frame: pd.DataFrame) -> pd.Series:
+    """The column ``set``, after the ``control_set`` where there is one."""
+    names = frame["control_set"].map("{}: ".format, na_action="ignore")
+    return names.fillna("") + frame["set"]
+
+
+def _row(tag: str, values: Iterable[Any], numeric: Sequence[bool]) -> str:
+    cells = (_cell(tag, value, is_number) for value, is_number in zip(values, numeric, strict=True))
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _cell(tag: str, value: Any, is_number: bool) -> str:
+    text = display_number(value) if isinstance(value, float) else str(value)
+    text = "" if pd.isna(value) else text
+    style = _CELL + f"text-align:{'right' if is_number else 'left'};"
+    if tag == "th":
+        style += "max-width:10em;overflow-wrap:break-word;position:sticky;top:0;"
+        style += "background:#f4f4f4;color:#111;"
+    elif is_number:
+        style += "white-space:nowrap;"
+    else:
+        style += next((f"min-width:{room}em;" for least, room in _ROOM if len(text) > least), "")
+    return f'<{tag} style="{style}">{" ".join(escape(text).split())}</{tag}>'

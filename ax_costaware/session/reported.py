@@ -1,0 +1,304 @@
+"""Reading what is reported of a trial, by ``complete_trial`` and by the package's runners.
+
+Everything is checked before anything is written. Costs are in the user's own unit.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from ax.core.experiment import Experiment
+from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
+from ax.core.search_space import SearchSpace
+from ax.core.trial import Trial
+from ax.core.types import TParamValue
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.client import Outcomes
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.queries.argument_checks import (
+    finite_number,
+    nonnegative_number,
+    positive_number,
+)
+from ax_costaware.queries.control_sets import ControlSet
+
+Measurement: TypeAlias = float | tuple[float, float | None]
+"""A mean, or a mean with its standard error (None: unknown, to be inferred by the model)."""
+
+RawData: TypeAlias = Measurement | Mapping[str, Measurement]
+"""A measurement of the objective, or one per metric."""
+
+_SAME = 1e-9
+"""Relative difference of one cost that is given in two places."""
+
+
+class OutOfBoundsWarning(UserWarning):
+    """A realised input lies outside its parameter's bounds; it is recorded and used as it is."""
+
+
+def completion_record(
+    trial: Trial,
+    *,
+    raw_data: RawData | None,
+    realized: Mapping[str, TParamValue] | None,
+    cost: float | None,
+    controlled: Sequence[str] | None,
+    learned: ControlSet | None,
+    cost_metric: str | None,
+) -> dict[str, Any]:
+    """The record of a completed trial, after everything in it was checked.
+
+    Args:
+        trial: The trial; nothing of it is changed.
+        raw_data: As of ``complete_trial``.
+        realized: As of ``complete_trial``.
+        cost: As of ``complete_trial``.
+        controlled: Names of the parameters that the trial controls; None for all of them.
+        learned: The trial's control set; its cost is needed where it is unknown.
+        cost_metric: Metric under which costs are reported, for a method that learns them.
+
+    Returns:
+        ``realized``, by parameter; ``outcomes``, by metric the mean and its standard error (None if
+        unknown); and ``cost``, where it is known.
+
+    Raises:
+        UserInputError: As of ``complete_trial``.
+    """
+    outcomes = read_outcomes(raw_data, trial.experiment, cost_metric)
+    values = read_realized(realized, trial.experiment.search_space, controlled)
+    paid = read_cost(cost, outcomes, cost_metric)
+    check_cost_of_control_set(paid, trial.index, learned)
+    if paid is not None and cost_metric is not None:
+        outcomes.setdefault(cost_metric, (paid, None))
+    record: dict[str, Any] = {
+        "realized": values,
+        "outcomes": {metric: list(outcome) for metric, outcome in outcomes.items()},
+    }
+    if paid is not None:
+        record["cost"] = paid
+    return record
+
+
+@ax_errors()
+def read_outcomes(
+    raw_data: RawData | None, experiment: Experiment, cost_metric: str | None = None
+) -> dict[str, tuple[float, float | None]]:
+    """Per metric the mean and its standard error (None if unknown); empty if nothing was measured.
+
+    Args:
+        raw_data: What the user gave.
+        experiment: The experiment, with the metrics that may be named.
+        cost_metric: A metric that may be named although the experiment does not have it.
+
+    Raises:
+        UserInputError: If a metric is unknown to the experiment, a number is not finite, a
+            standard error is negative, or ``raw_data`` has none of the accepted forms.
+    """
+    if raw_data is None:
+        return {}
+    if not isinstance(raw_data, Mapping):
+        return {_objective_metric(experiment): _read_measurement(raw_data, "raw_data")}
+    if not raw_data:
+        raise UserInputError(
+            "raw_data={} has no metric: expected a metric's name with its value, or None for a "
+            "measurement that was skipped."
+        )
+    known = {*experiment.metrics, *([] if cost_metric is None else [cost_metric])}
+    if unknown := [metric for metric in raw_data if metric not in known]:
+        raise UserInputError(
+            f"raw_data names {unknown}, which the experiment does not have: expected metrics from "
+            f"{sorted(known)}."
+        )
+    return {
+        str(metric): _read_measurement(value, f"raw_data[{metric!r}]")
+        for metric, value in raw_data.items()
+    }
+
+
+def _read_measurement(value: Any, what: str) -> tuple[float, float | None]:
+    if not isinstance(value, tuple):
+        return finite_number(value, what), None
+    if len(value) != 2:
+        raise UserInputError(
+            f"{what}={value!r} has {len(value)} items: expected a number or (mean, sem)."
+        )
+    mean, sem = value
+    return (
+        finite_number(mean, f"mean in {what}"),
+        None if sem is None else nonnegative_number(sem, f"sem in {what}"),
+    )
+
+
+def _objective_metric(experiment: Experiment) -> str:
+    config = experiment.optimization_config
+    metrics = [] if config is None else config.objective.metric_names
+    if len(metrics) != 1:
+        raise UserInputError(
+            f"raw_data is one measurement, but the objective has the metrics {metrics}: expected "
+            "a mapping from metric to measurement."
+        )
+    return str(metrics[0])
+
+
+@ax_errors()
+def read_realized(
+    realized: Mapping[str, Any] | None,
+    search_space: SearchSpace,
+    controlled: Sequence[str] | None,
+) -> dict[str, TParamValue]:
+    """The realised inputs as plain Python values.
+
+    Args:
+        realized: By parameter name; every parameter that is not controlled must be there, a
+            controlled one may be, if it came out differently from plan.
+        search_space: The experiment's search space.
+        controlled: Names of the parameters that the trial controls; None for all of them.
+
+    Raises:
+        UserInputError: If an uncontrolled parameter is missing, a name is unknown, or a value does
+            not fit its parameter.
+
+    Warns:
+        OutOfBoundsWarning: If a value lies outside its parameter's bounds.
+    """
+    if not isinstance(realized, Mapping | None):
+        raise UserInputError(
+            f"realized={realized!r} is a {type(realized).__name__}: expected a mapping from "
+            "parameter to value."
+        )
+    given = dict(realized or {})
+    inputs = {
+        name: parameter
+        for name, parameter in search_space.parameters.items()
+        if isinstance(parameter, RangeParameter | ChoiceParameter) and name != CONTROL_SET
+    }
+    if unknown := [name for name in given if name not in inputs]:
+        raise UserInputError(
+            f"realized names {unknown}, which are no inputs of the experiment: expected names from "
+            f"{list(inputs)}."
+        )
+    controlled = list(inputs if controlled is None else controlled)
+    if missing := [name for name in inputs if name not in given and name not in controlled]:
+        raise UserInputError(
+            f"realized lacks {missing}: the trial controls only {controlled}, so give the value "
+            "that each other parameter took."
+        )
+    return {name: _read_value(given[name], inputs[name]) for name in inputs if name in given}
+
+
+def warn_out_of_bounds(realized: Mapping[str, TParamValue], search_space: SearchSpace) -> None:
+    """Warn of every realised value outside the bounds of its range parameter."""
+    for name, value in realized.items():
+        parameter = search_space.parameters[name]
+        if (
+            isinstance(parameter, RangeParameter)
+            and isinstance(value, int | float)
+            and not parameter.lower <= value <= parameter.upper
+        ):
+            warnings.warn(
+                f"realized[{name!r}]={value!r} lies outside the bounds [{parameter.lower}, "
+                f"{parameter.upper}]: it is recorded and used as it is.",
+                OutOfBoundsWarning,
+                stacklevel=3,
+            )
+
+
+def _read_value(value: Any, parameter: RangeParameter | ChoiceParameter) -> TParamValue:
+    if isinstance(parameter, ChoiceParameter):
+        return _read_choice(value, parameter)
+    what = f"realized[{parameter.name!r}]"
+    number = finite_number(value, what)
+    if parameter.log_scale and number <= 0:
+        raise UserInputError(
+            f"{what}={value!r}: the parameter is on a log scale, expected a number > 0."
+        )
+    if parameter.logit_scale and not 0 < number < 1:
+        raise UserInputError(
+            f"{what}={value!r}: the parameter is on a logit scale, expected a number in (0, 1)."
+        )
+    if parameter.parameter_type is not ParameterType.INT:
+        return number
+    if not number.is_integer():
+        raise UserInputError(f"{what}={value!r}: the parameter is an integer.")
+    return int(value)
+
+
+def _read_choice(value: Any, parameter: ChoiceParameter) -> TParamValue:
+    """The declared value that ``value`` is: ``True`` is not 1, while 2.0 is 2 and numpy's 2 is."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    for declared in parameter.values:
+        same_kind = isinstance(declared, bool) == isinstance(plain, bool) and isinstance(
+            declared, str
+        ) == isinstance(plain, str)
+        if same_kind and declared == plain:
+            return declared
+    raise UserInputError(
+        f"realized[{parameter.name!r}]={value!r}: expected one of {parameter.values}."
+    )
+
+
+@ax_errors()
+def read_cost(cost: Any, outcomes: Outcomes, metric: str | None) -> float | None:
+    """What the trial cost; None if the user does not say.
+
+    Args:
+        cost: The argument ``cost`` of ``complete_trial``.
+        outcomes: What was measured, by metric.
+        metric: The metric under which costs are reported, for a method that learns them. Such a
+            cost is never zero, since the model is of its logarithm.
+
+    Raises:
+        UserInputError: If a cost is not finite, is negative, or is zero where costs are learned, or
+            if ``cost`` and the metric's value disagree.
+    """
+    if metric is None:
+        return None if cost is None else nonnegative_number(cost, "cost")
+    what = f"raw_data[{metric!r}]"
+    measured = None if metric not in outcomes else positive_number(outcomes[metric][0], what)
+    if cost is None:
+        return measured
+    given = positive_number(cost, "cost")
+    if measured is not None and not math.isclose(given, measured, rel_tol=_SAME):
+        raise UserInputError(
+            f"cost={cost!r} and {what}={measured!r} disagree: expected one cost of the trial."
+        )
+    return given
+
+
+def check_cost_of_control_set(
+    cost: float | None, trial_index: int, control_set: ControlSet | None
+) -> None:
+    """Refuse a cost that a control set of unknown cost cannot learn from.
+
+    Args:
+        cost: What the user says that the trial cost; None if nothing.
+        trial_index: Index of the trial.
+        control_set: The trial's control set, if it has one.
+
+    Raises:
+        UserInputError: If the cost of the control set is unknown, and ``cost`` is None or not
+            larger than its known part.
+    """
+    if control_set is None or control_set.cost is not None:
+        return
+    if cost is None:
+        raise UserInputError(
+            f"cost=None: trial {trial_index} used control set {control_set.name!r}, whose cost is "
+            "not known and is learned from what trials cost: expected the trial's cost."
+        )
+    if not cost > 0:
+        raise UserInputError(
+            f"cost={cost!r}: expected a finite number > 0, because the cost of control set "
+            f"{control_set.name!r}, which trial {trial_index} used, is not known and is learned."
+        )
+    if not cost > control_set.fixed_cost:
+        raise UserInputError(
+            f"cost={cost!r}: expected more than {control_set.fixed_cost:g}, what trial "
+            f"{trial_index} cost at least by the fixed_cost of control set {control_set.name!r}."
+        )
