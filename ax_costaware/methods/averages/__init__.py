@@ -27,11 +27,9 @@ from ax_costaware.acquisition.target_optima import best_target, sample_optima
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.law import (
     DecodedConditional,
-    Pairs,
     checked_targets,
     grown,
     pairs_of,
-    query_rows,
     target_space,
     target_transform,
 )
@@ -183,25 +181,22 @@ class Targets(Method):
 
         Learned weights may be below zero, and need not sum to one: those above count.
         """
-        law, names = self.current_law(problem), self.query_names(problem.space.names)
-        nodes, weights = law.nodes_and_weights(query_rows(law, names, [dict(parameters)]))
+        law = self.decoded_law(problem)
+        nodes, weights = law.conditional.nodes_and_weights(law.queries([parameters]))
         share = weights[0].numpy().clip(0)
         share = share / share.sum()
         centre = share @ nodes[0].numpy()
         return centre, np.sqrt(share @ (nodes[0].numpy() - centre) ** 2)
 
-    def gathered(self, problem: Problem) -> Pairs:
-        """Pairs that were added while the experiment runs, in the order of the law's columns."""
-        return pairs_of(problem.pairs, self.target_names, self.query_names(problem.space.names))
-
     def current_law(self, problem: Problem) -> Conditional:
         """The law of a point given a query, as far as it is known by now."""
-        return grown(self.law, self.gathered(problem))
+        return self.decoded_law(problem).conditional
 
     def decoded_law(self, problem: Problem) -> DecodedConditional:
         """The same, given a query of the model's space."""
         names = self.query_names(problem.space.names)
-        return DecodedConditional(self.current_law(problem), problem.space, names)
+        law = grown(self.law, pairs_of(problem.pairs, self.target_names, names))
+        return DecodedConditional(law, problem.space, names)
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
         """Nothing that is given: the model follows from the law, see ``model_now``."""

@@ -30,9 +30,9 @@ from ax_costaware.methods.space import Space
 from ax_costaware.models import expectation_posterior
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import NodesGiven, Placement
-from ax_costaware.queries.joint.law import FixedNodes, independent_rows, uniforms
+from ax_costaware.queries.joint.law import FixedNodes
 from ax_costaware.queries.marginals import Marginal
-from ax_costaware.queries.nodes import ProductNodes
+from ax_costaware.queries.nodes import ProductNodes, sobol_nodes
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
@@ -257,13 +257,17 @@ class QuerySpace:
     @cached_property
     def _shared(self) -> tuple[Tensor, Tensor]:
         """Nodes ``n x d`` and weights ``n`` for control sets that the point does not matter to."""
-        method, joint = self.method, self.method.joint
-        if joint is not None and set(joint.names) & set(self.at_random):
+        method, joint, names = self.method, self.method.joint, self.at_random
+        if joint is not None and set(joint.names) & set(names):
             nodes, weights = self._nodes_given(())(self.default.unsqueeze(0))
             return nodes[0], weights[0]
-        laws = {name: self.marginals[name] for name in self.at_random}
-        u = uniforms(len(laws), method.num_nodes if laws else 1, method.seed)
-        return self.points(independent_rows(laws, u)), self.default.new_full((len(u),), 1 / len(u))
+        if not names:
+            return self.default.unsqueeze(0), self.default.new_ones(1)
+        laws = [self.marginals[name] for name in names]
+        positions, weights = sobol_nodes(laws, method.num_nodes, method.seed)
+        values = [law.decode(positions[:, i]) for i, law in enumerate(laws)]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        return self.points(rows), weights.to(self.default)
 
     def _nodes_given(self, controlled: Sequence[str]) -> NodesGiven:
         """Nodes and weights of all columns, given points where some parameters are controlled."""
