@@ -67,7 +67,9 @@ class LocalSearch:
         starts = points[best]
         highest, height = values.max(), values.max() - values.min()
         held = torch.nonzero(self._is_held()).flatten().tolist()
-        if len(held) == points.shape[-1] or height <= _FLAT * values.abs().max():
+        # The inverse of a subnormal height is infinite.
+        flat = (_FLAT * values.abs().max()).clamp_min(torch.finfo(values.dtype).tiny)
+        if len(held) == points.shape[-1] or height <= flat:
             return starts, starts
         shift, scale = self._frame()
 

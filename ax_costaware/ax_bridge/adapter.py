@@ -48,7 +48,6 @@ from ax_costaware.methods.problem import (
     Decision,
     Pending,
     Problem,
-    SpaceExhausted,
     Stop,
     decision_seed,
 )
@@ -115,10 +114,7 @@ class CostAwareAdapter(TorchAdapter):
             pending_observations, fixed, search_space, optimization_config, model_gen_options
         )
         with ax_errors(), seeded(decision_seed(self.method.seed, problem.next_index)):
-            try:
-                decision = self.method.decide(problem)
-            except SpaceExhausted:
-                decision = Stop(SpaceExhausted.REASON)
+            decision = self.method.next_trial(problem, initial=False)
         note = f" The caller had fixed {fixed}." if fixed else ""
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason + note)

@@ -317,7 +317,7 @@ class InitialNode(MethodNode):
             draw=draw,
         )
         with ax_errors():
-            decision = method.initial(problem)
+            decision = method.next_trial(problem, initial=True)
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason)
         run = drawn[-1] if drawn else None

@@ -288,6 +288,12 @@ class CostlyFeedback(Method):
         with torch.no_grad():
             return PointPosterior.of(problem.model).mixture(X)
 
+    def failed_points(self, problem: Problem) -> Tensor:
+        """The points of failed trials, with their times."""
+        X, times = super().failed_points(problem), self.times(problem.trials)
+        when = X.new_tensor([times[trial.index] for trial in problem.failed])
+        return torch.cat([X, when.unsqueeze(-1)], dim=-1)
+
     def _now(self, problem: Problem) -> float:
         return self.times(problem.trials)[problem.next_index]
 

@@ -8,9 +8,10 @@ goes on as the running one would have. Costs and the budget are in the user's ow
 from __future__ import annotations
 
 import math
+import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeGuard
 
 import torch
@@ -26,13 +27,17 @@ from ax_costaware.methods.past import (
     ledger_of,
     money_of,
 )
-from ax_costaware.methods.problem import Best, Decision, Problem, Stop
+from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.models.failures import after_failures
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import integer_at_least
 from ax_costaware.queries.control_sets import ControlSet
 
 NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
+
+_MOST_FAILED = 2
+"""Initial designs whose trials may all fail before a run is stopped."""
 
 _MOST_DRAWS = 256
 """Quasi-random trials that are passed over before an initial design gives up."""
@@ -177,6 +182,43 @@ class Method(ABC):
         return ()
 
     # The loop
+
+    def next_trial(self, problem: Problem, initial: bool) -> Decision | Stop:
+        """The next trial: what a loop asks for, by ``initial`` or by ``decide``.
+
+        Trials that failed or were given up are kept away from, see ``after_failures``, and a run
+        of which every trial failed is stopped.
+
+        Args:
+            problem: What the decision is made from.
+            initial: Whether the initial design goes on.
+        """
+        failed = problem.failed
+        most = _MOST_FAILED * max(self.initial_trials, 5)
+        if len(failed) >= most and all(t.has_failed for t in problem.trials if t.has_ended):
+            return Stop(
+                f"All {len(failed)} trials that came to an end have failed or were abandoned, so "
+                "that nothing is known of the objective, and nothing says which trial would do "
+                "better. See to why they fail; then attach a trial that succeeds, and complete "
+                "it: the run goes on from there."
+            )
+        if initial:
+            return self.initial(problem)
+        if failed:
+            middling = statistics.median(float(t.outcome or 0.0) for t in problem.observed)
+            fitted, points = problem.fit, self.failed_points(problem)
+            problem = replace(
+                problem,
+                fit=lambda: after_failures(fitted(), points, middling, problem.minimize),
+            )
+        try:
+            return self.decide(problem)
+        except SpaceExhausted:
+            return Stop(SpaceExhausted.REASON)
+
+    def failed_points(self, problem: Problem) -> Tensor:
+        """Points ``k x d`` that stand for ``problem.failed``, in the units of the model."""
+        return problem.space.encode([trial.inputs for trial in problem.failed])
 
     def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
         """When the trials are, for a method whose model sees the time: by default their index."""

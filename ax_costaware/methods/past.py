@@ -44,6 +44,7 @@ ROUNDING = 1e-9
 _NEVER_RUN = frozenset({"ABANDONED", "STALE"})
 _LIVE = frozenset({"CANDIDATE", "STAGED", "RUNNING"})
 _ENDED = frozenset({"COMPLETED", "EARLY_STOPPED", "FAILED", "ABANDONED", "STALE"})
+_FAILED = frozenset({"FAILED", "ABANDONED", "STALE"})
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,12 @@ class PastTrial:
     def has_ended(self) -> bool:
         """Whether nothing is to come of it any more."""
         return self.status in _ENDED
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it came to an end without an outcome, though it was to have one."""
+        gone = self.status in _FAILED or (self.status == "EARLY_STOPPED" and self.outcome is None)
+        return gone and not self.is_observed
 
     @property
     def is_to_be_measured(self) -> bool:

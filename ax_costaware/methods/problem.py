@@ -151,6 +151,12 @@ class Problem:
         return [trial for trial in self.trials if trial.is_observed]
 
     @cached_property
+    def failed(self) -> list[PastTrial]:
+        """The trials that failed, or were given up, where none has succeeded since."""
+        observed = [trial.parameters for trial in self.observed]
+        return [t for t in self.trials if t.has_failed and t.parameters not in observed]
+
+    @cached_property
     def evaluated(self) -> Tensor:
         """Points of the trials that the model has learned from, as realised: ``m x d``."""
         return self.space.encode([trial.inputs for trial in self.observed])
@@ -163,9 +169,9 @@ class Problem:
 
     @property
     def tried(self) -> Tensor:
-        """Points that were evaluated, or are under way: ``n x d``."""
-        pending = self.X_pending
-        return torch.cat([self.evaluated, *([] if pending is None else [pending])])
+        """Points that were evaluated, failed, or are under way: ``n x d``."""
+        rows = [trial.inputs for trial in self.failed] + [o.parameters for o in self.pending]
+        return torch.cat([self.evaluated, *([self.space.encode(rows)] if rows else [])])
 
     @cached_property
     def held(self) -> dict[int, float]:

@@ -58,6 +58,9 @@ class Outcome(NamedTuple):
     metrics: Mapping[str, float] | None = None
     """Values of further metrics that the method reads."""
 
+    failed: bool = False
+    """Whether the trial failed, so that there is no outcome."""
+
 
 @dataclass
 class Simulation:
@@ -115,10 +118,7 @@ class Simulation:
         observed = sum(trial.is_observed for trial in self.trials)
         initial = problem.num_initial < method.initial_trials or observed == 0
         with manual_seed(decision_seed(method.seed, problem.next_index)):
-            try:
-                return method.initial(problem) if initial else method.decide(problem)
-            except SpaceExhausted:
-                return Stop(SpaceExhausted.REASON)
+            return method.next_trial(problem, initial)
 
     def tell(self, decision: Decision, outcome: Outcome) -> PastTrial:
         """Record a trial with what came of it."""
@@ -127,6 +127,7 @@ class Simulation:
         trial = PastTrial(
             index=len(self.trials),
             parameters=decision.parameters,
+            status="FAILED" if outcome.failed else "COMPLETED",
             outcome=outcome.value,
             is_observed=outcome.value is not None,
             realized=outcome.realized or {},
@@ -181,8 +182,7 @@ class Simulation:
         constraints = space.inequality_constraints or None
         if not space.smooth:
             points = space.sobol_points(_OPTIMIZER["raw_samples"], seed=0)
-            tried = space.encode([trial.inputs for trial in self.trials])
-            points = untried(points, tried)
+            points = untried(points, self.problem().tried)
             if not len(points):
                 raise SpaceExhausted
             X, _ = optimize_acqf_discrete(acquisition, q=1, choices=points)

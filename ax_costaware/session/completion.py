@@ -38,7 +38,8 @@ def complete_trial(
 
     The trial is saved if the client has a database. A refused call changes nothing. If only saving
     fails, the trial is completed in this process: once the database is back, the same call again,
-    or ``save``, stores it.
+    or ``save``, stores it. Of a trial of a control set that Ax's own call has completed, the
+    realised inputs and the cost are added, without ``raw_data``.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -72,10 +73,18 @@ def complete_trial(
     """
     session = open_session(client)
     trial = session.trial(trial_index)
-    may_be_unsaved = trial.status.is_completed and session.has_database
-    if not may_be_unsaved:
-        _check_running(trial)
     control_set = session.control_set_of(trial)
+    is_added = control_set is not None and _lacks_realized(trial)
+    may_be_unsaved = trial.status.is_completed and session.has_database
+    if is_added:
+        if raw_data is not None:
+            raise UserInputError(
+                f"trial {trial_index} is already completed, with its outcome: leave out raw_data, "
+                "and give what is missing, realized and the cost."
+            )
+        cost = outcome_record(trial).get("cost") if cost is None else cost
+    elif not may_be_unsaved:
+        _check_running(trial)
     cost_metric = session.method.cost_metric
     record = completion_record(
         trial,
@@ -86,6 +95,11 @@ def complete_trial(
         learned=control_set,
         cost_metric=cost_metric,
     )
+    if is_added:
+        warn_out_of_bounds(record["realized"], session.experiment.search_space)
+        trial.update_run_metadata({RECORD: {**outcome_record(trial), **record}})
+        session.save_trial(trial)
+        return
     if may_be_unsaved:
         _save_again(session, trial, record)
         return
@@ -95,6 +109,12 @@ def complete_trial(
     _write(session, trial, record, {m: o for m, o in outcomes.items() if m in metrics})
     if cost_metric is not None and "cost" not in record:
         _warn_of_missing_cost(session, trial, cost_metric)
+
+
+def _lacks_realized(trial: Trial) -> bool:
+    """Whether a trial has run, and was completed by Ax's own call."""
+    has_run = trial.status in (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
+    return has_run and "realized" not in outcome_record(trial)
 
 
 def _check_running(trial: Trial) -> None:

@@ -30,6 +30,7 @@ from ax_costaware import (
     recommend,
     spending,
 )
+from ax_costaware.ax_bridge.records import outcome_record
 from tests.ax.toy import (
     CONTROL_SETS,
     FAST,
@@ -38,6 +39,7 @@ from tests.ax.toy import (
     complete,
     make_client,
     objective,
+    realize,
     record,
     run_trials,
 )
@@ -361,3 +363,27 @@ def test_ax_client() -> None:
     assert best is not None
     assert best[0]["control_set"] in COSTS
     assert spending(client).spent <= 1.0 + 1e-9
+
+
+def test_a_trial_without_its_realised_inputs_is_refused() -> None:
+    """Ax's own call knows nothing of them: the nominal values would be taken for what was."""
+    client = make_client(initial_trials=2)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    client.complete_trial(index, raw_data={"y": 0.5})
+    message = (
+        r"trial 0 was completed without the values of \['x2', 'x3'\], .*complete_trial\(client"
+    )
+    with pytest.raises(UserInputError, match=message):
+        client.get_next_trials(max_trials=1)
+    realized = realize(index, dict(arm))
+    with pytest.raises(
+        UserInputError, match=r"trial 0 is already completed, .* leave out raw_data"
+    ):
+        complete_trial(client, index, {"y": 0.5}, realized=realized)
+    with pytest.raises(UserInputError, match="realized lacks"):
+        complete_trial(client, index)
+    complete_trial(client, index, realized=realized)
+    assert outcome_record(client._experiment.trials[index])["realized"] == realized
+    client.get_next_trials(max_trials=1)
+    with pytest.raises(UserInputError, match="trial 0 is already completed"):
+        complete_trial(client, index, realized=realized)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.ax.toy import complete, make_client
+from ax_costaware import complete_trial
+from tests.ax.toy import complete, make_client, realize
 from tests.fresh import FreshProcess
 from tests.resuming import Run
 
@@ -25,6 +26,7 @@ def test_next_decision_after_reload_is_the_same(
         # The sixth trial is completed by Ax's own method, without a record of full precision.
         if step == 6:
             client.complete_trial(index, raw_data={"y": -1 / 3})
+            complete_trial(client, index, realized=realize(index, arm))
         else:
             complete(client, index, arm)
         run.store(client)

@@ -182,13 +182,15 @@ def test_missing_cost() -> None:
         client.get_next_trials(max_trials=1)
     report_cost(client, index, 0.25)
     assert spending(client).spent == 0.25
+    complete_trial(client, index, realized=realized)
+    assert spending(client).spent == 0.25
     run_with_costs(client, 3)
-    (index,) = client.get_next_trials(max_trials=1)
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
     client.complete_trial(index, raw_data={"y": 0.5})
     with pytest.raises(UserInputError, match=r"trials \[4\] .*report_cost\(client, 4, cost"):
         client.get_next_trials(max_trials=1)
     assert recommend(client).expected_cost is not None
-    report_cost(client, index, 7.0)
+    complete_trial(client, index, realized=realize(index, dict(arm)), cost=7.0)
     assert spending(client).entries[4].charged == 7.0
     run_with_costs(client, 1)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ax_costaware import ControlSet, UnknownCosts, report_cost
+from ax_costaware import ControlSet, UnknownCosts, complete_trial, report_cost
 from tests.ax.cost_toy import UNKNOWN_SETS, complete_with_cost, make_cost_client
+from tests.ax.toy import realize
 from tests.fresh import FreshProcess
 from tests.resuming import Run
 
@@ -41,6 +42,7 @@ def run_case(case: str, folder: Path) -> Run:
         if step == num_trials - 4:
             client.complete_trial(index, raw_data={"y": -1 / 3})
             report_cost(client, index, 1 / 3)
+            complete_trial(client, index, realized=realize(index, arm))
         else:
             complete_with_cost(client, index, arm)
         if step >= first:

@@ -263,6 +263,50 @@ def test_arms_are_of_the_space(ran: tuple[Case, Simulation]) -> None:
             assert parameter.lower <= trial.parameters[name] <= parameter.upper  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_a_region_that_fails_is_left(name: str) -> None:
+    """Where the best of all always fails, no point is tried twice, and most trials succeed."""
+    case = CASES[name]
+    run = case.make_run()
+    first = next(iter(case.best))
+
+    def failing(row: Any, measure: bool) -> Outcome:
+        outcome: Outcome = run(row, measure)
+        middle = 5.0 if first == "t1" else 0.5
+        place = row["t1"] if LEVEL in row else row["x1"]
+        bad = place < 0.8 * middle and row.get(LEVEL, 1) > 0
+        return outcome._replace(value=None, failed=True) if bad else outcome
+
+    method = replace(case.method, budget=40.0)  # type: ignore[type-var]
+    simulation = simulate(method, case.space, failing, 20, hyperparameters=case.model)
+    later = [t for t in simulation.trials[3:] if t.has_failed]
+    rows = [repr(trial.parameters) for trial in later]
+    assert len(set(rows)) == len(rows)
+    assert 1 <= len(rows) <= 10, rows
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_of_which_every_trial_fails_is_stopped(name: str) -> None:
+    """With a way out: one trial that succeeds, which the user attaches."""
+    case = CASES[name]
+
+    def failing(row: Any, measure: bool) -> Outcome:
+        return Outcome(failed=True)
+
+    method = replace(case.method, budget=40.0)  # type: ignore[type-var]
+    simulation = simulate(method, case.space, failing, 30, hyperparameters=case.model)
+    assert len(simulation.trials) == 10
+    stop = simulation.ask()
+    assert isinstance(stop, Stop)
+    assert "All 10 trials that came to an end have failed" in stop.reason
+    last = simulation.trials[-1]
+    good = replace(
+        last, index=10, status="COMPLETED", outcome=0.5, is_observed=True, reported_cost=1.0
+    )
+    simulation.trials.append(good)
+    assert isinstance(simulation.ask(), Decision)
+
+
 def test_minimizing() -> None:
     """The mirrored function is searched in the same way."""
     case = CASES["gittins"]

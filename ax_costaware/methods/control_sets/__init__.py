@@ -15,6 +15,7 @@ from hashlib import sha256
 from statistics import fmean
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
@@ -23,6 +24,7 @@ from ax_costaware.methods.control_sets.checks import (
     check_budget,
     check_control_sets_fit,
     check_joint,
+    check_realized,
     check_rule,
     checked_initial_control_sets,
     checked_marginals,
@@ -45,6 +47,9 @@ from ax_costaware.queries.argument_checks import nonnegative_number
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
+
+_NODES_OF_FAILED = 8
+"""Points that stand for one failed trial."""
 
 ACQUISITIONS = ("ucb", "ei", "ts")
 """Values of ``acquisition``: upper confidence bound, expected improvement, Thompson sampling."""
@@ -275,6 +280,7 @@ class ControlSets(Method):
         """Refuse parameters and laws that do not fit, or a trial whose cost is missing."""
         check_control_sets_fit(problem, self)
         check_reported_costs(problem.trials, self)
+        check_realized(problem, self)
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design, see ``initial_trial``."""
@@ -315,6 +321,16 @@ class ControlSets(Method):
         points = problem.space.encode(rows)
         places = [self.index_of(row) for row in rows]
         return QuerySpace(problem, self).expectations(list(zip(points, places, strict=True)))
+
+    def failed_points(self, problem: Problem) -> Tensor:
+        """A few points of the law of each failed trial, which left some of its inputs to chance."""
+        space, found = QuerySpace(problem, self), []
+        for trial, point in zip(problem.failed, super().failed_points(problem), strict=True):
+            place = self.index_of(trial.parameters)
+            controlled = set(self.control_sets[place].parameters)
+            count = _NODES_OF_FAILED if set(self.laws) - controlled else 1
+            found.append(space.nodes_of(point, place)[0][:count])
+        return torch.cat(found)
 
     @property
     def initial_cost(self) -> float:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CONTROL_SET = "control_set"
 """Name of the string choice parameter that says which inputs a trial controls."""
 
+_HAVE_RUN = ("COMPLETED", "EARLY_STOPPED")
+
 _TOLERANCE = 1e-9
 """How far a marginal may pass a bound, relative to the parameter's range: rounding only."""
 
@@ -62,6 +64,29 @@ def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
             )
     for parameter in free.values():
         _check_law(parameter, method)
+
+
+def check_realized(problem: Problem, method: ControlSets) -> None:
+    """Check that every trial with an outcome says what the inputs were that it left to chance.
+
+    A trial that the user attached has the values of its arm.
+
+    Raises:
+        InputError: If one does not, as after Ax's own ``complete_trial``.
+    """
+    for trial in problem.trials:
+        if trial.outcome is None or not trial.record or trial.status not in _HAVE_RUN:
+            continue
+        controlled = method.control_set_of(trial).parameters
+        missing = [n for n in method.laws if n not in controlled and n not in trial.realized]
+        if missing:
+            raise InputError(
+                f"trial {trial.index} was completed without the values of {missing}, which it left "
+                "to chance, so that its outcome would be taken for that of their nominal values. "
+                f"Add them, with ax_costaware.complete_trial(client, {trial.index}, realized="
+                f"{{{missing[0]!r}: ...}}), and complete other trials by that function, with "
+                "realized=... and their outcome."
+            )
 
 
 def _check_control_set_parameter(parameter: Parameter | None, method: ControlSets) -> None:

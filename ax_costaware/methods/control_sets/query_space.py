@@ -242,9 +242,7 @@ class QuerySpace:
         """
         columns, product = self.control_sets[control_set], self.product
         if product is None:
-            law = self.given[control_set] or FixedNodes(self.nodes, self.weights, columns)
-            nodes, weights = law(point.unsqueeze(0))
-            return nodes[0], weights[0]
+            return self.nodes_of(point, control_set)
         rules = [
             (point[list(block)].unsqueeze(0), point.new_ones(1))
             if set(block) <= set(columns)
@@ -253,6 +251,13 @@ class QuerySpace:
         ]
         block_nodes, block_weights = zip(*rules, strict=True)
         return replace(product, nodes=block_nodes, weights=block_weights)
+
+    def nodes_of(self, point: Tensor, control_set: int) -> tuple[Tensor, Tensor]:
+        """The same law as quasi-random nodes ``n x d`` with weights ``n``."""
+        columns = self.control_sets[control_set]
+        law = self.given[control_set] or FixedNodes(self.nodes, self.weights, columns)
+        nodes, weights = law(point.unsqueeze(0))
+        return nodes[0], weights[0]
 
     @cached_property
     def _shared(self) -> tuple[Tensor, Tensor]:
