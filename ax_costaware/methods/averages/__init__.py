@@ -33,7 +33,7 @@ from ax_costaware.methods.averages.law import (
     target_space,
     target_transform,
 )
-from ax_costaware.methods.method import Method, check_integer, check_one_of
+from ax_costaware.methods.method import Method, check_integer, check_one_of, check_type
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.past import Money
@@ -120,11 +120,8 @@ class Targets(Method):
         super().__post_init__()
         check_one_of("acquisition", self.acquisition, get_args(Information))
         check_integer("num_samples", self.num_samples, 1)
-        if not isinstance(self.hyperparameters, FixedHyperparameters | None):
-            raise InputError(
-                f"hyperparameters={self.hyperparameters!r}: expected FixedHyperparameters, or None "
-                "for fitted ones."
-            )
+        expected = "FixedHyperparameters, or None for fitted ones"
+        check_type("hyperparameters", self.hyperparameters, FixedHyperparameters | None, expected)
         lengthscale = None if self.hyperparameters is None else self.hyperparameters.lengthscale
         if isinstance(lengthscale, tuple) and len(lengthscale) != len(self.target_parameters):
             raise InputError(

@@ -34,6 +34,7 @@ from ax_costaware.methods.costs import (
     known_cost,
     named_cost,
 )
+from ax_costaware.methods.method import check_type
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Decision, Problem, Stop
@@ -84,15 +85,15 @@ class IndirectQueries(Targets):
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         super().__post_init__()
-        if not isinstance(self.conditional, Conditional):
-            raise InputError(
-                f"conditional={self.conditional!r}: expected one such as GaussianConditional, "
-                "UniformBoxConditional, FiniteConditional or LearnedConditional."
-            )
-        expected = "a finite number > 0, or a value object such as AffineCost({'hours': 2.5})"
-        is_object = isinstance(self.cost, Cost)
-        cost = named_cost(self.cost) if is_object else positive_number(self.cost, "cost", expected)
-        set_field(self, "cost", cost)
+        classes = (
+            "GaussianConditional, UniformBoxConditional, FiniteConditional or LearnedConditional"
+        )
+        check_type("conditional", self.conditional, Conditional, f"one such as {classes}")
+        if isinstance(self.cost, Cost):
+            named_cost(self.cost)
+        else:
+            expected = "a finite number > 0, or a value object such as AffineCost({'hours': 2.5})"
+            set_field(self, "cost", positive_number(self.cost, "cost", expected))
         d, columns = len(self.target_parameters), self.conditional.num_target_columns
         if columns is not None and columns != d and not _counts_arms(self.conditional):
             raise InputError(
@@ -210,9 +211,7 @@ class IndirectQueries(Targets):
             found: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
             return found
 
-        columns = range(region.starts.shape[-1])
-        held = tuple(i for i in columns if i not in space.smooth or i in problem.held)
-        local = LocalSearch(space.bounds, held, space.inequality_constraints)
+        local = LocalSearch(space.bounds, problem.immovable, space.inequality_constraints)
         starts, ends = local.climb(value, region.starts, self.num_restarts or NUM_RESTARTS)
         with torch.no_grad():
             allowed = self.decoded_law(problem).supported(ends)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.chance import atoms_of
+from ax_costaware.methods.method import check_type
 from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 from ax_costaware.methods.past import ROUNDING
 from ax_costaware.methods.problem import Problem
@@ -90,17 +91,19 @@ def check_realized(problem: Problem, method: ControlSets) -> None:
 
 
 def _check_control_set_parameter(parameter: Parameter | None, method: ControlSets) -> None:
-    hint = "Add control_set_parameter(control_sets) to the parameters of the experiment."
+    what = f"parameter {CONTROL_SET!r}"
     if parameter is None:
-        raise InputError(f"the experiment has no parameter {CONTROL_SET!r}. {hint}")
-    if isinstance(parameter, Range):
-        raise InputError(f"parameter {CONTROL_SET!r} is {parameter}. {hint}")
-    values = [parameter.value] if isinstance(parameter, Fixed) else list(parameter.values)
-    if set(values) != set(method.names):
-        raise InputError(
-            f"parameter {CONTROL_SET!r} has the values {values}, but the strategy has the control "
-            f"sets {method.names}. {hint}"
-        )
+        found = f"the experiment has no {what}"
+    elif isinstance(parameter, Range):
+        found = f"{what} is {parameter}"
+    else:
+        values = [parameter.value] if isinstance(parameter, Fixed) else list(parameter.values)
+        if set(values) == set(method.names):
+            return
+        found = f"{what} has the values {values}, but the strategy has {method.names}"
+    raise InputError(
+        f"{found}. Add control_set_parameter(control_sets) to the parameters of the experiment."
+    )
 
 
 def _check_law(parameter: FreeParameter, method: ControlSets) -> None:
@@ -176,14 +179,12 @@ def checked_marginals(marginals: object) -> dict[str, Marginal]:
     return dict(marginals)
 
 
-def check_joint(joint: object, marginals: Mapping[str, Marginal]) -> None:
+def check_joint(joint: JointLaw | None, marginals: Mapping[str, Marginal]) -> None:
     """Refuse what is no joint law, or one that does not go with the marginals."""
+    expected = "a joint law such as JointEmpirical(frame), or None"
+    check_type("joint", joint, JointLaw | None, expected)
     if joint is None:
         return
-    if not isinstance(joint, JointLaw):
-        raise InputError(
-            f"joint={joint!r}: expected a joint law such as JointEmpirical(frame), or None."
-        )
     if twice := [name for name in joint.names if name in marginals]:
         raise InputError(
             f"marginals and joint both have {twice}: expected each input in one of them. Leave out "

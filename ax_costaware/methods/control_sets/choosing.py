@@ -40,7 +40,7 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     money, least = method.money(problem), values.space.costs.least
     able = [money.pays(cost) for cost in least]
     if not any(able):
-        return _stop(values, _exhausted(method, money, least))
+        return _stop(values, _exhausted(problem, method, money, least))
     able = _open_sets(problem, method, able, money)
     rule: Any = method.rule
     orient = getattr(rule, "oriented", None)
@@ -54,7 +54,7 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
         # Its average was affordable, or some of its values are.
         able[decision.index] = False
         passed_over.append(method.names[decision.index])
-    return _stop(values, f"{_exhausted(method, money, ())} {_dear(passed_over, 'it')}.")
+    return _stop(values, f"{method.exhausted(problem, money)} {_dear(passed_over, 'it')}.")
 
 
 def _decision(
@@ -196,16 +196,15 @@ def _stop(values: ControlSetValues, why: str) -> Stop:
     )
 
 
-def _exhausted(method: ControlSets, money: Money, costs: Sequence[float | None]) -> str:
-    message = (
-        f"The budget is exhausted: {money.spent:g} of {method.budget:g} is spent (reservations for "
-        "unfinished trials included)"
-    )
+def _exhausted(
+    problem: Problem, method: ControlSets, money: Money, costs: Sequence[float | None]
+) -> str:
+    """That the cheapest control set cannot be paid, as far as costs are known."""
     known = [cost for cost in costs if cost is not None]
-    if known:
-        verb = "is expected to cost" if method.learns_costs else "costs"
-        message += f", and the cheapest control set {verb} {min(known):g}"
-    return f"{message}."
+    if not known:
+        return method.exhausted(problem, money)
+    verb = "is expected to cost" if method.learns_costs else "costs"
+    return method.exhausted(problem, money, f"the cheapest control set {verb} {min(known):g}")
 
 
 def _dear(names: Sequence[str], budget: str) -> str:
@@ -233,8 +232,8 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     able = [money.pays(cost) for cost in costs]
     if not any(able):
         return Stop(
-            f"{_exhausted(method, money, costs)} The initial design is not finished, so no model "
-            "says what to deploy: compare the trials themselves, or raise the budget."
+            f"{_exhausted(problem, method, money, costs)} The initial design is not finished, so "
+            "no model says what to deploy: compare the trials themselves, or raise the budget."
         )
     able = _open_sets(problem, method, able, money)
     cycle = [method.names.index(name) for name in method.initial_control_sets]
