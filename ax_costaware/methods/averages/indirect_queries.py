@@ -154,25 +154,20 @@ class IndirectQueries(Targets):
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next quasi-random query that can be paid and that the conditional answers for."""
-        law, refused = self.decoded_law(problem), 0
+        law = self.decoded_law(problem)
 
         def answered() -> Row:
-            nonlocal refused
             for _ in range(_MOST_DRAWS):
-                row = dict(problem.draw())
-                try:
-                    law.check_rows([row])
-                except InputError:
-                    refused += 1
-                    continue
-                return row
+                row = problem.draw()
+                if bool(law.supported(problem.space.encode([row]))):
+                    return row
             raise _NoAnswer
 
         try:
             return super().initial(replace(problem, draw=answered))
         except _NoAnswer:
             return Stop(
-                f"None of {refused} quasi-random queries is near the pairs of conditional="
+                f"None of {_MOST_DRAWS} quasi-random queries is near the pairs of conditional="
                 f"{law.conditional!r}: add pairs there, or make the search space smaller."
             )
 

@@ -8,7 +8,6 @@ point and its query that an experiment gathers while it runs are added to what a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -220,12 +219,16 @@ def target_space(
     candidates = None
     if isinstance(law, FiniteConditional) and law.points is not None:
         candidates = torch.tensor(law.points, dtype=torch.double)
-    ends = [[p.lower for p in parameters], [p.upper for p in parameters]]
     return TargetSpace(
-        torch.tensor(ends, dtype=torch.double),
+        _bounds_of(parameters),
         choices={i: p.grid for i, p in enumerate(parameters) if p.grid is not None},
         candidates=candidates,
     )
+
+
+def _bounds_of(parameters: Sequence[FreeParameter]) -> Tensor:
+    """Bounds of points, ``2 x d``."""
+    return torch.tensor([[p.lower, p.upper] for p in parameters], dtype=torch.double).T.clone()
 
 
 def target_transform(parameters: Sequence[FreeParameter]) -> InputTransform | None:
@@ -234,15 +237,12 @@ def target_transform(parameters: Sequence[FreeParameter]) -> InputTransform | No
     if not numeric:
         return None
     logs = [i for i in numeric if parameters[i].log_scale]
-
-    def bound(side: str) -> list[float]:
-        values = [float(getattr(p, side)) for p in parameters]
-        return [math.log10(v) if i in logs else v for i, v in enumerate(values)]
-
+    bounds = _bounds_of(parameters)
+    bounds[:, logs] = bounds[:, logs].log10()
     normalize = Normalize(
         d=len(parameters),
         indices=numeric if len(numeric) < len(parameters) else None,
-        bounds=torch.tensor([bound("lower"), bound("upper")], dtype=torch.double),
+        bounds=bounds,
     )
     if not logs:
         return normalize

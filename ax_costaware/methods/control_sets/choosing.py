@@ -18,7 +18,7 @@ from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.parameters import Row, Value
-from ax_costaware.methods.past import LedgerEntry, Money, PastTrial
+from ax_costaware.methods.past import LedgerEntry, PastTrial
 from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed
 from ax_costaware.policies.control_set_rules import (
     ControlSetDecision,
@@ -37,31 +37,27 @@ MAX_DRAWS = 10_000
 def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     """The control set and the values of the next trial."""
     values = ControlSetValues(problem, method)
-    money, least = method.money(problem), values.space.costs.least
-    able = [money.pays(cost) for cost in least]
+    least = values.space.costs.least
+    able = _open_sets(values, least)
     if not any(able):
-        return _stop(values, _exhausted(problem, method, money, least))
-    able = _open_sets(problem, method, able, money)
+        return _stop(values, _exhausted(values, least))
     rule: Any = method.rule
     orient = getattr(rule, "oriented", None)
     rule = rule if orient is None else orient(problem.minimize)
     passed_over: list[str] = []
     while any(able):
-        decision = rule.decide(history_of(values, money, able), values)
+        decision = rule.decide(history_of(values, able), values)
         cost = values.cost_of(decision.index)
-        if money.pays(None if cost is None else cost.mean) or not able[decision.index]:
-            return _decision(values, decision, money, passed_over)
+        if values.money.pays(None if cost is None else cost.mean) or not able[decision.index]:
+            return _decision(values, decision, passed_over)
         # Its average was affordable, or some of its values are.
         able[decision.index] = False
         passed_over.append(method.names[decision.index])
-    return _stop(values, f"{method.exhausted(problem, money)} {_dear(passed_over, 'it')}.")
+    return _stop(values, f"{method.exhausted(problem, values.money)} {_dear(passed_over, 'it')}.")
 
 
 def _decision(
-    values: ControlSetValues,
-    decision: ControlSetDecision,
-    money: Money,
-    passed_over: Sequence[str],
+    values: ControlSetValues, decision: ControlSetDecision, passed_over: Sequence[str]
 ) -> Decision:
     method = values.method
     ((point, value),) = values.found([decision.index])
@@ -76,7 +72,7 @@ def _decision(
         "values": {names[i]: float(v) for i, v in decision.values.items()},
         "rule": repr(method.rule),
         "problem": method.problem_digest,
-        **money.record(),
+        **values.money.record(),
         "state": dict(decision.state),
     }
     if method.learns_costs:
@@ -104,11 +100,9 @@ def _extra(chosen: ControlSet, arm: Row) -> dict[str, Any]:
     }
 
 
-def history_of(
-    values: ControlSetValues, money: Money, affordable: Sequence[bool]
-) -> ControlSetHistory:
+def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlSetHistory:
     """What the rule is told."""
-    problem, method, costs = values.problem, values.method, values.space.costs
+    problem, method, money = values.problem, values.method, values.money
     trials = {trial.index: trial for trial in problem.trials}
     past = [_past_decision(trials[e.trial_index], method, e) for e in money.entries if e.by_rule]
     rows = problem.undelivered
@@ -120,13 +114,13 @@ def history_of(
     return ControlSetHistory(
         parameters=tuple(frozenset(s.parameters) for s in method.control_sets),
         # Where nothing is known, all are alike.
-        costs=tuple(1.0 if cost is None else cost for cost in costs.averages),
+        costs=tuple(1.0 if cost is None else cost for cost in values.space.costs.averages),
         plays=tuple(plays.count(i) for i in range(len(method.control_sets))),
         affordable=tuple(affordable),
         round=len(plays) + 1,
         names=tuple(method.names),
         known=tuple(control_set.cost is not None for control_set in method.control_sets),
-        reported=tuple(tuple(reported.values()) for reported in costs.reported),
+        reported=tuple(tuple(reported.values()) for reported in values.space.costs.reported),
         past=tuple(past),
         budget=method.budget,
         remaining=money.remaining,
@@ -152,36 +146,37 @@ def _past_decision(trial: PastTrial, method: ControlSets, entry: LedgerEntry) ->
     )
 
 
-def _open_sets(
-    problem: Problem, method: ControlSets, affordable: Sequence[bool], money: Money
-) -> list[bool]:
-    """Which affordable control sets the caller's fixed parameters leave open, in declared order.
+def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[bool]:
+    """Which control sets of some costs can be paid and are open, in declared order.
 
-    A control set is open if it is the fixed one, if one is fixed, and controls all other fixed
-    parameters.
+    Where the caller fixes parameters, a control set is open if it is the fixed one, if one is
+    fixed, and controls all other fixed parameters.
 
     Raises:
-        InputError: If no control set is open, or the budget pays for none that is.
+        InputError: If no control set is open, or the budget pays for others only.
     """
-    fixed = problem.fixed
-    values = {name for name in fixed if name != CONTROL_SET}
+    method, fixed = values.method, values.problem.fixed
+    affordable = [values.money.pays(cost) for cost in costs]
+    if not any(affordable):
+        return affordable
+    others = {name for name in fixed if name != CONTROL_SET}
     if CONTROL_SET in fixed:
         method.control_set(str(fixed[CONTROL_SET]))
     allowed = [
-        fixed.get(CONTROL_SET, s.name) == s.name and values <= set(s.parameters)
+        fixed.get(CONTROL_SET, s.name) == s.name and others <= set(s.parameters)
         for s in method.control_sets
     ]
     if not any(allowed):
         raise InputError(
             f"fixed_parameters={dict(fixed)}: no control set "
-            f"{'of that name ' if CONTROL_SET in fixed else ''}controls all of {sorted(values)}. "
+            f"{'of that name ' if CONTROL_SET in fixed else ''}controls all of {sorted(others)}. "
             "Fix only what one control set controls; the rest is left to chance."
         )
     able = [a and b for a, b in zip(allowed, affordable, strict=True)]
     if not any(able):
         raise InputError(
             f"fixed_parameters={dict(fixed)} leave only control sets that cost more than the "
-            f"{money.remaining:g} left of the budget."
+            f"{values.money.remaining:g} left of the budget."
         )
     return able
 
@@ -196,10 +191,9 @@ def _stop(values: ControlSetValues, why: str) -> Stop:
     )
 
 
-def _exhausted(
-    problem: Problem, method: ControlSets, money: Money, costs: Sequence[float | None]
-) -> str:
+def _exhausted(values: ControlSetValues, costs: Sequence[float | None]) -> str:
     """That the cheapest control set cannot be paid, as far as costs are known."""
+    problem, method, money = values.problem, values.method, values.money
     known = [cost for cost in costs if cost is not None]
     if not known:
         return method.exhausted(problem, money)
@@ -226,29 +220,27 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
         InputError: If no point meets the parameter constraints, or what the caller fixes leaves no
             control set.
     """
-    money, index = method.money(problem, initial=True), problem.num_initial
-    space = QuerySpace(problem, method)
-    costs = space.costs.averages
-    able = [money.pays(cost) for cost in costs]
+    values, index = ControlSetValues(problem, method, initial=True), problem.num_initial
+    costs = values.space.costs.averages
+    able = _open_sets(values, costs)
     if not any(able):
         return Stop(
-            f"{_exhausted(problem, method, money, costs)} The initial design is not finished, so "
+            f"{_exhausted(values, costs)} The initial design is not finished, so "
             "no model says what to deploy: compare the trials themselves, or raise the budget."
         )
-    able = _open_sets(problem, method, able, money)
     cycle = [method.names.index(name) for name in method.initial_control_sets]
     turn = index % len(cycle)
     rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
     place = next(i for i in (*cycle[turn:], *cycle[:turn], *rest) if able[i])
     chosen, cost = method.control_sets[place], costs[place]
-    arm = _initial_arm(space, index, chosen)
+    arm = _initial_arm(values.space, index, chosen)
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"
     return method.initial_decision(
         problem,
         arm,
         cost,
-        money,
+        values.money,
         f"control set {chosen.name!r} ({price}) comes next in the initial design, whose values "
         "are quasi-random.",
         details={"in_play": [chosen.name], "values": {}, "rule": "initial design"},

@@ -1,4 +1,4 @@
-"""What a rule asks of the fitted model when it chooses a control set.
+"""What a control set is chosen from: what a rule asks of the fitted model, and the money.
 
 One search of the values of the control sets that are asked about, each searched once: expected
 acquisition values, lower confidence bounds, the least value of the objective, and costs. Values are
@@ -18,6 +18,7 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition import ControlSetOptima
 from ax_costaware.methods.control_sets.query_space import QuerySpace
+from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.models import information_gain
 from ax_costaware.models.point_posterior import PointPosterior
@@ -41,12 +42,20 @@ class ControlSetValues:
     method: ControlSets
     """The method."""
 
+    initial: bool = False
+    """Whether the decision belongs to the initial design."""
+
     _found: dict[int, tuple[Tensor, float]] = field(default_factory=dict)
 
     @cached_property
     def space(self) -> QuerySpace:
         """The control sets in the model's space."""
         return QuerySpace(self.problem, self.method)
+
+    @cached_property
+    def money(self) -> Money:
+        """What is left for the decision."""
+        return self.method.money(self.problem, self.initial)
 
     @cached_property
     def beta(self) -> float:

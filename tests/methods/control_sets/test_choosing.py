@@ -38,8 +38,7 @@ ARM = {CONTROL_SET: "x1+x2", "x1": 0.5, "x2": 0.5, "x3": 0.5}
 
 def history_of(method: ControlSets, problem: Problem) -> ControlSetHistory:
     """What a rule is told, all control sets being affordable."""
-    values = ControlSetValues(problem, method)
-    return choosing.history_of(values, method.money(problem), [True] * 3)
+    return choosing.history_of(ControlSetValues(problem, method), [True] * 3)
 
 
 @pytest.fixture(scope="module")
