@@ -16,15 +16,15 @@ from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from ax_costaware.acquisition.conditional_entropy_search import ConditionalEntropySearch
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.averages import (
     ChosenQuery,
     Region,
     Targets,
-    posterior,
+    nats_and_worth,
     subject_of,
 )
 from ax_costaware.methods.method import check_integer
@@ -36,9 +36,6 @@ from ax_costaware.queries.conditionals import CellConditional
 
 LEVEL = "level"
 """Name of the integer parameter that says how fine a cell of a resolution tree is."""
-
-_MOST_AT_ONCE = 4096
-"""Cells that are scored together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,20 +271,14 @@ class TreeSearch(Targets):
         return Region(points, cells, known={"leaves": len(leaves), "active": len(every)})
 
     def choose(
-        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
+        self, problem: Problem, region: Region, information: ConditionalEntropySearch, money: Money
     ) -> ChosenQuery:
         """The cell of most information per unit of cost, of those that can be paid."""
-        tree = self.tree
-        with torch.no_grad():
-            parts = region.starts.unsqueeze(-2).split(_MOST_AT_ONCE)
-            nats = torch.cat([information(part) for part in parts])
-            values, tells = nats, bool((nats > 0).any())
-            if not tells:  # to rounding, where every sampled optimum is far beyond all means
-                values = posterior(problem, pending=True).moments(region.starts)[1]
-        decision = tree.decide(region.cells, values.tolist(), money.limit)
+        nats, worth = nats_and_worth(information, region.starts)
+        decision = self.tree.decide(region.cells, worth.tolist(), money.limit)
         subject = subject_of(information, problem.minimize)
         why = f"Of what there is to know about {subject}, {decision.reason}."
-        if not tells:
+        if worth is not nats:
             why = (
                 f"No cell is expected to tell anything about {subject}, to rounding; this one of"
                 f" level {decision.cell.level} is known least, per unit of cost."
@@ -295,7 +286,7 @@ class TreeSearch(Targets):
         return ChosenQuery(
             query=region.starts[decision.position],
             information=float(nats[decision.position]),
-            cost=tree.cost(decision.cell.level),
+            cost=self.tree.cost(decision.cell.level),
             why=why,
             details={
                 "level": decision.cell.level,

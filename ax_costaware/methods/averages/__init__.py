@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
@@ -23,6 +22,7 @@ from ax_costaware.acquisition import (
     ConditionalJointEntropySearch,
     ConditionalMaxValueEntropySearch,
 )
+from ax_costaware.acquisition.conditional_entropy_search import ConditionalEntropySearch
 from ax_costaware.acquisition.target_optima import best_target, sample_optima
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.law import (
@@ -52,6 +52,9 @@ in the form that was published, or with an account of the noise."""
 
 _NEXT_TO_NOTHING = 1e-6
 """Nats below which an answer tells nothing by a criterion."""
+
+_MOST_AT_ONCE = 4096
+"""Queries whose information is worked out together."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ class Targets(Method):
 
     @abstractmethod
     def choose(
-        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
+        self, problem: Problem, region: Region, information: ConditionalEntropySearch, money: Money
     ) -> ChosenQuery:
         """The query of most information per unit of cost, of those that can be paid."""
 
@@ -222,21 +225,13 @@ class Targets(Method):
         noise = self.noise
         if noise is not None:
             options["noise"] = lambda A: noise(law.raw(A))
-        given = self.hyperparameters
+        given, key = self.hyperparameters, law.conditional
         if given is None:
-            name = "ConditionalMeanProcess"
-            model_class: type[ConditionalMeanProcess] = ConditionalMeanProcess
-        else:
-            name, model_class = "FixedHyperparameters", FixedConditionalMeanProcess
-            options |= {**given.options, "lengthscale": given.lengthscale}
-        return ModelOptions(
-            name,
-            model_class,
-            options,
-            is_fitted=given is None,
-            normalizes=False,
-            key=law.conditional,
-        )
+            name, model_class = "ConditionalMeanProcess", ConditionalMeanProcess
+            return ModelOptions(name, model_class, options, normalizes=False, key=key)
+        options |= {**given.options, "lengthscale": given.lengthscale}
+        name, fixed_class = "FixedHyperparameters", FixedConditionalMeanProcess
+        return ModelOptions(name, fixed_class, options, is_fitted=False, normalizes=False, key=key)
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The query whose answer tells most about the best point, per unit of cost."""
@@ -248,10 +243,11 @@ class Targets(Method):
                 f"{self.exhausted(problem, money)} Deploy {best.parameters}, whose expected value "
                 f"is {best.mean:.6g} with a standard deviation of {best.standard_deviation:.6g}."
             )
-        chosen = self._chosen(problem, region, money, seed)
+        believed = posterior(problem, pending=True)
+        chosen = self._chosen(problem, region, money, believed, seed)
         best = self.recommend(problem)[0]
         with torch.no_grad():
-            moments = posterior(problem, pending=True).moments(chosen.query.unsqueeze(0))
+            moments = believed.moments(chosen.query.unsqueeze(0))
         mean, variance = (float(moment[0]) for moment in moments)
         (row,) = problem.space.decode(chosen.query.unsqueeze(0))
         return Decision(
@@ -301,14 +297,12 @@ class Targets(Method):
             mean, variance = posterior(problem).moments(problem.space.encode(rows))
         return problem.sign * mean, variance
 
-    def _chosen(self, problem: Problem, region: Region, money: Money, seed: int) -> ChosenQuery:
+    def _chosen(
+        self, problem: Problem, region: Region, money: Money, believed: IndirectPosterior, seed: int
+    ) -> ChosenQuery:
         """The query of most information, about the point, too, where none tells of the value."""
-        optima = sample_optima(
-            posterior(problem, pending=True),
-            target_space(self.target_parameters, self.law),
-            num_samples=self.num_samples,
-            seed=seed,
-        )
+        space = target_space(self.target_parameters, self.law)
+        optima = sample_optima(believed, space, self.num_samples, seed)
 
         def by(acquisition: str) -> ChosenQuery:
             information = _information(problem, optima, acquisition)
@@ -335,25 +329,33 @@ def posterior(problem: Problem, pending: bool = False) -> IndirectPosterior:
         problem: The problem, whose model is a conditional mean process.
         pending: Whether queries under evaluation are taken for answered.
     """
-    model = problem.model
-    assert isinstance(model, ConditionalMeanProcess)
-    return IndirectPosterior.of(model, problem.direction, problem.X_pending if pending else None)
+    X_pending = problem.X_pending if pending else None
+    return IndirectPosterior.of(problem.model, problem.direction, X_pending)
 
 
 def _information(
     problem: Problem, optima: tuple[Tensor, Tensor], acquisition: str
-) -> AcquisitionFunction:
+) -> ConditionalEntropySearch:
     """What an answer is expected to tell, in nats."""
-    model = problem.model
-    assert isinstance(model, ConditionalMeanProcess)
-    options: dict[str, Any] = {
-        "posterior_transform": problem.direction,
-        "X_pending": problem.X_pending,
-    }
+    model, direction, X_pending = problem.model, problem.direction, problem.X_pending
+    given: dict[str, Any] = {"posterior_transform": direction, "X_pending": X_pending}
     if acquisition == "joint_entropy":
-        return ConditionalJointEntropySearch(model, *optima, **options)
+        return ConditionalJointEntropySearch(model, *optima, **given)
     noise_aware = acquisition == "max_value_entropy_noise_aware"
-    return ConditionalMaxValueEntropySearch(model, optima[1], noise_aware=noise_aware, **options)
+    return ConditionalMaxValueEntropySearch(model, optima[1], noise_aware=noise_aware, **given)
+
+
+def nats_and_worth(information: ConditionalEntropySearch, A: Tensor) -> tuple[Tensor, Tensor]:
+    """What answers of queries ``n x p`` tell, and what queries are compared by, each ``n``.
+
+    That is the same, unless no answer tells anything, to rounding, as where every sampled optimum
+    is far beyond all means: then it is the variance, for what is known least is worth most.
+    """
+    with torch.no_grad():
+        nats = torch.cat([information(part) for part in A.unsqueeze(-2).split(_MOST_AT_ONCE)])
+        if bool((nats > 0).any()):
+            return nats, nats
+        return nats, information.posterior.moments(A)[1]
 
 
 def recommendation_record(best: Best) -> dict[str, Any]:
@@ -365,7 +367,7 @@ def recommendation_record(best: Best) -> dict[str, Any]:
     }
 
 
-def subject_of(information: AcquisitionFunction, minimize: bool) -> str:
+def subject_of(information: ConditionalEntropySearch, minimize: bool) -> str:
     """What the information is about, as words."""
     extreme = "least" if minimize else "greatest"
     if isinstance(information, ConditionalJointEntropySearch):

@@ -13,16 +13,16 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from ax_costaware.acquisition.conditional_entropy_search import ConditionalEntropySearch
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages import (
     ChosenQuery,
     Region,
     Targets,
-    posterior,
+    nats_and_worth,
     subject_of,
 )
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
@@ -197,7 +197,7 @@ class IndirectQueries(Targets):
         return Region(starts, known=known)
 
     def choose(
-        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
+        self, problem: Problem, region: Region, information: ConditionalEntropySearch, money: Money
     ) -> ChosenQuery:
         """The query of most information per unit of cost, of those that can be paid."""
         space, costs_of = problem.space, self._costs(problem)
@@ -213,18 +213,13 @@ class IndirectQueries(Targets):
             if money.limit is not None:
                 allowed &= costs_of(ends) <= money.limit
             found = torch.cat([ends[allowed], starts])
-            values = value(found)
-            if not bool((values > 0).any()):
-                # No query tells anything, to rounding, where every sampled optimum is far beyond
-                # its answer: of these, the one that is known least.
-                known = posterior(problem, pending=True)
-                values = known.moments(found)[1] / costs_of(found)
-            best = found[int(values.argmax())]
-            cost = float(costs_of(best.unsqueeze(0)))
-            nats = float(information(best.reshape(1, 1, -1)))
+            told, worth = nats_and_worth(information, found)
+            costs = costs_of(found)
+        best = int((worth / costs).argmax())
+        nats, cost = float(told[best]), float(costs[best])
         priced = isinstance(self.cost, Cost)
         return ChosenQuery(
-            query=best,
+            query=found[best],
             information=nats,
             cost=cost,
             why=(
