@@ -22,7 +22,6 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.generators.torch.utils import get_rounding_func
 from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.models.transforms.outcome import Standardize
 from botorch.optim.optimize import optimize_acqf_discrete
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.sampling import manual_seed
@@ -34,6 +33,7 @@ from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.problem import Maximum, SpaceExhausted, untried
 from ax_costaware.methods.space import Space
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
+from ax_costaware.models.standardize import StandardizeAnyScale
 
 
 class CostAwareGenerator(BoTorchGenerator):
@@ -189,7 +189,7 @@ def resolved_surrogate_spec(
     """The specification to use for what the user gave, and its models as the method sees them.
 
     A user's ``SurrogateSpec`` comes from a setting in which Ax standardises outcomes, so where it
-    says nothing about outcome transforms it gets ``Standardize``; ``outcome_transform_classes=[]``
+    says nothing about outcome transforms it gets one, too; ``outcome_transform_classes=[]``
     asks for none.
 
     Raises:
@@ -215,7 +215,7 @@ def resolved_surrogate_spec(
         return replace(
             config,
             model_options=dict(options.options),
-            outcome_transform_classes=[Standardize] if transforms is None else transforms,
+            outcome_transform_classes=[StandardizeAnyScale] if transforms is None else transforms,
         )
 
     spec = replace(
@@ -236,7 +236,7 @@ def _config(model: ModelOptions) -> ModelConfig:
     return ModelConfig(
         botorch_model_class=model.model_class,
         model_options=dict(model.options),
-        outcome_transform_classes=[Standardize] if model.is_fitted else None,
+        outcome_transform_classes=[StandardizeAnyScale] if model.is_fitted else None,
         name=model.name,
         **more,
     )

@@ -17,6 +17,8 @@ from ax.core.runner import Runner
 from ax.exceptions.core import UserInputError
 from ax.exceptions.storage import JSONEncodeError
 from ax.storage.botorch_modular_registry import (
+    CLASS_TO_REGISTRY,
+    CLASS_TO_REVERSE_REGISTRY,
     register_acquisition_function,
     register_mll,
     register_model,
@@ -26,12 +28,14 @@ from ax.storage.metric_registry import CORE_METRIC_REGISTRY, register_metrics
 from ax.storage.runner_registry import CORE_RUNNER_REGISTRY, register_runners
 from ax.storage.transform_registry import register_transform
 from ax.utils.common.serialization import serialize_init_args
+from botorch.models.transforms.outcome import OutcomeTransform
 
 from ax_costaware import acquisition, methods, models, policies, queries
 from ax_costaware.ax_bridge.earlier_releases import register_aliases
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators, InitialNode, ModelNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
+from ax_costaware.models.standardize import StandardizeAnyScale
 
 _PREFIX = "ax_costaware."
 
@@ -145,6 +149,10 @@ def register_all() -> None:
     ):
         register_model(model)
     register_mll(models.DenseMarginalLogLikelihood)
+    # Ax has no function for a class of this kind.
+    name = StandardizeAnyScale.__name__
+    CLASS_TO_REGISTRY[OutcomeTransform][StandardizeAnyScale] = name
+    CLASS_TO_REVERSE_REGISTRY[OutcomeTransform][name] = StandardizeAnyScale
     for acquisition_function in (
         acquisition.ConditionalJointEntropySearch,
         acquisition.ConditionalMaxValueEntropySearch,

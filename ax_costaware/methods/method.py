@@ -37,6 +37,9 @@ from ax_costaware.queries.control_sets import ControlSet
 NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
 
+_NEAR = 0.05
+"""Part of a parameter's range within which a trial is near to another one."""
+
 _MOST_FAILED = 2
 """Initial designs whose trials may all fail before a run is stopped."""
 
@@ -187,8 +190,9 @@ class Method(ABC):
     def next_trial(self, problem: Problem, initial: bool) -> Decision | Stop:
         """The next trial: what a loop asks for, by ``initial`` or by ``decide``.
 
-        Trials that failed or were given up are kept away from, see ``after_failures``, and a run
-        of which every trial failed is stopped.
+        A decision that comes near to a trial that failed, or was given up, is made again by a model
+        that takes what failed for middling at best, see ``after_failures``. A run of which every
+        trial failed is stopped.
 
         Args:
             problem: What the decision is made from.
@@ -205,17 +209,21 @@ class Method(ABC):
             )
         if initial:
             return self.initial(problem)
-        if failed:
-            middling = statistics.median(float(t.outcome or 0.0) for t in problem.observed)
-            fitted, points = problem.fit, self.failed_points(problem)
-            problem = replace(
-                problem,
-                fit=lambda: after_failures(fitted(), points, middling, problem.minimize),
-            )
         try:
-            return self.decide(problem)
+            decision = self.decide(problem)
+            if failed and isinstance(decision, Decision) and _is_near(problem, decision):
+                decision = self.decide(self._wary(problem))
         except SpaceExhausted:
-            return Stop(SpaceExhausted.REASON)
+            decision = Stop(SpaceExhausted.REASON)
+        return decision
+
+    def _wary(self, problem: Problem) -> Problem:
+        """The problem under a model that keeps away from what failed."""
+        middling = statistics.median(float(t.outcome or 0.0) for t in problem.observed)
+        fitted, points = problem.fit, self.failed_points(problem)
+        return replace(
+            problem, fit=lambda: after_failures(fitted(), points, middling, problem.minimize)
+        )
 
     def failed_points(self, problem: Problem) -> Tensor:
         """Points ``k x d`` that stand for ``problem.failed``, in the units of the model."""
@@ -386,6 +394,15 @@ _LOOKS = 128
 
 _NO_MODEL = "The initial design is not finished, so that no model says what to deploy:"
 _COMPARE = "compare the trials themselves, or raise the budget."
+
+
+def _is_near(problem: Problem, decision: Decision) -> bool:
+    """Whether a decision is next to a trial that failed, in every column of the model's space."""
+    bounds = problem.space.bounds
+    rows = [decision.parameters, *(trial.parameters for trial in problem.failed)]
+    X = problem.space.encode(rows)
+    apart = (X[1:] - X[0]).abs() > _NEAR * (bounds[1] - bounds[0])
+    return not bool(apart.any(dim=-1).all())
 
 
 def initial_place(number: int, count: int) -> str:

@@ -15,13 +15,13 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
-from botorch.models.transforms.outcome import Standardize
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
+from ax_costaware.models.standardize import StandardizeAnyScale
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class ModelOptions:
         if self.normalizes:
             arguments["input_transform"] = Normalize(X.shape[-1], bounds=bounds)
         if self.is_fitted:
-            arguments["outcome_transform"] = Standardize(1)
+            arguments["outcome_transform"] = StandardizeAnyScale(1)
         model = model_class(**arguments)
         if self.is_fitted:
             fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))

@@ -39,6 +39,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.separable_kernel import SeparableKernel
+from ax_costaware.models.standardize import StandardizeAnyScale
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,9 +212,10 @@ def _affine_transform(
     scale, offset = torch.ones(()), torch.zeros(())
     outcome: OutcomeTransform | None = getattr(model, "outcome_transform", None)
     if outcome is not None:
-        if type(outcome) is not Standardize:
+        if type(outcome) not in (Standardize, StandardizeAnyScale):
             return None
-        stds, means = outcome.stdvs, outcome.means
+        standardize = cast(Standardize, outcome)
+        stds, means = standardize.stdvs, standardize.means
         if means.numel() != 1:
             return None
         scale, offset = stds.detach().reshape(()), means.detach().reshape(())

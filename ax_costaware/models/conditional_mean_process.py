@@ -35,6 +35,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.average_kernel import AverageKernel, target_columns
+from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import positive_number
 from ax_costaware.queries.conditionals import Conditional
 
@@ -46,9 +47,6 @@ Noise = float | Tensor | npt.NDArray[Any] | Sequence[float] | Callable[[Tensor],
 
 _LEAST_NOISE = 1.001e-3
 """Least standard error of a data set's averages, as a part of their standard deviation."""
-
-_LEAST_SPREAD = 1e-8
-"""The standard deviation below which BoTorch's ``Standardize`` does not divide by it."""
 
 
 class ConditionalMeanProcess(SingleTaskGP):
@@ -304,8 +302,8 @@ class ConditionalMeanProcess(SingleTaskGP):
             # GPyTorch would raise it, too, with a warning.
             Y = training_data.Y
             spread = float(Y.std()) if len(Y) > 1 else 0.0
-            # Standardize takes averages that are equal as they are.
-            spread = spread if spread >= _LEAST_SPREAD else 1.0
+            # Averages that are equal are not scaled.
+            spread = spread if spread >= StandardizeAnyScale.least_deviation(Y) else 1.0
             given = inputs.get("noise")
             if callable(given):  # what is known of queries that were not asked
                 inputs["noise_of_query"] = given

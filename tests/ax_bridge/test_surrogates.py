@@ -9,7 +9,6 @@ from ax.exceptions.core import UserInputError
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.models import SingleTaskGP
-from botorch.models.transforms.outcome import Standardize
 
 from ax_costaware import FixedHyperparameters, MixedRule, QueryRule, costly_feedback_strategy
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
@@ -19,6 +18,7 @@ from ax_costaware.methods.gittins import Gittins
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
 from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
+from ax_costaware.models.standardize import StandardizeAnyScale
 
 PLAIN = SurrogateSpec(model_configs=[ModelConfig(botorch_model_class=SingleTaskGP)])
 OWN = SurrogateSpec(
@@ -32,14 +32,14 @@ def test_user_surrogate_is_standardized_unless_it_says_otherwise() -> None:
     """As Ax would have done with its outcomes."""
     given = SurrogateSpec(model_configs=[ModelConfig(), ModelConfig(outcome_transform_classes=[])])
     spec, models = resolved_surrogate_spec(Gittins(1.0), given)
-    assert [c.outcome_transform_classes for c in spec.model_configs] == [[Standardize], []]
+    assert [c.outcome_transform_classes for c in spec.model_configs] == [[StandardizeAnyScale], []]
     assert len(models) == 2
 
 
 def test_fitted_models_standardize_inside_and_given_ones_do_not() -> None:
     """Both take outcomes in raw units."""
     (fitted,) = resolved_surrogate_spec(Gittins(1.0), None)[0].model_configs
-    assert fitted.outcome_transform_classes == [Standardize]
+    assert fitted.outcome_transform_classes == [StandardizeAnyScale]
     given = FixedHyperparameters(0.3, 2.0)
     (fixed,) = resolved_surrogate_spec(Gittins(1.0), given)[0].model_configs
     assert fixed.outcome_transform_classes is None

@@ -101,8 +101,15 @@ class IndirectQueries(Targets):
                 f"{self.conditional!r} is about points of {columns} columns: expected as many."
             )
         _ = self.law
+        columns = getattr(self.conditional, "query_names", None)
         if self.query_parameters is not None:
             set_field(self, "query_parameters", self._checked_names(self.query_parameters))
+            if columns not in (None, self.query_parameters):
+                raise InputError(
+                    f"query_parameters={self.query_parameters!r}: A of the conditional has the "
+                    f"columns {columns}; expected these, or None."
+                )
+        set_field(self, "query_parameters", columns or self.query_parameters)
 
     @cached_property
     def law(self) -> Conditional:
@@ -111,6 +118,8 @@ class IndirectQueries(Targets):
         if _counts_arms(conditional):
             conditional = _with_values(conditional, self.target_parameters)
         try:
+            if isinstance(conditional, LearnedConditional):
+                conditional = conditional.ordered(self.target_names)
             return conditional.within(*self.target_bounds)
         except InputError as error:
             raise InputError(f"conditional={self.conditional!r}: {error}") from error

@@ -67,12 +67,29 @@ def matrix(values: Any, name: str, num_columns: int | None = None) -> Matrix:
     return tuple(found)
 
 
-def table(values: Any, name: str) -> Array:
+def column_names(values: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a data frame; None where they are no strings, or it is none."""
+    names = tuple(getattr(values, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def table(values: Any, name: str, names: Sequence[str] | None = None) -> Array:
     """An array-like of rows as a read-only, finite double array; a vector is one column.
 
+    Args:
+        values: The rows.
+        name: How the refusal names them.
+        names: Names of the columns, in whose order those of a data frame are read; None for its
+            own.
+
     Raises:
-        InputError: For anything else, or no rows or columns.
+        InputError: For anything else, no rows or columns, or a data frame with other columns.
     """
+    own = column_names(values)
+    if own is not None and names is not None:
+        if sorted(own) != sorted(names):
+            raise InputError(f"{name} has the columns {list(own)}: expected {list(names)}.")
+        values = values[list(names)]
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
     expected = "expected rows of numbers, all of the same length"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -41,10 +42,11 @@ class LearnedConditional(Conditional):
     """
 
     X: Array
-    """Points ``N x d`` in raw units, any array-like; kept as a read-only double array."""
+    """Points ``N x d`` in raw units, any array-like; kept as a read-only double array. Columns of a
+    data frame are found by their names."""
 
     A: Array
-    """Their queries ``N x p``."""
+    """Their queries ``N x p``, as ``X``."""
 
     lengthscale: float | None = None
     """Of ``l``, in standard deviations of the columns of ``A``; ``None``: chosen."""
@@ -76,8 +78,18 @@ class LearnedConditional(Conditional):
     smooth: a function that varies within the spacing of the pairs' queries needs more pairs, or a
     known law whose numbers are estimated."""
 
+    target_names: tuple[str, ...] | None = None
+    """Names of the columns of ``X``; ``None``: those of a data frame, else there are none."""
+
+    query_names: tuple[str, ...] | None = None
+    """Names of the columns of ``A``."""
+
     def __post_init__(self) -> None:
-        X, A = fields.table(self.X, "X"), fields.table(self.A, "A")
+        for side, field in (("X", "target_names"), ("A", "query_names")):
+            names = getattr(self, field) or fields.column_names(getattr(self, side))
+            fields.set_field(self, field, None if names is None else tuple(names))
+        X = fields.table(self.X, "X", self.target_names)
+        A = fields.table(self.A, "A", self.query_names)
         if len(X) != len(A):
             raise InputError(
                 f"X has {len(X)} rows and A has {len(A)}: expected pairs, one row each."
@@ -138,6 +150,8 @@ class LearnedConditional(Conditional):
             "upper",
             "outside",
             "sampling_error",
+            "target_names",
+            "query_names",
         )
         shown = [f"<{len(self.X)} pairs: {self.X.shape[1]} columns of X, {self.A.shape[1]} of A>"]
         for name in named:
@@ -203,6 +217,26 @@ class LearnedConditional(Conditional):
         low, high = fields.bounds(lower, upper, self.num_target_columns)
         return self if self.lower is not None else replace(self, lower=low, upper=high)
 
+    def ordered(self, target_names: Sequence[str]) -> Self:
+        """This conditional with the columns of ``X`` in the order of some names.
+
+        Raises:
+            InputError: If its columns have names, and these are others.
+        """
+        own = self.target_names
+        if own is None or own == tuple(target_names):
+            return self
+        if sorted(own) != sorted(target_names):
+            raise InputError(f"X has the columns {list(own)}: expected {list(target_names)}.")
+        order = [own.index(name) for name in target_names]
+        lower, upper = (
+            None if bounds is None else tuple(bounds[i] for i in order)
+            for bounds in (self.lower, self.upper)
+        )
+        return replace(
+            self, X=self.X[:, order], target_names=tuple(target_names), lower=lower, upper=upper
+        )
+
     def with_pairs(self, X: Any, A: Any) -> Self:
         """This conditional with more pairs, to be fitted anew.
 
@@ -213,7 +247,7 @@ class LearnedConditional(Conditional):
         Raises:
             InputError: For another number of columns, or as the class.
         """
-        more = fields.table(X, "X"), fields.table(A, "A")
+        more = fields.table(X, "X", self.target_names), fields.table(A, "A", self.query_names)
         for name, mine, new in zip("XA", (self.X, self.A), more, strict=True):
             if mine.shape[1] != new.shape[1]:
                 raise InputError(
@@ -257,6 +291,8 @@ class LearnedConditional(Conditional):
             self.upper,
             self.outside,
             self.sampling_error,
+            self.target_names,
+            self.query_names,
         )
 
     def _check_points(self) -> None:

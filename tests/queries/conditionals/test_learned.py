@@ -171,7 +171,10 @@ def test_bounds() -> None:
 
 
 def test_value_object() -> None:
-    same = LearnedConditional(pd.DataFrame({"x": X[:, 0]}), torch.tensor(A))
+    named = LearnedConditional(pd.DataFrame({"x": X[:, 0]}), torch.tensor(A))
+    assert named == dataclasses.replace(LEARNED, target_names=("x",))
+    assert named != LEARNED, "whose columns have no names"
+    same = LearnedConditional(pd.DataFrame(X), torch.tensor(A))
     assert same == LEARNED
     assert hash(same) == hash(LEARNED)
     assert LearnedConditional(X, A, seed=1) != LEARNED
