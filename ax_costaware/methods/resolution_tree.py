@@ -16,9 +16,9 @@ from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
-from ax_costaware.acquisition.conditional_entropy_search import ConditionalEntropySearch
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.averages import (
     ChosenQuery,
@@ -271,10 +271,10 @@ class TreeSearch(Targets):
         return Region(points, cells, known={"leaves": len(leaves), "active": len(every)})
 
     def choose(
-        self, problem: Problem, region: Region, information: ConditionalEntropySearch, money: Money
+        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
     ) -> ChosenQuery:
         """The cell of most information per unit of cost, of those that can be paid."""
-        nats, worth = nats_and_worth(information, region.starts)
+        nats, worth = nats_and_worth(problem, information, region.starts)
         decision = self.tree.decide(region.cells, worth.tolist(), money.limit)
         subject = subject_of(information, problem.minimize)
         why = f"Of what there is to know about {subject}, {decision.reason}."

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
@@ -22,7 +23,6 @@ from ax_costaware.acquisition import (
     ConditionalJointEntropySearch,
     ConditionalMaxValueEntropySearch,
 )
-from ax_costaware.acquisition.conditional_entropy_search import ConditionalEntropySearch
 from ax_costaware.acquisition.target_optima import best_target, sample_optima
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.law import (
@@ -172,7 +172,7 @@ class Targets(Method):
 
     @abstractmethod
     def choose(
-        self, problem: Problem, region: Region, information: ConditionalEntropySearch, money: Money
+        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
     ) -> ChosenQuery:
         """The query of most information per unit of cost, of those that can be paid."""
 
@@ -335,7 +335,7 @@ def posterior(problem: Problem, pending: bool = False) -> IndirectPosterior:
 
 def _information(
     problem: Problem, optima: tuple[Tensor, Tensor], acquisition: str
-) -> ConditionalEntropySearch:
+) -> AcquisitionFunction:
     """What an answer is expected to tell, in nats."""
     model, direction, X_pending = problem.model, problem.direction, problem.X_pending
     given: dict[str, Any] = {"posterior_transform": direction, "X_pending": X_pending}
@@ -345,7 +345,9 @@ def _information(
     return ConditionalMaxValueEntropySearch(model, optima[1], noise_aware=noise_aware, **given)
 
 
-def nats_and_worth(information: ConditionalEntropySearch, A: Tensor) -> tuple[Tensor, Tensor]:
+def nats_and_worth(
+    problem: Problem, information: AcquisitionFunction, A: Tensor
+) -> tuple[Tensor, Tensor]:
     """What answers of queries ``n x p`` tell, and what queries are compared by, each ``n``.
 
     That is the same, unless no answer tells anything, to rounding, as where every sampled optimum
@@ -355,7 +357,7 @@ def nats_and_worth(information: ConditionalEntropySearch, A: Tensor) -> tuple[Te
         nats = torch.cat([information(part) for part in A.unsqueeze(-2).split(_MOST_AT_ONCE)])
         if bool((nats > 0).any()):
             return nats, nats
-        return nats, information.posterior.moments(A)[1]
+        return nats, posterior(problem, pending=True).moments(A)[1]
 
 
 def recommendation_record(best: Best) -> dict[str, Any]:
@@ -367,7 +369,7 @@ def recommendation_record(best: Best) -> dict[str, Any]:
     }
 
 
-def subject_of(information: ConditionalEntropySearch, minimize: bool) -> str:
+def subject_of(information: AcquisitionFunction, minimize: bool) -> str:
     """What the information is about, as words."""
     extreme = "least" if minimize else "greatest"
     if isinstance(information, ConditionalJointEntropySearch):

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
-from ax_costaware.acquisition.conditional_entropy_search import ConditionalEntropySearch
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages import (
@@ -206,7 +206,7 @@ class IndirectQueries(Targets):
         return Region(starts, known=known)
 
     def choose(
-        self, problem: Problem, region: Region, information: ConditionalEntropySearch, money: Money
+        self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
     ) -> ChosenQuery:
         """The query of most information per unit of cost, of those that can be paid."""
         space, costs_of = problem.space, self._costs(problem)
@@ -222,7 +222,7 @@ class IndirectQueries(Targets):
             if money.limit is not None:
                 allowed &= costs_of(ends) <= money.limit
             found = torch.cat([ends[allowed], starts])
-            told, worth = nats_and_worth(information, found)
+            told, worth = nats_and_worth(problem, information, found)
             costs = costs_of(found)
         best = int((worth / costs).argmax())
         nats, cost = float(told[best]), float(costs[best])

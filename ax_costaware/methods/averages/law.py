@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from botorch.models.transforms.input import (
@@ -143,8 +143,7 @@ def policy_key(value: Any) -> float | str:
     return str(value) if isinstance(value, str) else float(value)
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Points and their queries, row by row."""
 
     X: tuple[tuple[float, ...], ...]
@@ -152,9 +151,6 @@ class Pairs:
 
     A: tuple[tuple[float, ...], ...]
     """``n`` queries of ``p`` numbers."""
-
-    def __len__(self) -> int:
-        return len(self.X)
 
 
 def pairs_of(stored: StoredPairs, points: Sequence[str], queries: Sequence[str]) -> Pairs:
@@ -177,7 +173,7 @@ def grown(conditional: Conditional, pairs: Pairs) -> Conditional:
 
     The same object is returned for the same pairs, so that it is fitted once.
     """
-    if not isinstance(conditional, LearnedConditional) or not len(pairs):
+    if not isinstance(conditional, LearnedConditional) or not pairs.X:
         return conditional
     return _grown(conditional, pairs)
 

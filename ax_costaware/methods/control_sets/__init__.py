@@ -245,11 +245,9 @@ class ControlSets(Method):
             for name, cost, reported in zip(self.names, costs.averages, costs.reported, strict=True)
             if money.pays(cost) and (not initial or name in self.initial_control_sets)
         ]
-        if not open_sets:
-            return 1
         payable = [cost for cost, _ in open_sets if cost is not None]
         if not payable:
-            return NO_LIMIT
+            return NO_LIMIT if open_sets else 1
         dearest = max(cost for _, cost in open_sets)
         # After j trials at most j * dearest is gone, and the cheapest must still fit.
         left = money.remaining or 0.0
@@ -294,14 +292,11 @@ class ControlSets(Method):
         """What each control set can do best in expectation under the fitted model, best first."""
         space = QuerySpace(problem, self)
         optima = space.best_means(range(len(self.control_sets)), trial=len(problem.trials))
-        order = optima.values.argsort(descending=True).tolist()
-        points = [optima.points[i].detach() for i in order]
-        moments = space.expectations(list(zip(points, order, strict=True)))
         found = []
-        for i, point, mean, variance in zip(
-            order, points, *map(Tensor.tolist, moments), strict=True
-        ):
-            control_set, cost = self.control_sets[i], space.costs.at(i, point)
+        for i in optima.values.argsort(descending=True).tolist():
+            control_set, point = self.control_sets[i], optima.points[i].detach()
+            mean, variance = (float(moment) for moment in space.expectations([(point, i)]))
+            cost = space.costs.at(i, point)
             found.append(
                 Best(
                     space.controlled(point, control_set.parameters),
