@@ -37,7 +37,7 @@ from ax_costaware.queries.control_sets import ControlSet
 NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
 
-_NEAR = 0.05
+_NEAR = 0.1
 """Part of a parameter's range within which a trial is near to another one."""
 
 _MOST_FAILED = 2
@@ -207,11 +207,14 @@ class Method(ABC):
                 "better. See to why they fail; then attach a trial that succeeds, and complete "
                 "it: the run goes on from there."
             )
-        if initial:
-            return self.initial(problem)
         try:
-            decision = self.decide(problem)
-            if failed and isinstance(decision, Decision) and _is_near(problem, decision):
+            decision = self.initial(problem) if initial else self.decide(problem)
+            if (
+                not initial
+                and failed
+                and isinstance(decision, Decision)
+                and _is_near(problem, decision)
+            ):
                 decision = self.decide(self._wary(problem))
         except SpaceExhausted:
             decision = Stop(SpaceExhausted.REASON)
@@ -267,11 +270,15 @@ class Method(ABC):
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design: by default quasi-random, within the budget."""
         money = self.money(problem, initial=True)
+        failed = [trial.parameters for trial in problem.failed]
         for _ in range(_MOST_DRAWS):
             if money.limit is not None and money.limit <= 0:
                 break
             row = dict(problem.draw())
             cost = self.cost_at(row)
+            # A design that begins anew, as that of another strategy, comes by what failed.
+            if row in failed:
+                continue
             if cost is None or money.pays(cost):
                 return self.initial_decision(problem, row, cost, money)
         return Stop(f"{self.exhausted(problem, money)} {_NO_MODEL} {_COMPARE}")

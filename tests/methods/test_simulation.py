@@ -301,7 +301,13 @@ def test_a_run_of_which_every_trial_fails_is_stopped(name: str) -> None:
     assert "All 10 trials that came to an end have failed" in stop.reason
     last = simulation.trials[-1]
     good = replace(
-        last, index=10, status="COMPLETED", outcome=0.5, is_observed=True, reported_cost=1.0
+        last,
+        index=10,
+        status="COMPLETED",
+        outcome=0.5,
+        is_observed=True,
+        reported_cost=1.0,
+        realized={"x2": 0.5, "x3": 0.5} if name == "control sets" else {},
     )
     simulation.trials.append(good)
     assert isinstance(simulation.ask(), Decision)
