@@ -8,7 +8,7 @@ point and its query that an experiment gathers while it runs are added to what a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
@@ -29,6 +29,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
 from ax_costaware.methods.problem import Pairs as StoredPairs
 from ax_costaware.methods.space import Space
+from ax_costaware.queries.argument_checks import sequence_of
 from ax_costaware.queries.conditionals import (
     ColumnNodes,
     Conditional,
@@ -189,9 +190,7 @@ _LEAST = 1e-3
 
 def checked_targets(parameters: object) -> tuple[FreeParameter, ...]:
     """Parameters of points as a tuple; refuses what is none, naming ``target_parameters``."""
-    if not isinstance(parameters, Iterable) or isinstance(parameters, str | Mapping):
-        raise InputError(f"target_parameters={parameters!r}: expected a list of parameters.")
-    found = tuple(parameters)
+    found = sequence_of(parameters, "target_parameters", "a list of parameters")
     if not found:
         raise InputError("target_parameters=[]: expected at least one parameter.")
     for one in found:
