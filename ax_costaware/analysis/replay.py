@@ -23,7 +23,7 @@ from gpytorch.models import ExactGP
 from torch import Tensor
 
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.query_space import QuerySpace, query_space
+from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.problem import Problem
 from ax_costaware.policies.control_set_rules.inclusion import maximal, proper_supersets
 
@@ -52,7 +52,7 @@ class Replay:
     @cached_property
     def space(self) -> QuerySpace:
         """The control sets in the model's space."""
-        return query_space(self.problem, self.method)
+        return QuerySpace(self.problem, self.method)
 
     @property
     def trial_indices(self) -> tuple[int, ...]:
@@ -94,7 +94,7 @@ class Replay:
         """Control set and point of the model's space with the best expected posterior mean."""
         names = largest_control_sets(self.method)
         indices = [self.method.names.index(name) for name in names]
-        optima = self.space.best_means(model, self.problem, self.method, indices, trial_index + 1)
+        optima = self.space.best_means(indices, trial_index + 1, model)
         best = int(optima.values.argmax())
         return names[best], optima.points[best].detach()
 
@@ -103,7 +103,7 @@ class Replay:
             return []
         names = self.method.names
         means, variances = self.space.expectations(
-            self.problem.model, [(point, names.index(name)) for name, point in queries]
+            [(point, names.index(name)) for name, point in queries]
         )
         return [
             ExpectedValue(name, float(mean), float(variance) ** 0.5)

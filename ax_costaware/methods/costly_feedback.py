@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.confidence_search import ConfidenceOptima, ConfidenceSearch
+from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.method import NO_LIMIT, Method
+from ax_costaware.methods.method import NO_LIMIT, Method, check_type
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, Money, PastTrial, TrialTimes
@@ -81,8 +81,7 @@ class CostlyFeedback(Method):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        if not isinstance(self.rule, FeedbackRule | None):
-            raise InputError(f"rule={self.rule!r}: expected a rule such as QueryRule(0.9).")
+        check_type("rule", self.rule, FeedbackRule | None, "a rule such as QueryRule(0.9)")
         if self.beta is None:
             set_field(self, "beta", LogarithmicBeta())
         elif not isinstance(self.beta, LogarithmicBeta):
@@ -208,7 +207,7 @@ class CostlyFeedback(Method):
             money,
             "its values are quasi-random, and its outcome is measured.",
             measure=pays,
-            details={"now": self._now(problem)},
+            details={"now": self.times(problem.trials)[problem.next_index]},
         )
         why = decision.why
         if problem.num_initial >= self.initial_trials:
@@ -222,18 +221,19 @@ class CostlyFeedback(Method):
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The point of the next trial, and whether to measure it."""
-        money, now = self.money(problem), self._now(problem)
-        index = problem.next_index
-        seed = decision_seed(self.seed, index)
-        search = self._search(problem, now, seed, self._measured(problem))
-        pays = money.pays(self.cost)
+        money, index = self.money(problem), problem.next_index
+        search = self._search(problem, index, self._measured(problem))
+        now, pays = search.posterior.now, money.pays(self.cost)
         # Where nothing can be measured any more there is nothing to explore for.
         beta = self.beta_at(index) if pays else 0.0
         found = search.upper_confidence_bound(beta)
         rule = self.rule or default_rule(self.forgetting is not None)
         if pays:
-            draw = np.random.default_rng(seed).random
-            rivals = _rivals(rule, search, found)
+            draw, rivals = np.random.default_rng(search.seed).random, None
+            if rule.compare is not None:
+                moments = search.rivals(found, rule.compare, rule.joint)
+                means, variances, covariances, _ = (part.cpu().numpy() for part in moments)
+                rivals = Rivals(means, variances, covariances if rule.joint else None)
             verdict = rule.decide(Prospect(found.mean, found.variance, beta, draw, rivals))
         else:
             verdict = QueryDecision(False, self._too_dear(money))
@@ -243,6 +243,8 @@ class CostlyFeedback(Method):
             what = "smallest lower" if problem.minimize else "largest upper"
             what += " confidence bound"
         (row,) = problem.space.decode(found.point.unsqueeze(0))
+        model = problem.model
+        assert isinstance(model, TimeVaryingGP)
         return Decision(
             parameters=row,
             why=(
@@ -259,7 +261,7 @@ class CostlyFeedback(Method):
                 "standard_deviation": spread,
                 "upper_confidence_bound": problem.sign * found.value,
                 "beta": beta,
-                "forgetting": _model(problem).forgetting_kernel.forgetting.item(),
+                "forgetting": model.forgetting_kernel.forgetting.item(),
                 "now": now,
                 **money.record(),
             },
@@ -269,9 +271,7 @@ class CostlyFeedback(Method):
 
     def recommend(self, problem: Problem) -> list[Best]:
         """The local optima of the posterior mean at the time of the next trial, best first."""
-        times = self.times(problem.trials)
-        seed = decision_seed(self.seed, times.next_trial)
-        search = self._search(problem, times.now, seed, None)
+        search = self._search(problem, len(problem.trials), None)
         optima = search.upper_confidence_bound(0.0).local_optima
         with torch.no_grad():
             mean, variance = search.posterior(optima)
@@ -283,19 +283,20 @@ class CostlyFeedback(Method):
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the objective at points at the present time."""
-        X = problem.space.encode(rows)
-        X = torch.cat([X, X.new_full((len(X), 1), self.times(problem.trials).now)], dim=-1)
+        X = self._timed(problem, rows, [len(problem.trials)] * len(rows))
         with torch.no_grad():
             return PointPosterior.of(problem.model).mixture(X)
 
     def failed_points(self, problem: Problem) -> Tensor:
         """The points of failed trials, with their times."""
-        X, times = super().failed_points(problem), self.times(problem.trials)
-        when = X.new_tensor([times[trial.index] for trial in problem.failed])
-        return torch.cat([X, when.unsqueeze(-1)], dim=-1)
+        failed = problem.failed
+        return self._timed(problem, [t.inputs for t in failed], [t.index for t in failed])
 
-    def _now(self, problem: Problem) -> float:
-        return self.times(problem.trials)[problem.next_index]
+    def _timed(self, problem: Problem, rows: Sequence[Row], indices: Sequence[int]) -> Tensor:
+        """Parameterizations as points of the model, with the times of the trials of ``indices``."""
+        X, times = problem.space.encode(rows), self.times(problem.trials)
+        when = X.new_tensor([times[index] for index in indices])
+        return torch.cat([X, when.unsqueeze(-1)], dim=-1)
 
     def _too_dear(self, money: Money) -> str:
         """Why nothing is measured where it does not pay, as a phrase."""
@@ -306,50 +307,28 @@ class CostlyFeedback(Method):
 
     def _measured(self, problem: Problem) -> Tensor | None:
         """Points with their times whose outcomes are under way, or will be."""
-        times, by_index = self.times(problem.trials), {t.index: t for t in problem.trials}
-        rows, when, following = [], [], times.next_trial
+        by_index, following = {t.index: t for t in problem.trials}, len(problem.trials)
+        rows, indices = [], []
         for index, parameters in problem.pending:
             if index is None:
                 index, following = following, following + 1
             elif not by_index[index].is_to_be_measured:
                 continue
             rows.append(parameters)
-            when.append(times[index])
-        if not rows:
-            return None
-        X = problem.space.encode(rows)
-        return torch.cat([X, X.new_tensor(when).unsqueeze(-1)], dim=-1)
+            indices.append(index)
+        return self._timed(problem, rows, indices) if rows else None
 
-    def _search(
-        self, problem: Problem, now: float, seed: int, X_pending: Tensor | None
-    ) -> ConfidenceSearch:
-        """The search of the space at a time, with the sign of maximisation."""
-        space, held = problem.space, problem.held
-        starts = space.sobol_points(self.raw_samples or NUM_STARTS, seed, held)
+    def _search(self, problem: Problem, index: int, X_pending: Tensor | None) -> ConfidenceSearch:
+        """The search of the space at the time of a trial, with the sign of maximisation."""
+        space, seed = problem.space, decision_seed(self.seed, index)
+        now = self.times(problem.trials)[index]
         return ConfidenceSearch(
-            PosteriorNow(_model(problem), now, problem.direction, X_pending),
+            PosteriorNow(problem.model, now, problem.direction, X_pending),
             space.bounds,
             RIVAL_CORRELATION,
-            starts=starts,
-            held=tuple(i for i in range(starts.shape[-1]) if i not in space.smooth or i in held),
+            starts=space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held),
+            held=problem.immovable,
             inequality_constraints=space.inequality_constraints,
             seed=seed,
             **({} if self.num_restarts is None else {"num_restarts": self.num_restarts}),
         )
-
-
-def _model(problem: Problem) -> TimeVaryingGP:
-    assert isinstance(problem.model, TimeVaryingGP)
-    return problem.model
-
-
-def _rivals(rule: FeedbackRule, search: ConfidenceSearch, found: ConfidenceOptima) -> Rivals | None:
-    """What the rule compares the point with, if it does."""
-    if rule.compare is None:
-        return None
-    rivals = search.rivals(found, rule.compare, rule.joint)
-    return Rivals(
-        mean=rivals.mean.cpu().numpy(),
-        variance=rivals.variance.cpu().numpy(),
-        covariance=rivals.covariance.cpu().numpy() if rule.joint else None,
-    )

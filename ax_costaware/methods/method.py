@@ -12,6 +12,7 @@ import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import UnionType
 from typing import Any, ClassVar, Self, TypeGuard
 
 import torch
@@ -368,8 +369,10 @@ class Method(ABC):
             record["decision"] = {**money.record(), **decision.details}
         return record
 
-    def exhausted(self, problem: Problem, money: Money) -> str:
-        """That nothing can be paid any more, as a sentence."""
+    def exhausted(
+        self, problem: Problem, money: Money, left: str = "what is left pays for no trial"
+    ) -> str:
+        """That nothing can be paid any more, and how that shows in what is ``left``."""
         batch = ""
         if count := len(problem.undelivered):
             batch = (
@@ -378,7 +381,7 @@ class Method(ABC):
             )
         return (
             f"The budget is exhausted: {money.spent:g} of {self.budget:g} is spent (reservations "
-            f"for unfinished trials included), and what is left pays for no trial.{batch}"
+            f"for unfinished trials included), and {left}.{batch}"
         )
 
     @property
@@ -444,6 +447,12 @@ def check_one_of(name: str, value: object, allowed: Iterable[object]) -> None:
     """Refuse what is none of some values."""
     if value not in (values := list(allowed)):
         raise InputError(f"{name}={value!r}: expected one of {values}.")
+
+
+def check_type(name: str, value: object, kind: type | UnionType, expected: str) -> None:
+    """Refuse what is no instance of ``kind``; ``expected`` says what the argument takes."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name}={value!r}: expected {expected}.")
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

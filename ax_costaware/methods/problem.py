@@ -179,6 +179,12 @@ class Problem:
         return self.space.held_columns(self.fixed)
 
     @property
+    def immovable(self) -> tuple[int, ...]:
+        """Columns that a local search leaves as they are: fixed, or of no real numbers."""
+        free = self.space.smooth - self.held.keys()
+        return tuple(i for i in range(self.space.bounds.shape[-1]) if i not in free)
+
+    @property
     def num_initial(self) -> int:
         """Earlier trials of the initial design, undelivered ones included."""
         initial = [trial for trial in self.trials if trial.record.get("phase") == "initial"]

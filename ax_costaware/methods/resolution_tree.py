@@ -9,11 +9,10 @@ those that are under way count as measured, so that a batch goes on below them.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 import torch
@@ -25,11 +24,11 @@ from ax_costaware.methods.averages import (
     ChosenQuery,
     Region,
     Targets,
-    posterior,
+    nats_and_worth,
     subject_of,
 )
 from ax_costaware.methods.method import check_integer
-from ax_costaware.methods.parameters import Range, Row
+from ax_costaware.methods.parameters import Parameter, Range, Row
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
@@ -37,9 +36,6 @@ from ax_costaware.queries.conditionals import CellConditional
 
 LEVEL = "level"
 """Name of the integer parameter that says how fine a cell of a resolution tree is."""
-
-_MOST_AT_ONCE = 4096
-"""Cells that are scored together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +75,7 @@ class TreeSearch(Targets):
             set_field(self, "initial_trials", 0)
         super().__post_init__()
         for parameter in self.target_parameters:
-            if (
-                not isinstance(parameter, Range)
-                or parameter.is_integer
-                or parameter.log_scale
-                or parameter.logit_scale
-            ):
+            if not _is_plain(parameter):
                 raise InputError(
                     f"target_parameters has {parameter!r}: cells are boxes, so it has to be a "
                     "range of real numbers without a log scale."
@@ -99,11 +90,11 @@ class TreeSearch(Targets):
                 value = value.tolist()
             if isinstance(value, list):
                 set_field(self, name, tuple(value))
-        tree = self.tree
-        if tree.noise is not None and min(self._noise_of_levels) <= 0:
+        noise = self.tree.noise
+        if isinstance(noise, tuple) and min(noise) <= 0:
             raise InputError(f"noise={self.noise_sd!r}: expected numbers > 0.")
         if by_default:
-            set_field(self, "initial_trials", 1 + tree.num_children)
+            set_field(self, "initial_trials", 1 + self.tree.num_children)
 
     @cached_property
     def tree(self) -> ResolutionTree:
@@ -131,9 +122,10 @@ class TreeSearch(Targets):
     @property
     def noise(self) -> Callable[[Tensor], Tensor] | None:
         """Variance of the observation noise at queries ``n x p`` in raw units; None: fitted."""
-        if self.tree.noise is None:
+        deviations = self.tree.noise
+        if not isinstance(deviations, tuple):
             return None
-        variances = [sd**2 for sd in self._noise_of_levels]
+        variances = [sd**2 for sd in deviations]
         return lambda A: A.new_tensor(variances)[A[..., 0].detach().round().to(torch.long)]
 
     def query_names(self, parameters: Iterable[str]) -> tuple[str, ...]:
@@ -175,7 +167,7 @@ class TreeSearch(Targets):
 
     def largest_cost(self, problem: Problem, initial: bool) -> float:
         """The cost of the dearest level."""
-        return max(self.tree.cost(level) for level in range(self.tree.max_level + 1))
+        return max(map(self.tree.cost, range(self.tree.max_level + 1)))
 
     def group_of(self, parameters: Row) -> str:
         """A trial is spent on a level."""
@@ -198,22 +190,15 @@ class TreeSearch(Targets):
             raise InputError(
                 f"parameter {LEVEL!r} is {level}: expected level_parameter({self.max_level})."
             )
-        for name, low, high in zip(
-            self.target_names, self.tree.lower, self.tree.upper, strict=True
-        ):
-            parameter = parameters[name]
-            if (
-                not isinstance(parameter, Range)
-                or parameter.is_integer
-                or parameter.log_scale
-                or parameter.logit_scale
-                or not math.isclose(parameter.lower, low, rel_tol=1e-12)
-                or not math.isclose(parameter.upper, high, rel_tol=1e-12)
+        for target in self.target_parameters:
+            parameter, ends = parameters[target.name], (target.lower, target.upper)
+            if not _is_plain(parameter) or not np.allclose(
+                (parameter.lower, parameter.upper), ends, rtol=1e-12, atol=0.0
             ):
                 raise InputError(
-                    f"parameter {name!r} is {parameter}: expected the range of real numbers from "
-                    f"{low:g} to {high:g} that target_parameters has, where the centre of a cell "
-                    "is."
+                    f"parameter {target.name!r} is {parameter}: expected the range of real numbers "
+                    f"from {target.lower:g} to {target.upper:g} that target_parameters has, where "
+                    "the centre of a cell is."
                 )
         if problem.space.sums:
             raise UnsupportedInputError(
@@ -269,13 +254,7 @@ class TreeSearch(Targets):
         measured += [self.cell_of(row) for row in problem.undelivered]
         leaves = tree.leaves(measured)
         every = tree.with_children(leaves)
-        active = every
-        if fixed:
-            active = tuple(
-                cell
-                for cell in every
-                if all(self.parameters_of(cell).get(n, v) == v for n, v in fixed.items())
-            )
+        active = [c for c in every if not fixed or fixed.items() <= self.parameters_of(c).items()]
         if not active:
             raise InputError(
                 f"the caller fixed {dict(fixed)}, which is none of the cells that may be measured "
@@ -283,33 +262,23 @@ class TreeSearch(Targets):
             )
         paid = [money.pays(tree.cost(level)) for level in range(tree.max_level + 1)]
         cells = tuple(cell for cell in active if paid[cell.level])
-        space = problem.space
-        # Every parameter of a tree has a linear scale: its column is its raw value.
-        points = space.bounds.new_empty(len(cells), space.bounds.shape[-1])
+        points, names = problem.space.bounds[:0], (LEVEL, *self.target_names)
         if cells:
-            centres = torch.from_numpy(tree.centres(cells)).to(points)
-            points[:, space.columns[LEVEL].indices[0]] = points.new_tensor(
-                [float(cell.level) for cell in cells]
-            )
-            for i, name in enumerate(self.target_names):
-                points[:, space.columns[name].indices[0]] = centres[:, i]
+            # Every parameter of a tree has a linear scale: its column is its raw value.
+            queries = np.column_stack([[cell.level for cell in cells], tree.centres(cells)])
+            columns = [names.index(name) for name in problem.space.columns]
+            points = torch.from_numpy(queries[:, columns]).to(points)
         return Region(points, cells, known={"leaves": len(leaves), "active": len(every)})
 
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
     ) -> ChosenQuery:
         """The cell of most information per unit of cost, of those that can be paid."""
-        tree = self.tree
-        with torch.no_grad():
-            parts = region.starts.unsqueeze(-2).split(_MOST_AT_ONCE)
-            nats = torch.cat([information(part) for part in parts])
-            values, tells = nats, bool((nats > 0).any())
-            if not tells:  # to rounding, where every sampled optimum is far beyond all means
-                values = posterior(problem, pending=True).moments(region.starts)[1]
-        decision = tree.decide(region.cells, values.tolist(), money.limit)
+        nats, worth = nats_and_worth(problem, information, region.starts)
+        decision = self.tree.decide(region.cells, worth.tolist(), money.limit)
         subject = subject_of(information, problem.minimize)
         why = f"Of what there is to know about {subject}, {decision.reason}."
-        if not tells:
+        if worth is not nats:
             why = (
                 f"No cell is expected to tell anything about {subject}, to rounding; this one of"
                 f" level {decision.cell.level} is known least, per unit of cost."
@@ -317,7 +286,7 @@ class TreeSearch(Targets):
         return ChosenQuery(
             query=region.starts[decision.position],
             information=float(nats[decision.position]),
-            cost=tree.cost(decision.cell.level),
+            cost=self.tree.cost(decision.cell.level),
             why=why,
             details={
                 "level": decision.cell.level,
@@ -326,10 +295,12 @@ class TreeSearch(Targets):
             },
         )
 
-    @property
-    def _noise_of_levels(self) -> list[float]:
-        levels = range(self.tree.max_level + 1)
-        return [float(self.tree.noise_of(level) or 0.0) for level in levels]
+
+def _is_plain(parameter: Parameter) -> TypeGuard[Range]:
+    """Whether a parameter is a range of real numbers on their own scale."""
+    if not isinstance(parameter, Range):
+        return False
+    return parameter == Range(parameter.name, parameter.lower, parameter.upper)
 
 
 def _coarse_first(tree: ResolutionTree) -> Iterator[Cell]:

@@ -27,8 +27,7 @@ from ax_costaware import (
 from ax_costaware.analysis import CostAndValueAnalysis
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.choosing import expected_costs
-from ax_costaware.methods.control_sets.query_space import query_space
+from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.policies.control_set_rules import (
     ControlSetDecision,
     ControlSetHistory,
@@ -293,7 +292,7 @@ def test_costs_that_depend_on_values(value_dependent: Any) -> None:
     adapter = fitted_adapter(client._experiment, client._generation_strategy)
     problem, method = adapter.problem(), adapter.method
     assert isinstance(method, ControlSets)
-    costs = expected_costs(problem, method, query_space(problem, method))
+    costs = QuerySpace(problem, method).costs
     assert list(costs.models) == [2]
     tried = [float(arm_of(client, i)["x3"]) for i in range(1, 26, 2)]
     assert costs.least[2] == pytest.approx(0.5 * 4.0 ** min(tried), rel=0.15)

@@ -113,7 +113,7 @@ def test_pairs_of_an_experiment() -> None:
     def stored() -> Any:
         return pairs_of(problem_of(experiment, Gittins(1.0)).pairs, *names)
 
-    assert len(stored()) == 0
+    assert stored() == ((), ())
     append_pairs(experiment, {"X": {"x": [1.0, 2.0], "y": [3.0, 4.0]}, "A": {"a": [5.0, 6.0]}})
     append_pairs(experiment, {"A": {"a": [9.0]}, "X": {"y": [8.0], "x": [7.0]}})
     assert np.array_equal(stored().X, [[1.0, 3.0], [2.0, 4.0], [7.0, 8.0]])

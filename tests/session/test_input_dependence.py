@@ -40,7 +40,6 @@ def trials_of(values: np.ndarray, controls_a: bool = False) -> list[RealizedInpu
     return [
         RealizedInputs(
             i,
-            "x+a" if controls_a else "x",
             {"x": (0.618 * i) % 1.0, **{n: v for n, v in inputs.items() if n in held}},
             {n: v for n, v in inputs.items() if n not in held},
         )

@@ -27,15 +27,13 @@ from ax_costaware.acquisition.target_optima import best_target, sample_optima
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.law import (
     DecodedConditional,
-    Pairs,
     checked_targets,
     grown,
     pairs_of,
-    query_rows,
     target_space,
     target_transform,
 )
-from ax_costaware.methods.method import Method, check_integer, check_one_of
+from ax_costaware.methods.method import Method, check_integer, check_one_of, check_type
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.past import Money
@@ -54,6 +52,9 @@ in the form that was published, or with an account of the noise."""
 
 _NEXT_TO_NOTHING = 1e-6
 """Nats below which an answer tells nothing by a criterion."""
+
+_MOST_AT_ONCE = 4096
+"""Queries whose information is worked out together."""
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,8 @@ class Targets(Method):
         super().__post_init__()
         check_one_of("acquisition", self.acquisition, get_args(Information))
         check_integer("num_samples", self.num_samples, 1)
-        if not isinstance(self.hyperparameters, FixedHyperparameters | None):
-            raise InputError(
-                f"hyperparameters={self.hyperparameters!r}: expected FixedHyperparameters, or None "
-                "for fitted ones."
-            )
+        expected = "FixedHyperparameters, or None for fitted ones"
+        check_type("hyperparameters", self.hyperparameters, FixedHyperparameters | None, expected)
         lengthscale = None if self.hyperparameters is None else self.hyperparameters.lengthscale
         if isinstance(lengthscale, tuple) and len(lengthscale) != len(self.target_parameters):
             raise InputError(
@@ -183,25 +181,22 @@ class Targets(Method):
 
         Learned weights may be below zero, and need not sum to one: those above count.
         """
-        law, names = self.current_law(problem), self.query_names(problem.space.names)
-        nodes, weights = law.nodes_and_weights(query_rows(law, names, [dict(parameters)]))
+        law = self.decoded_law(problem)
+        nodes, weights = law.conditional.nodes_and_weights(law.queries([parameters]))
         share = weights[0].numpy().clip(0)
         share = share / share.sum()
         centre = share @ nodes[0].numpy()
         return centre, np.sqrt(share @ (nodes[0].numpy() - centre) ** 2)
 
-    def gathered(self, problem: Problem) -> Pairs:
-        """Pairs that were added while the experiment runs, in the order of the law's columns."""
-        return pairs_of(problem.pairs, self.target_names, self.query_names(problem.space.names))
-
     def current_law(self, problem: Problem) -> Conditional:
         """The law of a point given a query, as far as it is known by now."""
-        return grown(self.law, self.gathered(problem))
+        return self.decoded_law(problem).conditional
 
     def decoded_law(self, problem: Problem) -> DecodedConditional:
         """The same, given a query of the model's space."""
         names = self.query_names(problem.space.names)
-        return DecodedConditional(self.current_law(problem), problem.space, names)
+        law = grown(self.law, pairs_of(problem.pairs, self.target_names, names))
+        return DecodedConditional(law, problem.space, names)
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
         """Nothing that is given: the model follows from the law, see ``model_now``."""
@@ -230,21 +225,13 @@ class Targets(Method):
         noise = self.noise
         if noise is not None:
             options["noise"] = lambda A: noise(law.raw(A))
-        given = self.hyperparameters
+        given, key = self.hyperparameters, law.conditional
         if given is None:
-            name = "ConditionalMeanProcess"
-            model_class: type[ConditionalMeanProcess] = ConditionalMeanProcess
-        else:
-            name, model_class = "FixedHyperparameters", FixedConditionalMeanProcess
-            options |= {**given.options, "lengthscale": given.lengthscale}
-        return ModelOptions(
-            name,
-            model_class,
-            options,
-            is_fitted=given is None,
-            normalizes=False,
-            key=law.conditional,
-        )
+            name, model_class = "ConditionalMeanProcess", ConditionalMeanProcess
+            return ModelOptions(name, model_class, options, normalizes=False, key=key)
+        options |= {**given.options, "lengthscale": given.lengthscale}
+        name, fixed_class = "FixedHyperparameters", FixedConditionalMeanProcess
+        return ModelOptions(name, fixed_class, options, is_fitted=False, normalizes=False, key=key)
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The query whose answer tells most about the best point, per unit of cost."""
@@ -256,10 +243,11 @@ class Targets(Method):
                 f"{self.exhausted(problem, money)} Deploy {best.parameters}, whose expected value "
                 f"is {best.mean:.6g} with a standard deviation of {best.standard_deviation:.6g}."
             )
-        chosen = self._chosen(problem, region, money, seed)
+        believed = posterior(problem, pending=True)
+        chosen = self._chosen(problem, region, money, believed, seed)
         best = self.recommend(problem)[0]
         with torch.no_grad():
-            moments = posterior(problem, pending=True).moments(chosen.query.unsqueeze(0))
+            moments = believed.moments(chosen.query.unsqueeze(0))
         mean, variance = (float(moment[0]) for moment in moments)
         (row,) = problem.space.decode(chosen.query.unsqueeze(0))
         return Decision(
@@ -309,14 +297,12 @@ class Targets(Method):
             mean, variance = posterior(problem).moments(problem.space.encode(rows))
         return problem.sign * mean, variance
 
-    def _chosen(self, problem: Problem, region: Region, money: Money, seed: int) -> ChosenQuery:
+    def _chosen(
+        self, problem: Problem, region: Region, money: Money, believed: IndirectPosterior, seed: int
+    ) -> ChosenQuery:
         """The query of most information, about the point, too, where none tells of the value."""
-        optima = sample_optima(
-            posterior(problem, pending=True),
-            target_space(self.target_parameters, self.law),
-            num_samples=self.num_samples,
-            seed=seed,
-        )
+        space = target_space(self.target_parameters, self.law)
+        optima = sample_optima(believed, space, self.num_samples, seed)
 
         def by(acquisition: str) -> ChosenQuery:
             information = _information(problem, optima, acquisition)
@@ -343,25 +329,35 @@ def posterior(problem: Problem, pending: bool = False) -> IndirectPosterior:
         problem: The problem, whose model is a conditional mean process.
         pending: Whether queries under evaluation are taken for answered.
     """
-    model = problem.model
-    assert isinstance(model, ConditionalMeanProcess)
-    return IndirectPosterior.of(model, problem.direction, problem.X_pending if pending else None)
+    X_pending = problem.X_pending if pending else None
+    return IndirectPosterior.of(problem.model, problem.direction, X_pending)
 
 
 def _information(
     problem: Problem, optima: tuple[Tensor, Tensor], acquisition: str
 ) -> AcquisitionFunction:
     """What an answer is expected to tell, in nats."""
-    model = problem.model
-    assert isinstance(model, ConditionalMeanProcess)
-    options: dict[str, Any] = {
-        "posterior_transform": problem.direction,
-        "X_pending": problem.X_pending,
-    }
+    model, direction, X_pending = problem.model, problem.direction, problem.X_pending
+    given: dict[str, Any] = {"posterior_transform": direction, "X_pending": X_pending}
     if acquisition == "joint_entropy":
-        return ConditionalJointEntropySearch(model, *optima, **options)
+        return ConditionalJointEntropySearch(model, *optima, **given)
     noise_aware = acquisition == "max_value_entropy_noise_aware"
-    return ConditionalMaxValueEntropySearch(model, optima[1], noise_aware=noise_aware, **options)
+    return ConditionalMaxValueEntropySearch(model, optima[1], noise_aware=noise_aware, **given)
+
+
+def nats_and_worth(
+    problem: Problem, information: AcquisitionFunction, A: Tensor
+) -> tuple[Tensor, Tensor]:
+    """What answers of queries ``n x p`` tell, and what queries are compared by, each ``n``.
+
+    That is the same, unless no answer tells anything, to rounding, as where every sampled optimum
+    is far beyond all means: then it is the variance, for what is known least is worth most.
+    """
+    with torch.no_grad():
+        nats = torch.cat([information(part) for part in A.unsqueeze(-2).split(_MOST_AT_ONCE)])
+        if bool((nats > 0).any()):
+            return nats, nats
+        return nats, posterior(problem, pending=True).moments(A)[1]
 
 
 def recommendation_record(best: Best) -> dict[str, Any]:

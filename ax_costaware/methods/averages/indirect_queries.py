@@ -17,22 +17,24 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages import (
     ChosenQuery,
     Region,
     Targets,
-    posterior,
+    nats_and_worth,
     subject_of,
 )
-from ax_costaware.methods.averages.law import (
-    policy_indices,
-    policy_key,
-    query_rows,
-)
+from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.costs import MOST_VALUES, check_cost, known_cost, named_cost
+from ax_costaware.methods.costs import (
+    MOST_VALUES,
+    CostOfPoints,
+    check_cost,
+    known_cost,
+    named_cost,
+)
+from ax_costaware.methods.method import check_type
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Decision, Problem, Stop
@@ -83,12 +85,15 @@ class IndirectQueries(Targets):
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         super().__post_init__()
-        if not isinstance(self.conditional, Conditional):
-            raise InputError(
-                f"conditional={self.conditional!r}: expected one such as GaussianConditional, "
-                "UniformBoxConditional, FiniteConditional or LearnedConditional."
-            )
-        set_field(self, "cost", _checked_cost(self.cost))
+        classes = (
+            "GaussianConditional, UniformBoxConditional, FiniteConditional or LearnedConditional"
+        )
+        check_type("conditional", self.conditional, Conditional, f"one such as {classes}")
+        if isinstance(self.cost, Cost):
+            named_cost(self.cost)
+        else:
+            expected = "a finite number > 0, or a value object such as AffineCost({'hours': 2.5})"
+            set_field(self, "cost", positive_number(self.cost, "cost", expected))
         d, columns = len(self.target_parameters), self.conditional.num_target_columns
         if columns is not None and columns != d and not _counts_arms(self.conditional):
             raise InputError(
@@ -140,16 +145,16 @@ class IndirectQueries(Targets):
         """Refuse what does not fit the law: parameters, a cost, or a trial that is no query."""
         self._check_names(problem)
         check_cost(problem, self.cost, self)
-        law, names = self.current_law(problem), self.query_names(problem.space.names)
-        if isinstance(law, FiniteConditional):
-            self._check_policies(problem, names[0], law)
-        elif not isinstance(law, LearnedConditional):
-            self._check_support(problem, law, names)
+        law = self.decoded_law(problem)
+        if isinstance(law.conditional, FiniteConditional):
+            self._check_policies(problem, law.names[0], law.conditional)
+        elif not isinstance(law.conditional, LearnedConditional):
+            self._check_support(problem, law)
         for trial in problem.trials:
             if trial.outcome is None:
                 continue
             try:
-                law.check_queries(query_rows(law, names, [dict(trial.parameters)]))
+                law.check_rows([trial.parameters])
             except (InputError, KeyError) as error:
                 raise InputError(
                     f"trial {trial.index}, {dict(trial.parameters)}, has an outcome and is no "
@@ -158,27 +163,21 @@ class IndirectQueries(Targets):
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next quasi-random query that can be paid and that the conditional answers for."""
-        law, names = self.current_law(problem), self.query_names(problem.space.names)
-        refused = 0
+        law = self.decoded_law(problem)
 
         def answered() -> Row:
-            nonlocal refused
             for _ in range(_MOST_DRAWS):
-                row = dict(problem.draw())
-                try:
-                    law.check_queries(query_rows(law, names, [row]))
-                except InputError:
-                    refused += 1
-                    continue
-                return row
+                row = problem.draw()
+                if bool(law.supported(problem.space.encode([row]))):
+                    return row
             raise _NoAnswer
 
         try:
             return super().initial(replace(problem, draw=answered))
         except _NoAnswer:
             return Stop(
-                f"None of {refused} quasi-random queries is near the pairs of conditional="
-                f"{law!r}: add pairs there, or make the search space smaller."
+                f"None of {_MOST_DRAWS} quasi-random queries is near the pairs of conditional="
+                f"{law.conditional!r}: add pairs there, or make the search space smaller."
             )
 
     def region(self, problem: Problem, money: Money, seed: int) -> Region:
@@ -190,7 +189,8 @@ class IndirectQueries(Targets):
                 f"no query among {NUM_STARTS} of the search space{given} met the parameter "
                 "constraints: loosen them."
             )
-        supported = self.decoded_law(problem).supported(starts)
+        law = self.decoded_law(problem)
+        supported = law.supported(starts)
         if not bool(supported.any()):
             raise InputError(
                 f"conditional={self.law!r} answers for no query of the search "
@@ -199,46 +199,36 @@ class IndirectQueries(Targets):
         starts = starts[supported]
         if money.limit is not None:
             with torch.no_grad():
-                costs = log_cost_function(self._cost_function(problem))(starts).exp()
-                starts = starts[costs <= money.limit]
+                starts = starts[self._costs(problem)(starts) <= money.limit]
         known = {}
-        if isinstance(self.law, LearnedConditional):
-            known = {"pairs": self.law.num_pairs + len(self.gathered(problem))}
+        if isinstance(law.conditional, LearnedConditional):
+            known = {"pairs": law.conditional.num_pairs}
         return Region(starts, known=known)
 
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
     ) -> ChosenQuery:
         """The query of most information per unit of cost, of those that can be paid."""
-        space, law = problem.space, self.decoded_law(problem)
-        log_cost = log_cost_function(self._cost_function(problem))
+        space, costs_of = problem.space, self._costs(problem)
 
         def value(A: Tensor) -> Tensor:
-            found: Tensor = information(A.unsqueeze(-2)) * (-log_cost(A)).exp()
+            found: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
             return found
 
-        columns = range(region.starts.shape[-1])
-        held = tuple(i for i in columns if i not in space.smooth or i in problem.held)
-        local = LocalSearch(space.bounds, held, space.inequality_constraints)
+        local = LocalSearch(space.bounds, problem.immovable, space.inequality_constraints)
         starts, ends = local.climb(value, region.starts, self.num_restarts or NUM_RESTARTS)
         with torch.no_grad():
-            costs = log_cost(ends).exp()
-            allowed = law.supported(ends)
+            allowed = self.decoded_law(problem).supported(ends)
             if money.limit is not None:
-                allowed &= costs <= money.limit
+                allowed &= costs_of(ends) <= money.limit
             found = torch.cat([ends[allowed], starts])
-            values = value(found)
-            if not bool((values > 0).any()):
-                # No query tells anything, to rounding, where every sampled optimum is far beyond
-                # its answer: of these, the one that is known least.
-                known = posterior(problem, pending=True)
-                values = known.moments(found)[1] * (-log_cost(found)).exp()
-            best = found[int(values.argmax())]
-            cost = float(log_cost(best.unsqueeze(0)).exp())
-            nats = float(information(best.reshape(1, 1, -1)))
+            told, worth = nats_and_worth(problem, information, found)
+            costs = costs_of(found)
+        best = int((worth / costs).argmax())
+        nats, cost = float(told[best]), float(costs[best])
         priced = isinstance(self.cost, Cost)
         return ChosenQuery(
-            query=best,
+            query=found[best],
             information=nats,
             cost=cost,
             why=(
@@ -249,10 +239,8 @@ class IndirectQueries(Targets):
             ),
         )
 
-    def _cost_function(self, problem: Problem) -> CostFunction:
+    def _costs(self, problem: Problem) -> CostOfPoints:
         """What queries of the model's space cost."""
-        if not isinstance(self.cost, Cost):
-            return self.cost
         return known_cost(self.cost, self.cost_at, problem.space)
 
     def _checked_names(self, names: Any) -> tuple[str, ...]:
@@ -314,11 +302,11 @@ class IndirectQueries(Targets):
                 f"queries {list(index)}: expected a choice among these."
             )
 
-    def _check_support(self, problem: Problem, law: Conditional, names: tuple[str, ...]) -> None:
+    def _check_support(self, problem: Problem, law: DecodedConditional) -> None:
         """The law of no query leaves the space of the points, unless the user says what then."""
         rows = [row for row in _looks(problem) if problem.space.meets(row)]
         try:
-            law.check_queries(query_rows(law, names, rows))
+            law.check_rows(rows)
         except InputError as error:
             raise InputError(
                 f"conditional={self.conditional!r} does not answer for all of the experiment's "
@@ -365,15 +353,3 @@ def _with_values(conditional: Conditional, parameters: tuple[FreeParameter, ...]
     if not (isinstance(first, Range) or first.is_ordered):
         return conditional
     return replace(conditional, points=tuple((value,) for value in first.grid))
-
-
-def _checked_cost(cost: object) -> float | Cost:
-    if isinstance(cost, Cost):
-        return named_cost(cost)
-    try:
-        return positive_number(cost, "cost")
-    except InputError as error:
-        raise InputError(
-            f"cost={cost!r}: expected a finite number > 0, or a value object such as "
-            "AffineCost({'hours': 2.5})."
-        ) from error

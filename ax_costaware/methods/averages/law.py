@@ -8,31 +8,28 @@ point and its query that an experiment gathers while it runs are added to what a
 
 from __future__ import annotations
 
-import hashlib
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-import numpy as np
 import torch
 from botorch.models.transforms.input import (
     ChainedInputTransform,
     InputTransform,
+    Log10,
     Normalize,
-    ReversibleInputTransform,
 )
+from botorch.models.transforms.utils import subset_transform
 from torch import Tensor
-from torch.nn import Module
 from typing_extensions import override
 
 from ax_costaware.acquisition.target_space import TargetSpace
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Choice, FreeParameter, Range
-from ax_costaware.methods.problem import Array
+from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
 from ax_costaware.methods.problem import Pairs as StoredPairs
 from ax_costaware.methods.space import Space
+from ax_costaware.queries.argument_checks import sequence_of
 from ax_costaware.queries.conditionals import (
     ColumnNodes,
     Conditional,
@@ -103,36 +100,37 @@ class DecodedConditional(Conditional):
 
     def raw(self, A: Tensor) -> Tensor:
         """The queries ``... x p`` of points ``... x (columns of the model's space)``."""
-        return torch.stack([self._column(name, A) for name in self.names], dim=-1)
+        if isinstance(self.conditional, FiniteConditional):
+            rows = self.space.decode(A.reshape(-1, A.shape[-1]))
+            return self.queries(rows).to(A).reshape(*A.shape[:-1], len(self.names))
+        return torch.stack([self.space.raw(name, A) for name in self.names], dim=-1)
+
+    def queries(self, rows: Sequence[Mapping[str, Any]]) -> Tensor:
+        """The queries ``n x p`` of parameterizations in raw units.
+
+        Raises:
+            KeyError: If a value stands for no query of a ``FiniteConditional``.
+        """
+        values = [[row[name] for name in self.names] for row in rows]
+        if isinstance(self.conditional, FiniteConditional):
+            index = policy_indices(self.conditional)
+            values = [[index[policy_key(value)] for value in query] for query in values]
+        return torch.tensor(values, dtype=torch.double).reshape(len(rows), len(self.names))
+
+    def check_rows(self, rows: Sequence[Row]) -> None:
+        """As ``check_queries``, of parameterizations in raw units; raises as ``queries``, too."""
+        self.conditional.check_queries(self.queries(rows))
 
     def supported(self, A: Tensor) -> Tensor:
         """Which of points ``n x (columns of the model's space)`` the conditional answers for."""
-        refused = len(A) > 0 and _refusal(self, A) is not None
-        if not refused or len(A) == 1:
-            return torch.full((len(A),), not refused, dtype=torch.bool, device=A.device)
-        middle = len(A) // 2
-        return torch.cat([self.supported(A[:middle]), self.supported(A[middle:])])
-
-    def _column(self, name: str, A: Tensor) -> Tensor:
-        if not isinstance(self.conditional, FiniteConditional):
-            return self.space.raw(name, A)
-        return _policy_index(self.conditional, self.space, name, A)
-
-
-def query_rows(
-    conditional: Conditional, names: tuple[str, ...], parameters: list[dict[str, Any]]
-) -> Tensor:
-    """The queries ``n x p`` of parameterizations in raw units.
-
-    Raises:
-        KeyError: If a value stands for no query of a ``FiniteConditional``.
-    """
-    if isinstance(conditional, FiniteConditional):
-        index = policy_indices(conditional)
-        rows = [[index[policy_key(row[name])] for name in names] for row in parameters]
-    else:
-        rows = [[float(row[name]) for name in names] for row in parameters]
-    return torch.tensor(rows, dtype=torch.double).reshape(len(parameters), len(names))
+        try:
+            if len(A):
+                self.check_queries(A)
+        except InputError:
+            if len(A) == 1:
+                return torch.zeros(1, dtype=torch.bool, device=A.device)
+            return torch.cat([self.supported(part) for part in A.chunk(2)])
+        return torch.ones(len(A), dtype=torch.bool, device=A.device)
 
 
 def policy_indices(conditional: FiniteConditional) -> dict[float | str, float]:
@@ -146,45 +144,14 @@ def policy_key(value: Any) -> float | str:
     return str(value) if isinstance(value, str) else float(value)
 
 
-def _policy_index(conditional: FiniteConditional, space: Space, name: str, A: Tensor) -> Tensor:
-    index = policy_indices(conditional)
-    column = space.columns.get(name)
-    if column is None:
-        return A.new_full(A.shape[:-1], index[policy_key(space.fixed[name])])
-    parameter = column.parameter
-    if isinstance(parameter, Choice):
-        indices = A.new_tensor([index[policy_key(value)] for value in parameter.values])
-        return indices[column.weights(A).argmax(dim=-1)]
-    values = A.new_tensor([key for key in index if not isinstance(key, str)])
-    nearest = (column.raw(A).detach().unsqueeze(-1) - values).abs().argmin(dim=-1)
-    return nearest.to(A)
-
-
-def _refusal(conditional: Conditional, A: Tensor) -> ValueError | None:
-    try:
-        conditional.check_queries(A)
-    except ValueError as error:
-        return error
-    return None
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
+class Pairs(NamedTuple):
     """Points and their queries, row by row."""
 
-    X: Array
-    """``n x d`` points."""
+    X: tuple[tuple[float, ...], ...]
+    """``n`` points of ``d`` numbers."""
 
-    A: Array
-    """``n x p`` queries."""
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    @property
-    def digest(self) -> str:
-        """Different for different pairs."""
-        return hashlib.sha256(self.X.tobytes() + b"|" + self.A.tobytes()).hexdigest()
+    A: tuple[tuple[float, ...], ...]
+    """``n`` queries of ``p`` numbers."""
 
 
 def pairs_of(stored: StoredPairs, points: Sequence[str], queries: Sequence[str]) -> Pairs:
@@ -195,12 +162,11 @@ def pairs_of(stored: StoredPairs, points: Sequence[str], queries: Sequence[str])
         points: Names of the parameters of a point, in the order that is wanted.
         queries: The same of a query.
     """
-    found = []
-    for side, names in (("X", points), ("A", queries)):
-        part = stored.get(side) or {}
-        columns = [np.array(part.get(name) or [], dtype=np.float64) for name in names]
-        found.append(np.stack(columns, axis=-1) if columns else np.empty((0, 0)))
-    return Pairs(*found)
+    X, A = stored.get("X") or {}, stored.get("A") or {}
+    return Pairs(
+        tuple(zip(*(X.get(name) or () for name in points), strict=True)),
+        tuple(zip(*(A.get(name) or () for name in queries), strict=True)),
+    )
 
 
 def grown(conditional: Conditional, pairs: Pairs) -> Conditional:
@@ -208,41 +174,14 @@ def grown(conditional: Conditional, pairs: Pairs) -> Conditional:
 
     The same object is returned for the same pairs, so that it is fitted once.
     """
-    if not isinstance(conditional, LearnedConditional) or not len(pairs):
+    if not isinstance(conditional, LearnedConditional) or not pairs.X:
         return conditional
-    found = _grown(_Same(conditional), _Keyed(pairs, pairs.digest))
-    assert isinstance(found, Conditional)
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Same:
-    """An object that is equal to itself only; comparing the pairs of a conditional takes long."""
-
-    value: LearnedConditional
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-@dataclass(frozen=True, eq=False)
-class _Keyed:
-    pairs: Pairs
-    digest: str
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Keyed) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
+    return _grown(conditional, pairs)
 
 
 @lru_cache(maxsize=4)
-def _grown(conditional: _Same, pairs: _Keyed) -> Any:
-    return conditional.value.with_pairs(pairs.pairs.X, pairs.pairs.A)
+def _grown(conditional: LearnedConditional, pairs: Pairs) -> LearnedConditional:
+    return conditional.with_pairs(pairs.X, pairs.A)
 
 
 _LEAST = 1e-3
@@ -251,9 +190,7 @@ _LEAST = 1e-3
 
 def checked_targets(parameters: object) -> tuple[FreeParameter, ...]:
     """Parameters of points as a tuple; refuses what is none, naming ``target_parameters``."""
-    if not isinstance(parameters, Iterable) or isinstance(parameters, str | Mapping):
-        raise InputError(f"target_parameters={parameters!r}: expected a list of parameters.")
-    found = tuple(parameters)
+    found = sequence_of(parameters, "target_parameters", "a list of parameters")
     if not found:
         raise InputError("target_parameters=[]: expected at least one parameter.")
     for one in found:
@@ -277,12 +214,16 @@ def target_space(
     candidates = None
     if isinstance(law, FiniteConditional) and law.points is not None:
         candidates = torch.tensor(law.points, dtype=torch.double)
-    ends = [[p.lower for p in parameters], [p.upper for p in parameters]]
     return TargetSpace(
-        torch.tensor(ends, dtype=torch.double),
+        _bounds_of(parameters),
         choices={i: p.grid for i, p in enumerate(parameters) if p.grid is not None},
         candidates=candidates,
     )
+
+
+def _bounds_of(parameters: Sequence[FreeParameter]) -> Tensor:
+    """Bounds of points, ``2 x d``."""
+    return torch.tensor([[p.lower, p.upper] for p in parameters], dtype=torch.double).T.clone()
 
 
 def target_transform(parameters: Sequence[FreeParameter]) -> InputTransform | None:
@@ -291,15 +232,12 @@ def target_transform(parameters: Sequence[FreeParameter]) -> InputTransform | No
     if not numeric:
         return None
     logs = [i for i in numeric if parameters[i].log_scale]
-
-    def bound(side: str) -> list[float]:
-        values = [float(getattr(p, side)) for p in parameters]
-        return [math.log10(v) if i in logs else v for i, v in enumerate(values)]
-
+    bounds = _bounds_of(parameters)
+    bounds[:, logs] = bounds[:, logs].log10()
     normalize = Normalize(
         d=len(parameters),
         indices=numeric if len(numeric) < len(parameters) else None,
-        bounds=torch.tensor([bound("lower"), bound("upper")], dtype=torch.double),
+        bounds=bounds,
     )
     if not logs:
         return normalize
@@ -307,25 +245,13 @@ def target_transform(parameters: Sequence[FreeParameter]) -> InputTransform | No
     return ChainedInputTransform(log=_LogColumns(logs, least), unit=normalize)
 
 
-class _LogColumns(ReversibleInputTransform, Module):
+class _LogColumns(Log10):
     """Decimal logarithms of some columns, which are kept above least values."""
 
-    def __init__(self, indices: Sequence[int], least: Sequence[float]) -> None:
-        super().__init__()
-        self.transform_on_train = self.transform_on_eval = True
-        self.transform_on_fantasize = True
-        self.reverse = False
-        self.is_one_to_many = False
-        self.columns = list(indices)
-        self.least = list(least)
+    def __init__(self, indices: list[int], least: list[float]) -> None:
+        super().__init__(indices)
+        self.least = least
 
+    @subset_transform  # type: ignore[untyped-decorator]
     def _transform(self, X: Tensor) -> Tensor:
-        found = X.clone()
-        least = X.new_tensor(self.least)
-        found[..., self.columns] = torch.maximum(X[..., self.columns], least).log10()
-        return found
-
-    def _untransform(self, X: Tensor) -> Tensor:
-        found = X.clone()
-        found[..., self.columns] = 10.0 ** X[..., self.columns]
-        return found
+        return torch.maximum(X, X.new_tensor(self.least)).log10()

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, is_dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, ClassVar
+from statistics import fmean
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,34 +21,29 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
-    NoValues,
-    check_budget_pays,
+    check_budget,
     check_control_sets_fit,
     check_joint,
     check_realized,
-    checked_beta,
+    check_rule,
+    checked_initial_control_sets,
     checked_marginals,
-    checked_names,
     least_cost,
 )
-from ax_costaware.methods.control_sets.choosing import choose, expected_costs, initial_trial
-from ax_costaware.methods.control_sets.learned_costs import (
-    average_costs,
-    check_reported_costs,
-    costs_to_learn_from,
-)
-from ax_costaware.methods.control_sets.query_space import query_space
+from ax_costaware.methods.control_sets.choosing import choose, initial_trial
+from ax_costaware.methods.control_sets.learned_costs import check_reported_costs
+from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.method import NO_LIMIT, Method, check_integer, check_one_of
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import ROUNDING, PastTrial
+from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
-    ControlSetHistory,
     ControlSetRule,
     ExploreThenCommit,
     recommended_rule,
 )
+from ax_costaware.queries.argument_checks import nonnegative_number
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
@@ -102,22 +98,22 @@ class ControlSets(Method):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        set_field(self, "control_sets", check_control_sets(_listed(self.control_sets)))
+        set_field(self, "control_sets", check_control_sets(self.control_sets))
         set_field(self, "marginals", checked_marginals(self.marginals))
         check_joint(self.joint, self.marginals)
         super().__post_init__()
-        check_budget_pays(self.budget, self.control_sets)
         if self.rule is None:
             rule, reason = recommended_rule(self.control_sets, self.budget)
             set_field(self, "rule", rule)
             set_field(self, "_remark", f"rule={rule!r} by default: {reason}")
         if not isinstance(self.beta, TheoreticalBeta):
-            set_field(self, "beta", checked_beta(self.beta))
+            expected = "a finite number >= 0, or a TheoreticalBeta"
+            set_field(self, "beta", nonnegative_number(self.beta, "beta", expected))
         check_one_of("acquisition", self.acquisition, ACQUISITIONS)
         check_integer("num_nodes", self.num_nodes, 1)
-        self._check_rule()
-        set_field(self, "initial_control_sets", self._checked_initial_control_sets())
-        self._check_initial_cost()
+        set_field(self, "initial_control_sets", checked_initial_control_sets(self))
+        check_budget(self)
+        check_rule(self)
 
     def candidates(self) -> tuple[ControlSet, ...]:
         """The control sets, as declared."""
@@ -139,7 +135,7 @@ class ControlSets(Method):
 
     def cost_at(self, parameters: Row) -> float | None:
         """Cost of a trial's control set; None if it is unknown."""
-        return self.control_set(str(parameters[CONTROL_SET])).cost
+        return self.control_sets[self.index_of(parameters)].cost
 
     def cost_by_others(
         self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
@@ -163,16 +159,15 @@ class ControlSets(Method):
         Args:
             reported: Reported costs, by the name of the control set.
         """
-        known: list[float | None] = []
-        for control_set in self.control_sets:
-            costs = reported.get(control_set.name, ())
-            mean = math.fsum(costs) / len(costs) if costs else None
-            known.append(mean if control_set.cost is None else control_set.cost)
+        known = [
+            fmean(reported[s.name]) if s.cost is None and reported.get(s.name) else s.cost
+            for s in self.control_sets
+        ]
         priced = [cost for cost in known if cost is not None]
-        others = math.fsum(priced) / len(priced) if priced else 0.0
+        others = fmean(priced) if priced else 0.0
         return tuple(
-            (max(others, control_set.fixed_cost) or None) if cost is None else cost
-            for control_set, cost in zip(self.control_sets, known, strict=True)
+            (max(others, s.fixed_cost) or None) if cost is None else cost
+            for s, cost in zip(self.control_sets, known, strict=True)
         )
 
     @property
@@ -193,14 +188,20 @@ class ControlSets(Method):
             f"{name!r} is no control set of this strategy: expected one of {self.names}."
         )
 
+    def index_of(self, parameters: Row) -> int:
+        """Place of the control set that a parameterization names, in declared order.
+
+        Raises:
+            InputError: If there is none of that name.
+        """
+        return self.control_sets.index(self.control_set(str(parameters[CONTROL_SET])))
+
     @property
     def laws(self) -> dict[str, Marginal]:
         """The law of each input on its own, by name: the marginals, and those of ``joint``."""
-        joint = self.joint
-        return {
-            **self.marginals,
-            **({} if joint is None else {name: joint.marginal(name) for name in joint.names}),
-        }
+        if self.joint is None:
+            return self.marginals
+        return {**self.marginals, **{n: self.joint.marginal(n) for n in self.joint.names}}
 
     @cached_property
     def problem_digest(self) -> str:
@@ -216,21 +217,16 @@ class ControlSets(Method):
     @property
     def names(self) -> list[str]:
         """Names of the control sets, in declared order."""
-        return [str(control_set.name) for control_set in self.control_sets]
+        return [control_set.name for control_set in self.control_sets]
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
         """What the undelivered decisions are expected to cost: at their values, if by the model."""
-        learned = costs_to_learn_from(problem.trials, self)
-        names = [str(row[CONTROL_SET]) for row in problem.undelivered]
+        costs = QuerySpace(problem, self).costs
+        places = [self.index_of(row) for row in problem.undelivered]
         if initial:
-            costs = average_costs(self, learned)
-            return [costs[self.names.index(name)] or 0.0 for name in names]
-        expected = expected_costs(problem, self, query_space(problem, self))
+            return [costs.averages[place] or 0.0 for place in places]
         points = problem.space.encode(problem.undelivered)
-        found = [
-            expected.at(self.names.index(name), point)
-            for name, point in zip(names, points, strict=True)
-        ]
+        found = [costs.at(place, point) for place, point in zip(places, points, strict=True)]
         return [0.0 if cost is None else cost.mean for cost in found]
 
     def num_payable(self, problem: Problem, initial: bool) -> int:
@@ -243,18 +239,15 @@ class ControlSets(Method):
         money = self.money(problem, initial, reserved=())
         if money.limit is None:
             return NO_LIMIT
-        learned = costs_to_learn_from(problem.trials, self)
-        names = set(self.initial_control_sets) if initial else set(self.names)
+        costs = QuerySpace(problem, self).costs
         open_sets = [
-            (cost, max([cost or 0.0, *learned.get(name, {}).values()]))
-            for name, cost in zip(self.names, average_costs(self, learned), strict=True)
-            if name in names and money.pays(cost)
+            (cost, max([cost or 0.0, *reported.values()]))
+            for name, cost, reported in zip(self.names, costs.averages, costs.reported, strict=True)
+            if money.pays(cost) and (not initial or name in self.initial_control_sets)
         ]
-        if not open_sets:
-            return 1
         payable = [cost for cost, _ in open_sets if cost is not None]
         if not payable:
-            return NO_LIMIT
+            return NO_LIMIT if open_sets else 1
         dearest = max(cost for _, cost in open_sets)
         # After j trials at most j * dearest is gone, and the cheapest must still fit.
         left = money.remaining or 0.0
@@ -297,27 +290,20 @@ class ControlSets(Method):
 
     def recommend(self, problem: Problem) -> list[Best]:
         """What each control set can do best in expectation under the fitted model, best first."""
-        space = query_space(problem, self)
-        everything = range(len(self.control_sets))
-        optima = space.best_means(
-            problem.model, problem, self, everything, trial=len(problem.trials)
-        )
-        order = optima.values.argsort(descending=True).tolist()
-        points = [optima.points[i].detach() for i in order]
-        means, variances = space.expectations(problem.model, list(zip(points, order, strict=True)))
-        costs = expected_costs(problem, self, space)
+        space = QuerySpace(problem, self)
+        optima = space.best_means(range(len(self.control_sets)), trial=len(problem.trials))
         found = []
-        for i, point, mean, variance in zip(
-            order, points, means.tolist(), variances.tolist(), strict=True
-        ):
-            control_set, cost = self.control_sets[i], costs.at(i, point)
+        for i in optima.values.argsort(descending=True).tolist():
+            control_set, point = self.control_sets[i], optima.points[i].detach()
+            mean, variance = (float(moment) for moment in space.expectations([(point, i)]))
+            cost = space.costs.at(i, point)
             found.append(
                 Best(
                     space.controlled(point, control_set.parameters),
                     mean,
                     variance**0.5,
                     None if cost is None else cost.mean,
-                    str(control_set.name),
+                    control_set.name,
                 )
             )
         return found
@@ -328,66 +314,18 @@ class ControlSets(Method):
         A trial's realised point is not what the arm would give again, so it is judged by that.
         """
         points = problem.space.encode(rows)
-        indices = [self.names.index(str(row[CONTROL_SET])) for row in rows]
-        return query_space(problem, self).expectations(
-            problem.model, list(zip(points, indices, strict=True))
-        )
+        places = [self.index_of(row) for row in rows]
+        return QuerySpace(problem, self).expectations(list(zip(points, places, strict=True)))
 
     def failed_points(self, problem: Problem) -> Tensor:
         """A few points of the law of each failed trial, which left some of its inputs to chance."""
-        space, found = query_space(problem, self), []
+        space, found = QuerySpace(problem, self), []
         for trial, point in zip(problem.failed, super().failed_points(problem), strict=True):
-            control_set = self.control_set_of(trial)
-            index = self.names.index(str(control_set.name))
-            count = _NODES_OF_FAILED if set(self.laws) - set(control_set.parameters) else 1
-            found.append(space.nodes_of(point, index)[0][:count])
+            place = self.index_of(trial.parameters)
+            controlled = set(self.control_sets[place].parameters)
+            count = _NODES_OF_FAILED if set(self.laws) - controlled else 1
+            found.append(space.nodes_of(point, place)[0][:count])
         return torch.cat(found)
-
-    def _check_rule(self) -> None:
-        if not isinstance(self.rule, ControlSetRule) or isinstance(self.rule, type):
-            raise InputError(
-                f"rule={self.rule!r}: expected a rule such as ExploreThenCommit.adaptive()."
-            )
-        unknown = [s.name for s in self.control_sets if s.cost is None]
-        if unknown and isinstance(self.rule, ExploreThenCommit):
-            raise InputError(
-                f"rule={self.rule!r} explores by cost, but control set {unknown[0]!r} has "
-                "cost=None: pass a rule that learns costs, such as UnknownCosts(), or give the "
-                "cost of every control set."
-            )
-        first = ControlSetHistory(
-            parameters=tuple(frozenset(s.parameters) for s in self.control_sets),
-            costs=tuple(s.cost or 1.0 for s in self.control_sets),
-            plays=tuple(0 for _ in self.control_sets),
-            affordable=tuple(True for _ in self.control_sets),
-            round=1,
-            known=tuple(s.cost is not None for s in self.control_sets),
-            budget=self.budget,
-            remaining=self.budget,
-        )
-        try:
-            # A first decision on made-up values: a rule that does not fit these control sets, such
-            # as one with too few numbers of plays, says so now and not after the initial trials.
-            self.rule.decide(first, NoValues(first.costs))
-        except InputError as error:
-            raise InputError(f"rule={self.rule!r} does not fit: {error}") from error
-
-    def _checked_initial_control_sets(self) -> tuple[str, ...]:
-        given = checked_names(self.initial_control_sets)
-        if not given and self.learns_costs:
-            return tuple(self.names)
-        if not given:
-            cheapest = min(s.cost or math.inf for s in self.control_sets)
-            return tuple(
-                str(s.name) for s in self.control_sets if math.isclose(s.cost or 0.0, cheapest)
-            )
-        for name in given:
-            if name not in self.names:
-                raise InputError(
-                    f"initial_control_sets names {name!r}, which is not among control_sets: "
-                    f"expected names out of {self.names}."
-                )
-        return tuple(str(name) for name in given)
 
     @property
     def initial_cost(self) -> float:
@@ -396,20 +334,3 @@ class ControlSets(Method):
             return 0.0
         cycle = [self.control_set(name) for name in self.initial_control_sets]
         return math.fsum(least_cost(cycle[i % len(cycle)]) for i in range(self.initial_trials))
-
-    def _check_initial_cost(self) -> None:
-        if self.budget is None:
-            return
-        cycle, total = self.initial_control_sets, self.initial_cost
-        if total > self.budget * (1 + ROUNDING):
-            raise InputError(
-                f"initial_trials={self.initial_trials} with initial_control_sets={list(cycle)} "
-                f"cost {total:g}, more than budget={self.budget:g}: plan fewer or cheaper initial "
-                "trials, raise the budget, or pass charge_initial=False."
-            )
-
-
-def _listed(control_sets: Any) -> Any:
-    if isinstance(control_sets, ControlSet | str) or not isinstance(control_sets, Sequence):
-        raise InputError(f"control_sets={control_sets!r}: expected a list of ControlSet.")
-    return control_sets

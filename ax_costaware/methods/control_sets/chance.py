@@ -28,9 +28,6 @@ class RealizedInputs:
     trial_index: int
     """Index of the trial in the experiment."""
 
-    control_set: str
-    """Name of its control set."""
-
     controlled: dict[str, RawValue]
     """Values of what it controlled, as they came out, by name."""
 
@@ -57,7 +54,7 @@ def realized_inputs(trials: Sequence[PastTrial], method: ControlSets) -> tuple[R
         if chance:
             inputs = trial.inputs
             controlled = {n: inputs[n] for n in control_set.parameters if n in inputs}
-            found.append(RealizedInputs(trial.index, str(control_set.name), controlled, chance))
+            found.append(RealizedInputs(trial.index, controlled, chance))
     return tuple(found)
 
 
@@ -95,7 +92,7 @@ def updated_marginals(
 ) -> dict[str, Marginal]:
     """The marginals after ``trials``: each ``Learned`` one updated, the others as they are."""
     return {
-        name: learned_from(marginal, [t.chance[name] for t in trials if name in t.chance])
+        name: learned_from(marginal, values_of(name, trials))
         for name, marginal in marginals.items()
     }
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.chance import atoms_of
-from ax_costaware.methods.method import is_number
-from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range
+from ax_costaware.methods.method import check_type
+from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 from ax_costaware.methods.past import ROUNDING
 from ax_costaware.methods.problem import Problem
-from ax_costaware.policies.control_set_rules import CostEstimate
+from ax_costaware.policies.control_set_rules import (
+    ControlSetHistory,
+    ControlSetRule,
+    CostEstimate,
+    ExploreThenCommit,
+)
+from ax_costaware.queries.argument_checks import sequence_of
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Learned, Marginal
@@ -36,8 +42,29 @@ def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
         InputError: If the search space lacks something, or the marginals do not fit it.
     """
     _check_control_set_parameter(problem.space.hidden.get(CONTROL_SET), method)
-    _check_controlled(problem.space.parameters, method)
-    _check_marginals(problem.space.parameters, method)
+    free = {name: column.parameter for name, column in problem.space.columns.items()}
+    for control_set in method.control_sets:
+        for name in control_set.parameters:
+            controls = f"control set {control_set.name!r} controls {name!r}, which"
+            if name in problem.space.fixed:
+                raise InputError(
+                    f"{controls} the experiment fixes to one value: expected a range or choice "
+                    "parameter."
+                )
+            if name not in free:
+                raise InputError(
+                    f"{controls} is no parameter of the experiment: expected names out of "
+                    f"{sorted(problem.space.parameters)}."
+                )
+    for name in method.laws:
+        if name not in free:
+            raise InputError(
+                f"{'marginals' if name in method.marginals else 'joint'} has an entry for "
+                f"{name!r}, which is no free parameter of the experiment: expected names out of "
+                f"{sorted(free)}."
+            )
+    for parameter in free.values():
+        _check_law(parameter, method)
 
 
 def check_realized(problem: Problem, method: ControlSets) -> None:
@@ -64,83 +91,59 @@ def check_realized(problem: Problem, method: ControlSets) -> None:
 
 
 def _check_control_set_parameter(parameter: Parameter | None, method: ControlSets) -> None:
-    hint = "Add control_set_parameter(control_sets) to the parameters of the experiment."
+    what = f"parameter {CONTROL_SET!r}"
     if parameter is None:
-        raise InputError(f"the experiment has no parameter {CONTROL_SET!r}. {hint}")
-    if isinstance(parameter, Range):
-        raise InputError(f"parameter {CONTROL_SET!r} is {parameter}. {hint}")
-    values = [parameter.value] if isinstance(parameter, Fixed) else list(parameter.values)
-    if set(values) != set(method.names):
-        raise InputError(
-            f"parameter {CONTROL_SET!r} has the values {values}, but the strategy has the control "
-            f"sets {method.names}. {hint}"
-        )
+        found = f"the experiment has no {what}"
+    elif isinstance(parameter, Range):
+        found = f"{what} is {parameter}"
+    else:
+        values = [parameter.value] if isinstance(parameter, Fixed) else list(parameter.values)
+        if set(values) == set(method.names):
+            return
+        found = f"{what} has the values {values}, but the strategy has {method.names}"
+    raise InputError(
+        f"{found}. Add control_set_parameter(control_sets) to the parameters of the experiment."
+    )
 
 
-def _check_controlled(parameters: Mapping[str, Parameter], method: ControlSets) -> None:
-    for control_set in method.control_sets:
-        for name in control_set.parameters:
-            if name not in parameters:
-                raise InputError(
-                    f"control set {control_set.name!r} controls {name!r}, which is no parameter of "
-                    f"the experiment: expected names out of {sorted(parameters)}."
-                )
-            if isinstance(parameters[name], Fixed):
-                raise InputError(
-                    f"control set {control_set.name!r} controls {name!r}, which the experiment "
-                    "fixes to one value: expected a range or choice parameter."
-                )
-
-
-def _check_marginals(parameters: Mapping[str, Parameter], method: ControlSets) -> None:
-    laws = method.laws
-    for name in laws:
-        if name not in parameters or isinstance(parameters[name], Fixed):
-            argument = "marginals" if name in method.marginals else "joint"
+def _check_law(parameter: FreeParameter, method: ControlSets) -> None:
+    """Check what is known of an input where a trial does not control it."""
+    name, law = parameter.name, method.laws.get(parameter.name)
+    if law is None:
+        uncontrolled = [s.name for s in method.control_sets if name not in s.parameters]
+        if uncontrolled:
             raise InputError(
-                f"{argument} has an entry for {name!r}, which is no free parameter of the "
-                f"experiment: expected names out of "
-                f"{sorted(n for n, p in parameters.items() if not isinstance(p, Fixed))}."
+                f"parameter {name!r} has no marginal, and control set {uncontrolled[0]!r} does "
+                f"not control it: add marginals[{name!r}], its distribution in such trials."
             )
-    for name, parameter in parameters.items():
-        if isinstance(parameter, Fixed):
-            continue
-        marginal = laws.get(name)
-        what = f"marginals[{name!r}]" if name in method.marginals else f"joint.marginal({name!r})"
-        if marginal is None:
-            uncontrolled = [s.name for s in method.control_sets if name not in s.parameters]
-            if uncontrolled:
-                raise InputError(
-                    f"parameter {name!r} has no marginal, and control set {uncontrolled[0]!r} does "
-                    f"not control it: add marginals[{name!r}], its distribution in such trials."
-                )
-        elif isinstance(parameter, Range):
-            _check_range_marginal(what, parameter, marginal)
-        elif isinstance(parameter, Choice):
-            _check_choice_marginal(what, parameter, marginal)
+        return
+    what = f"marginals[{name!r}]" if name in method.marginals else f"joint.marginal({name!r})"
+    if isinstance(parameter, Range):
+        _check_range_marginal(f"{what}={law!r}", parameter, law)
+    else:
+        _check_choice_marginal(what, parameter, law)
 
 
 def _check_range_marginal(what: str, parameter: Range, marginal: Marginal) -> None:
-    name = parameter.name
+    name, lower, upper = parameter.name, parameter.lower, parameter.upper
     if not marginal.is_numeric:
         raise InputError(
-            f"{what}={marginal!r} has values that are not numbers, but parameter "
-            f"{name!r} ranges over [{parameter.lower}, {parameter.upper}]."
+            f"{what} has values that are not numbers, but parameter {name!r} ranges over "
+            f"[{lower}, {upper}]."
         )
-    slack = _TOLERANCE * (parameter.upper - parameter.lower)
-    if marginal.lower < parameter.lower - slack or marginal.upper > parameter.upper + slack:
+    slack = _TOLERANCE * (upper - lower)
+    if marginal.lower < lower - slack or marginal.upper > upper + slack:
         raise InputError(
-            f"{what}={marginal!r} reaches over [{marginal.lower:g}, "
-            f"{marginal.upper:g}], outside the bounds [{parameter.lower:g}, {parameter.upper:g}] "
-            f"of parameter {name!r}: widen the bounds, or narrow the marginal (of a sample, leave "
-            "out what lies beyond them)."
+            f"{what} reaches over [{marginal.lower:g}, {marginal.upper:g}], outside the bounds "
+            f"[{lower:g}, {upper:g}] of parameter {name!r}: widen the bounds, or narrow the "
+            "marginal (of a sample, leave out what lies beyond them)."
         )
     if parameter.is_integer:
         atoms = atoms_of(marginal)
-        if atoms is None or any(float(str(value)) != round(float(str(value))) for value in atoms):
+        if atoms is None or not all(float(value).is_integer() for value in atoms):
             raise InputError(
-                f"{what}={marginal!r} gives values that are not integers, but "
-                f"parameter {name!r} is one: expected a Discrete or Empirical over integers."
+                f"{what} gives values that are not integers, but parameter {name!r} is one: "
+                "expected a Discrete or Empirical over integers."
             )
 
 
@@ -161,47 +164,6 @@ def _check_choice_marginal(what: str, parameter: Choice, marginal: Marginal) -> 
             ) from error
 
 
-class NoValues:
-    """Values for a first decision before there is an experiment: all are zero."""
-
-    def __init__(self, costs: Sequence[float]) -> None:
-        self._costs = costs
-
-    def __call__(self, indices: Sequence[int]) -> Sequence[float]:
-        """Zeros."""
-        return [0.0 for _ in indices]
-
-    def lower(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
-        """Zeros."""
-        return [0.0 for _ in indices]
-
-    def upper(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
-        """Zeros."""
-        return [0.0 for _ in indices]
-
-    def worst(self) -> float:
-        """Zero."""
-        return 0.0
-
-    def costs(self, indices: Sequence[int]) -> Sequence[CostEstimate]:
-        """The costs that it was made with."""
-        return [CostEstimate(self._costs[i], 0.0) for i in indices]
-
-
-def least_cost(control_set: ControlSet) -> float:
-    """What a trial costs, or costs at least."""
-    return control_set.fixed_cost if control_set.cost is None else control_set.cost
-
-
-def checked_names(names: object) -> tuple[object, ...]:
-    """Names of control sets as a tuple, whatever they are; empty for None."""
-    if names is None:
-        return ()
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InputError(f"initial_control_sets={names!r}: expected a list of names.")
-    return tuple(names)
-
-
 def checked_marginals(marginals: object) -> dict[str, Marginal]:
     """Marginals by name, as a dictionary of their own."""
     if not isinstance(marginals, Mapping):
@@ -217,14 +179,12 @@ def checked_marginals(marginals: object) -> dict[str, Marginal]:
     return dict(marginals)
 
 
-def check_joint(joint: object, marginals: Mapping[str, Marginal]) -> None:
+def check_joint(joint: JointLaw | None, marginals: Mapping[str, Marginal]) -> None:
     """Refuse what is no joint law, or one that does not go with the marginals."""
+    expected = "a joint law such as JointEmpirical(frame), or None"
+    check_type("joint", joint, JointLaw | None, expected)
     if joint is None:
         return
-    if not isinstance(joint, JointLaw):
-        raise InputError(
-            f"joint={joint!r}: expected a joint law such as JointEmpirical(frame), or None."
-        )
     if twice := [name for name in joint.names if name in marginals]:
         raise InputError(
             f"marginals and joint both have {twice}: expected each input in one of them. Leave out "
@@ -237,19 +197,89 @@ def check_joint(joint: object, marginals: Mapping[str, Marginal]) -> None:
         )
 
 
-def check_budget_pays(budget: float | None, control_sets: tuple[ControlSet, ...]) -> None:
-    """Refuse a budget that does not pay for one trial of the cheapest control set."""
-    cheapest = min(least_cost(control_set) for control_set in control_sets)
-    if budget is not None and budget * (1 + ROUNDING) < cheapest:
+def checked_initial_control_sets(method: ControlSets) -> tuple[str, ...]:
+    """Names of the control sets of the initial design, also where none are given."""
+    given = method.initial_control_sets or ()
+    names = sequence_of(given, "initial_control_sets", "a list of names")
+    for name in names:
+        if name not in method.names:
+            raise InputError(
+                f"initial_control_sets names {name!r}, which is not among control_sets: "
+                f"expected names out of {method.names}."
+            )
+    if names or method.learns_costs:
+        return names or tuple(method.names)
+    cheapest = min(least_cost(s) for s in method.control_sets)
+    return tuple(s.name for s in method.control_sets if math.isclose(least_cost(s), cheapest))
+
+
+def least_cost(control_set: ControlSet) -> float:
+    """What a trial costs, or costs at least."""
+    return control_set.fixed_cost if control_set.cost is None else control_set.cost
+
+
+def check_budget(method: ControlSets) -> None:
+    """Refuse a budget that does not pay for one trial, or for the initial ones."""
+    if method.budget is None:
+        return
+    limit = method.budget * (1 + ROUNDING)
+    cheapest = min(least_cost(control_set) for control_set in method.control_sets)
+    if cheapest > limit:
         raise InputError(
-            f"budget={budget!r} is below the cost of the cheapest control set, {cheapest:g}: "
-            "expected a budget that pays for at least one trial."
+            f"budget={method.budget!r} is below the cost of the cheapest control set, "
+            f"{cheapest:g}: expected a budget that pays for at least one trial."
+        )
+    if method.initial_cost > limit:
+        raise InputError(
+            f"initial_trials={method.initial_trials} with initial_control_sets="
+            f"{list(method.initial_control_sets)} cost {method.initial_cost:g}, more than budget="
+            f"{method.budget:g}: plan fewer or cheaper initial trials, raise the budget, or pass "
+            "charge_initial=False."
         )
 
 
-def checked_beta(beta: object) -> float:
-    """A finite weight of at least zero."""
-    if not is_number(beta) or not math.isfinite(beta) or beta < 0:
-        expected = "a finite number >= 0, or a TheoreticalBeta"
-        raise InputError(f"beta={beta!r}: expected {expected}.")
-    return float(beta)
+def check_rule(method: ControlSets) -> None:
+    """Refuse a rule that is none, or that does not fit the control sets."""
+    rule, control_sets = method.rule, method.control_sets
+    if not isinstance(rule, ControlSetRule) or isinstance(rule, type):
+        raise InputError(f"rule={rule!r}: expected a rule such as ExploreThenCommit.adaptive().")
+    unknown = [s.name for s in control_sets if s.cost is None]
+    if unknown and isinstance(rule, ExploreThenCommit):
+        raise InputError(
+            f"rule={rule!r} explores by cost, but control set {unknown[0]!r} has cost=None: pass a "
+            "rule that learns costs, such as UnknownCosts(), or give the cost of every control set."
+        )
+    first = ControlSetHistory(
+        parameters=tuple(frozenset(s.parameters) for s in control_sets),
+        costs=tuple(s.cost or 1.0 for s in control_sets),
+        plays=(0,) * len(control_sets),
+        affordable=(True,) * len(control_sets),
+        round=1,
+        known=tuple(s.cost is not None for s in control_sets),
+        budget=method.budget,
+        remaining=method.budget,
+    )
+    try:
+        # A first decision on made-up values: a rule that does not fit these control sets, such
+        # as one with too few numbers of plays, says so now and not after the initial trials.
+        rule.decide(first, _NoValues(first.costs))
+    except InputError as error:
+        raise InputError(f"rule={rule!r} does not fit: {error}") from error
+
+
+class _NoValues:
+    """Values for a first decision before there is an experiment: all are zero."""
+
+    def __init__(self, costs: Sequence[float]) -> None:
+        self._costs = costs
+
+    def __call__(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
+        return [0.0 for _ in indices]
+
+    lower = upper = __call__
+
+    def worst(self) -> float:
+        return 0.0
+
+    def costs(self, indices: Sequence[int]) -> Sequence[CostEstimate]:
+        return [CostEstimate(self._costs[i], 0.0) for i in indices]

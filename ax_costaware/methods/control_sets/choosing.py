@@ -7,7 +7,7 @@ maximisation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,18 +15,11 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.control_sets.learned_costs import (
-    ExpectedCosts,
-    average_costs,
-    costs_to_learn_from,
-)
-from ax_costaware.methods.control_sets.query_space import QuerySpace, nominal_values, query_space
+from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.parameters import Value
-from ax_costaware.methods.past import LedgerEntry, Money, PastTrial
+from ax_costaware.methods.parameters import Row, Value
+from ax_costaware.methods.past import LedgerEntry, PastTrial
 from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed
-from ax_costaware.models import information_gain
-from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     ControlSetDecision,
     ControlSetHistory,
@@ -43,60 +36,43 @@ MAX_DRAWS = 10_000
 
 def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     """The control set and the values of the next trial."""
-    space = query_space(problem, method)
-    costs = expected_costs(problem, method, space)
-    money = method.money(problem)
-    affordable = [money.pays(cost) for cost in costs.least]
-    if not any(affordable):
-        return _stop(problem, method, money, costs.least, "")
-    allowed = _allowed(problem, method, affordable, money)
-    beta = method.beta
-    if isinstance(beta, TheoreticalBeta):
-        beta = float(beta(information_gain(problem.model), len(method.control_sets)))
-    values = ControlSetValues(problem, method, space, costs, beta)
+    values = ControlSetValues(problem, method)
+    least = values.space.costs.least
+    able = _open_sets(values, least)
+    if not any(able):
+        return _stop(values, _exhausted(values, least))
     rule: Any = method.rule
     orient = getattr(rule, "oriented", None)
     rule = rule if orient is None else orient(problem.minimize)
     passed_over: list[str] = []
-    while True:
-        able = [a and b for a, b in zip(affordable, allowed, strict=True)]
-        if not any(able):
-            rest = "expected to cost more than what is left of it at the values that are best."
-            return _stop(problem, method, money, None, f" {_named(passed_over)} {rest}")
-        decision = rule.decide(_history(problem, method, money, costs, able), values)
+    while any(able):
+        decision = rule.decide(history_of(values, able), values)
         cost = values.cost_of(decision.index)
-        if money.pays(None if cost is None else cost.mean) or not able[decision.index]:
-            break
+        if values.money.pays(None if cost is None else cost.mean) or not able[decision.index]:
+            return _decision(values, decision, passed_over)
         # Its average was affordable, or some of its values are.
-        allowed[decision.index] = False
+        able[decision.index] = False
         passed_over.append(method.names[decision.index])
-    reason = decision.reason
-    if passed_over:
-        reason += (
-            f" {_named(passed_over)} expected to cost more than what is left of the budget at "
-            "the values that are best, and passed over."
-        )
-    return _decision(problem, method, values, decision, reason, money)
+    return _stop(values, f"{method.exhausted(problem, values.money)} {_dear(passed_over, 'it')}.")
 
 
 def _decision(
-    problem: Problem,
-    method: ControlSets,
-    values: ControlSetValues,
-    decision: ControlSetDecision,
-    reason: str,
-    money: Money,
+    values: ControlSetValues, decision: ControlSetDecision, passed_over: Sequence[str]
 ) -> Decision:
+    method = values.method
     ((point, value),) = values.found([decision.index])
     cost, names = values.cost_of(decision.index), method.names
     chosen = method.control_sets[decision.index]
-    controlled = values.space.controlled(point, chosen.parameters)
+    arm = values.space.arm(chosen, values.space.controlled(point, chosen.parameters))
+    reason = decision.reason
+    if passed_over:
+        reason += f" {_dear(passed_over, 'the budget')}, and passed over."
     details = {
         "in_play": [names[i] for i in decision.in_play],
         "values": {names[i]: float(v) for i, v in decision.values.items()},
         "rule": repr(method.rule),
         "problem": method.problem_digest,
-        **money.record(),
+        **values.money.record(),
         "state": dict(decision.state),
     }
     if method.learns_costs:
@@ -107,62 +83,44 @@ def _decision(
             if values.is_priced(i) and (found := values.cost_of(i)) is not None
         }
     return Decision(
-        parameters=_arm(problem, values.space.nominal, controlled, chosen),
+        parameters=arm,
         why=reason,
         expected_cost=None if cost is None else cost.mean,
         details=details,
-        extra=_extra(chosen, controlled),
+        extra=_extra(chosen, arm),
         value=value,
     )
 
 
-def _arm(
-    problem: Problem,
-    nominal: Mapping[str, Value],
-    controlled: Mapping[str, Value],
-    chosen: ControlSet,
-) -> dict[str, Value]:
-    return problem.space.ordered({**nominal, **controlled, CONTROL_SET: str(chosen.name)})
-
-
-def _extra(chosen: ControlSet, controlled: Mapping[str, Value]) -> dict[str, Any]:
+def _extra(chosen: ControlSet, arm: Row) -> dict[str, Any]:
     return {
         "control_set": chosen.name,
-        "controlled": dict(controlled),
+        "controlled": {name: arm[name] for name in chosen.parameters},
         "cost_above": chosen.fixed_cost if chosen.cost is None else None,
     }
 
 
-def _history(
-    problem: Problem,
-    method: ControlSets,
-    money: Money,
-    costs: ExpectedCosts,
-    affordable: Sequence[bool],
-) -> ControlSetHistory:
+def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlSetHistory:
     """What the rule is told."""
-    names, control_sets = method.names, method.control_sets
-    place = {name: i for i, name in enumerate(names)}
-    by_rule = [entry for entry in money.entries if entry.by_rule]
+    problem, method, money = values.problem, values.method, values.money
     trials = {trial.index: trial for trial in problem.trials}
-    past = [_past_decision(trials[e.trial_index], method, place, e) for e in by_rule]
+    past = [_past_decision(trials[e.trial_index], method, e) for e in money.entries if e.by_rule]
     rows = problem.undelivered
     past += [
-        PastDecision(place[str(row[CONTROL_SET])], cost)
+        PastDecision(method.index_of(row), cost)
         for row, cost in zip(rows, method.reserved(problem, False) if rows else (), strict=True)
     ]
     plays = [decision.index for decision in past]
-    reported = costs_to_learn_from(problem.trials, method)
     return ControlSetHistory(
-        parameters=tuple(frozenset(s.parameters) for s in control_sets),
+        parameters=tuple(frozenset(s.parameters) for s in method.control_sets),
         # Where nothing is known, all are alike.
-        costs=tuple(1.0 if cost is None else cost for cost in costs.averages),
-        plays=tuple(plays.count(i) for i in range(len(names))),
+        costs=tuple(1.0 if cost is None else cost for cost in values.space.costs.averages),
+        plays=tuple(plays.count(i) for i in range(len(method.control_sets))),
         affordable=tuple(affordable),
         round=len(plays) + 1,
-        names=tuple(names),
-        known=tuple(control_set.cost is not None for control_set in control_sets),
-        reported=tuple(tuple(reported.get(name, {}).values()) for name in names),
+        names=tuple(method.names),
+        known=tuple(control_set.cost is not None for control_set in method.control_sets),
+        reported=tuple(tuple(reported.values()) for reported in values.space.costs.reported),
         past=tuple(past),
         budget=method.budget,
         remaining=money.remaining,
@@ -171,102 +129,82 @@ def _history(
     )
 
 
-def _past_decision(
-    trial: PastTrial, method: ControlSets, place: Mapping[str, int], entry: LedgerEntry
-) -> PastDecision:
+def _past_decision(trial: PastTrial, method: ControlSets, entry: LedgerEntry) -> PastDecision:
     """What the rule is told of an earlier decision, which another strategy may have made.
 
     What a rule of another kind wanted to remember means nothing to this one.
     """
-    decision = trial.decision
+    decision, names = trial.decision, method.names
     values = decision.get("values") or {}
     same_rule = str(decision.get("rule")).split("(")[0] == type(method.rule).__name__
     return PastDecision(
-        index=place[str(entry.control_set)],
+        index=names.index(str(entry.control_set)),
         charged=entry.charged,
         state=(decision.get("state") or {}) if same_rule else {},
-        values={place[name]: float(value) for name, value in values.items() if name in place},
+        values={names.index(name): float(v) for name, v in values.items() if name in names},
         comparable=decision.get("problem") == method.problem_digest,
     )
 
 
-def expected_costs(problem: Problem, method: ControlSets, space: QuerySpace) -> ExpectedCosts:
-    """What the control sets are expected to cost, declared or learned from reported costs."""
-    costs = costs_to_learn_from(problem.trials, method)
-    by_index = {trial.index: trial for trial in problem.trials}
-    indices = sorted(index for by_trial in costs.values() for index in by_trial)
-    X = problem.space.encode([by_index[i].inputs for i in indices])
-    points = dict(zip(indices, X, strict=True))
-    return ExpectedCosts.learned(method, costs, points, space.control_sets, problem.space.bounds)
+def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[bool]:
+    """Which control sets of some costs can be paid and are open, in declared order.
 
-
-def _allowed(
-    problem: Problem, method: ControlSets, affordable: Sequence[bool], money: Money
-) -> list[bool]:
-    """Which control sets the caller's fixed parameters leave open, in declared order.
-
-    A control set is open if it is the fixed one, if one is fixed, and controls all other fixed
-    parameters.
+    Where the caller fixes parameters, a control set is open if it is the fixed one, if one is
+    fixed, and controls all other fixed parameters.
 
     Raises:
-        InputError: If no control set is open, or the budget pays for none that is.
+        InputError: If no control set is open, or the budget pays for others only.
     """
-    fixed = problem.fixed
-    values = {name for name in fixed if name != CONTROL_SET}
+    method, fixed = values.method, values.problem.fixed
+    affordable = [values.money.pays(cost) for cost in costs]
+    if not any(affordable):
+        return affordable
+    others = {name for name in fixed if name != CONTROL_SET}
     if CONTROL_SET in fixed:
         method.control_set(str(fixed[CONTROL_SET]))
     allowed = [
-        fixed.get(CONTROL_SET, s.name) == s.name and values <= set(s.parameters)
+        fixed.get(CONTROL_SET, s.name) == s.name and others <= set(s.parameters)
         for s in method.control_sets
     ]
     if not any(allowed):
         raise InputError(
             f"fixed_parameters={dict(fixed)}: no control set "
-            f"{'of that name ' if CONTROL_SET in fixed else ''}controls all of {sorted(values)}. "
+            f"{'of that name ' if CONTROL_SET in fixed else ''}controls all of {sorted(others)}. "
             "Fix only what one control set controls; the rest is left to chance."
         )
-    if not any(a and b for a, b in zip(allowed, affordable, strict=True)):
+    able = [a and b for a, b in zip(allowed, affordable, strict=True)]
+    if not any(able):
         raise InputError(
             f"fixed_parameters={dict(fixed)} leave only control sets that cost more than the "
-            f"{money.remaining:g} left of the budget."
+            f"{values.money.remaining:g} left of the budget."
         )
-    return allowed
+    return able
 
 
-def _stop(
-    problem: Problem,
-    method: ControlSets,
-    money: Money,
-    costs: Sequence[float | None] | None,
-    more: str,
-) -> Stop:
+def _stop(values: ControlSetValues, why: str) -> Stop:
     """Why no further trial is chosen, and what to deploy."""
-    best = method.recommend(problem)[0]
-    values = ", ".join(f"{name}={value!r}" for name, value in best.parameters.items())
+    best = values.method.recommend(values.problem)[0]
+    settings = ", ".join(f"{name}={value!r}" for name, value in best.parameters.items())
     return Stop(
-        f"{_exhausted(method, money, costs)}{more} Deploy control set {best.control_set!r} with "
-        f"{values}: expected value {best.mean:.6g}, standard deviation "
-        f"{best.standard_deviation:.3g}."
+        f"{why} Deploy control set {best.control_set!r} with {settings}: expected value "
+        f"{best.mean:.6g}, standard deviation {best.standard_deviation:.3g}."
     )
 
 
-def _exhausted(method: ControlSets, money: Money, costs: Sequence[float | None] | None) -> str:
-    message = (
-        f"The budget is exhausted: {money.spent:g} of {method.budget:g} is spent (reservations for "
-        "unfinished trials included)"
-    )
-    known = [cost for cost in costs or () if cost is not None]
-    if known:
-        verb = "is expected to cost" if method.learns_costs else "costs"
-        message += f", and the cheapest control set {verb} {min(known):g}"
-    return f"{message}."
+def _exhausted(values: ControlSetValues, costs: Sequence[float | None]) -> str:
+    """That the cheapest control set cannot be paid, as far as costs are known."""
+    problem, method, money = values.problem, values.method, values.money
+    known = [cost for cost in costs if cost is not None]
+    if not known:
+        return method.exhausted(problem, money)
+    verb = "is expected to cost" if method.learns_costs else "costs"
+    return method.exhausted(problem, money, f"the cheapest control set {verb} {min(known):g}")
 
 
-def _named(names: Sequence[str]) -> str:
-    """Control sets as the beginning of a sentence about them."""
-    if len(names) == 1:
-        return f"Control set {names[0]!r} is"
-    return f"The control sets {list(names)} are"
+def _dear(names: Sequence[str], budget: str) -> str:
+    """That control sets cost too much at their best values, as the beginning of a sentence."""
+    what = f"Control set {names[0]!r} is" if len(names) == 1 else f"The control sets {names} are"
+    return f"{what} expected to cost more than what is left of {budget} at the values that are best"
 
 
 def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
@@ -274,81 +212,59 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
 
     Trial ``i`` uses the ``i``-th control set of a cycle and the ``i``-th point of one scrambled
     Sobol sequence, of which only the coordinates of controlled inputs are read; the other inputs
-    are left to chance, and the arm carries their nominal values. (The paper starts from uniformly
-    random points under the cheapest control set; Sobol points spread better.)
+    are left to chance, and the arm carries their nominal values. Where that control set may not be
+    used the next of the cycle is, or else, of all that may be used, the cheapest. (The paper starts
+    from uniformly random points under the cheapest control set; Sobol points spread better.)
 
     Raises:
         InputError: If no point meets the parameter constraints, or what the caller fixes leaves no
             control set.
     """
-    money = method.money(problem, initial=True)
-    costs = average_costs(method, costs_to_learn_from(problem.trials, method))
-    affordable = [money.pays(cost) for cost in costs]
-    index = problem.num_initial
-    open_sets = [False] * len(costs)
-    if any(affordable):
-        allowed = _allowed(problem, method, affordable, money)
-        open_sets = [a and b for a, b in zip(affordable, allowed, strict=True)]
-    place = _next_control_set(method, index, open_sets, costs)
-    if place is None:
+    values, index = ControlSetValues(problem, method, initial=True), problem.num_initial
+    costs = values.space.costs.averages
+    able = _open_sets(values, costs)
+    if not any(able):
         return Stop(
-            f"{_exhausted(method, money, costs)} The initial design is not finished, so no model "
-            "says what to deploy: compare the trials themselves, or raise the budget."
+            f"{_exhausted(values, costs)} The initial design is not finished, so "
+            "no model says what to deploy: compare the trials themselves, or raise the budget."
         )
+    cycle = [method.names.index(name) for name in method.initial_control_sets]
+    turn = index % len(cycle)
+    rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
+    place = next(i for i in (*cycle[turn:], *cycle[:turn], *rest) if able[i])
     chosen, cost = method.control_sets[place], costs[place]
-    arm = _initial_arm(problem, method, index, chosen)
+    arm = _initial_arm(values.space, index, chosen)
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"
     return method.initial_decision(
         problem,
         arm,
         cost,
-        money,
+        values.money,
         f"control set {chosen.name!r} ({price}) comes next in the initial design, whose values "
         "are quasi-random.",
         details={"in_play": [chosen.name], "values": {}, "rule": "initial design"},
-        **_extra(chosen, {name: arm[name] for name in chosen.parameters}),
+        **_extra(chosen, arm),
         join=":",
     )
 
 
-def _next_control_set(
-    method: ControlSets, index: int, open_sets: Sequence[bool], costs: Sequence[float | None]
-) -> int | None:
-    """Place of the control set of the ``index``-th initial trial.
-
-    The first one that may be used, from that place of the cycle on; or else, of all control sets
-    that may be used, the cheapest; None if there is none.
-    """
-    cycle, names = method.initial_control_sets, method.names
-    for step in range(len(cycle)):
-        place = names.index(cycle[(index + step) % len(cycle)])
-        if open_sets[place]:
-            return place
-    rest = [i for i, is_open in enumerate(open_sets) if is_open]
-    return min(rest, key=lambda i: costs[i] or 0.0, default=None)
-
-
-def _initial_arm(
-    problem: Problem, method: ControlSets, index: int, chosen: ControlSet
-) -> dict[str, Value]:
-    space = problem.space
-    free = {name: column.parameter for name, column in space.columns.items()}
-    nominal = nominal_values(space, method.laws)
+def _initial_arm(space: QuerySpace, index: int, chosen: ControlSet) -> dict[str, Value]:
+    problem, seed = space.problem, space.method.seed
+    free = {name: column.parameter for name, column in problem.space.columns.items()}
     fixed = {name: v for name, v in problem.fixed.items() if name in chosen.parameters}
-    open_inputs = [name for name in chosen.parameters if name not in fixed]
-    first = SobolEngine(len(free), scramble=True, seed=method.seed)
-    spare = SobolEngine(len(free), scramble=True, seed=decision_seed(method.seed, index))
+    place = {name: i for i, name in enumerate(free) if name in chosen.parameters}
+    first = SobolEngine(len(free), scramble=True, seed=seed)
+    spare = SobolEngine(len(free), scramble=True, seed=decision_seed(seed, index))
     point = first.fast_forward(index).draw(1, dtype=torch.double)[0]
-    place = {name: i for i, name in enumerate(free)}
     for _ in range(MAX_DRAWS):
-        controlled = {n: free[n].at(float(point[place[n]])) for n in open_inputs}
-        arm = _arm(problem, nominal, {**controlled, **fixed}, chosen)
-        if space.meets(arm, among=chosen.parameters):
+        drawn = {name: free[name].at(float(point[i])) for name, i in place.items()}
+        arm = space.arm(chosen, {**drawn, **fixed})
+        if problem.space.meets(arm, among=chosen.parameters):
             return arm
         point = spare.draw(1, dtype=torch.double)[0]
     raise InputError(
-        f"no point among {MAX_DRAWS} met the parameter constraints {list(space.sums)} with control "
-        f"set {chosen.name!r} and the rest at the nominal values {nominal}: loosen the constraints "
-        "or change the control sets."
+        f"no point among {MAX_DRAWS} met the parameter constraints {list(problem.space.sums)} with "
+        f"control set {chosen.name!r} and the rest at the nominal values {space.nominal}: loosen "
+        "the constraints or change the control sets."
     )

@@ -7,9 +7,9 @@ model's input space. Costs are in the user's own unit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,6 +22,8 @@ from ax_costaware.policies.control_set_rules import CostEstimate
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
+    from ax_costaware.methods.control_sets.query_space import QuerySpace
+    from ax_costaware.queries.control_sets import ControlSet
 
 
 def costs_to_learn_from(
@@ -35,14 +37,11 @@ def costs_to_learn_from(
         By the name of each such control set, costs by trial index, in the order of the indices.
     """
     found: dict[str, dict[int, float]] = {
-        str(control_set.name): {} for control_set in method.control_sets if control_set.cost is None
+        str(s.name): {} for s in method.control_sets if s.cost is None
     }
-    for trial in trials if found else ():
-        cost = trial.reported_cost
-        if cost is not None:
-            control_set = method.control_set_of(trial)
-            if control_set.cost is None and cost > control_set.fixed_cost:
-                found[str(control_set.name)][trial.index] = cost
+    for trial, control_set in _of_unknown_cost(trials, method):
+        if trial.reported_cost is not None and trial.reported_cost > control_set.fixed_cost:
+            found[str(control_set.name)][trial.index] = trial.reported_cost
     return found
 
 
@@ -54,10 +53,7 @@ def check_reported_costs(trials: Sequence[PastTrial], method: ControlSets) -> No
             of its control set's.
     """
     missing: list[int] = []
-    for trial in trials if method.learns_costs else ():
-        control_set = method.control_set_of(trial)
-        if control_set.cost is not None:
-            continue
+    for trial, control_set in _of_unknown_cost(trials, method):
         if trial.reported_cost is None:
             missing += [trial.index] if trial.is_completed else []
         elif not trial.reported_cost > control_set.fixed_cost:
@@ -75,71 +71,78 @@ def check_reported_costs(trials: Sequence[PastTrial], method: ControlSets) -> No
         )
 
 
+def _of_unknown_cost(
+    trials: Sequence[PastTrial], method: ControlSets
+) -> Iterator[tuple[PastTrial, ControlSet]]:
+    """The trials of control sets with an unknown cost, and their control sets."""
+    for trial in trials if method.learns_costs else ():
+        control_set = method.control_set_of(trial)
+        if control_set.cost is None:
+            yield trial, control_set
+
+
 @dataclass(frozen=True)
 class ExpectedCosts:
-    """What control sets are expected to cost at points of the model's space."""
+    """What the control sets are expected to cost, declared or learned from reported costs."""
 
-    method: ControlSets
-    """The method."""
+    space: QuerySpace
+    """The control sets in the model's space."""
 
-    averages: tuple[float | None, ...]
-    """Expected cost of each control set on average, in declared order; None if nothing is known."""
+    @cached_property
+    def reported(self) -> tuple[dict[int, float], ...]:
+        """Of each control set, in declared order, the costs to learn from by trial index."""
+        method = self.space.method
+        costs = costs_to_learn_from(self.space.problem.trials, method)
+        return tuple(costs.get(name, {}) for name in method.names)
 
-    models: Mapping[int, ControlSetCostModel]
-    """Of those whose costs depend on their values, the model, by index."""
+    @cached_property
+    def averages(self) -> tuple[float | None, ...]:
+        """Expected cost of each on average; None if nothing is known."""
+        method = self.space.method
+        reported = [list(costs.values()) for costs in self.reported]
+        return method.expected_costs(dict(zip(method.names, reported, strict=True)))
 
-    columns: tuple[tuple[int, ...], ...]
-    """Columns of the model's space that each control set controls."""
+    @cached_property
+    def models(self) -> dict[int, ControlSetCostModel]:
+        """Of those whose costs depend on their values, the model, by index."""
+        found: dict[int, ControlSetCostModel] = {}
+        for i, columns in enumerate(self.space.control_sets):
+            if self.reported[i] and columns:
+                bounds = self.space.space.bounds[:, list(columns)]
+                model = _fitted(
+                    tuple(map(tuple, self._tried(i).tolist())),
+                    tuple(self.reported[i].values()),
+                    self.space.method.control_sets[i].fixed_cost,
+                    tuple(map(tuple, bounds.tolist())),
+                )
+                if model.kind != "constant":
+                    found[i] = model
+        return found
 
-    least: tuple[float | None, ...]
-    """The least that each is expected to cost at the values that were tried."""
-
-    @staticmethod
-    def learned(
-        method: ControlSets,
-        costs: Mapping[str, Mapping[int, float]],
-        points: Mapping[int, Tensor],
-        columns: Sequence[tuple[int, ...]],
-        bounds: Tensor,
-    ) -> ExpectedCosts:
-        """Learn from reported costs.
-
-        Args:
-            method: The method.
-            costs: Reported costs, as ``costs_to_learn_from`` gives them.
-            points: For the trials among them, the inputs as they were realised, ``d``.
-            columns: Columns of the model's space that each control set controls.
-            bounds: ``2 x d`` bounds of the columns.
-        """
-        averages = average_costs(method, costs)
-        least = list(averages)
-        models: dict[int, ControlSetCostModel] = {}
-        for i, (control_set, held) in enumerate(zip(method.control_sets, columns, strict=True)):
-            reported = costs.get(str(control_set.name))
-            if not reported or not held:
-                continue
-            X = torch.stack([points[index][list(held)] for index in reported]).double()
-            model = _fitted(
-                tuple(map(tuple, X.tolist())),
-                tuple(reported.values()),
-                control_set.fixed_cost,
-                tuple(map(tuple, bounds[:, list(held)].tolist())),
-            )
-            if model.kind != "constant":
-                models[i] = model
-                least[i] = float(model.estimate(X)[0].min())
-        return ExpectedCosts(method, averages, models, tuple(columns), tuple(least))
+    @cached_property
+    def least(self) -> tuple[float | None, ...]:
+        """The least that each is expected to cost at the values that were tried."""
+        found = list(self.averages)
+        for i, model in self.models.items():
+            found[i] = float(model.estimate(self._tried(i))[0].min())
+        return tuple(found)
 
     def at(self, index: int, point: Tensor) -> CostEstimate | None:
-        """What a trial of one control set costs at a point, ``d``; None if nothing is known."""
-        average, cost = self.averages[index], self.method.control_sets[index].cost
+        """What a trial of one costs at a point of the model's space, ``d``; None if unknown."""
+        average, cost = self.averages[index], self.space.method.control_sets[index].cost
         if cost is not None:
             return CostEstimate(cost, 0.0)
         if index in self.models:
-            x = point.detach()[list(self.columns[index])].unsqueeze(0).double()
+            x = point.detach()[list(self.space.control_sets[index])].unsqueeze(0).double()
             mean, error = self.models[index].estimate(x)
             return CostEstimate(float(mean), None if error is None else float(error))
         return None if average is None else CostEstimate(average, None)
+
+    def _tried(self, index: int) -> Tensor:
+        """Controlled values of the trials of one that reported a cost, ``n x k``."""
+        inputs = {trial.index: trial.inputs for trial in self.space.problem.trials}
+        X = self.space.space.encode([inputs[i] for i in self.reported[index]])
+        return X[:, list(self.space.control_sets[index])].double()
 
 
 @lru_cache(maxsize=64)
@@ -152,17 +155,3 @@ def _fitted(
     """The model of one control set; of those that have no new cost it need not be fitted again."""
     points, limits = (torch.tensor(rows, dtype=torch.double) for rows in (X, bounds))
     return ControlSetCostModel(points, points.new_tensor(costs), fixed=fixed, bounds=limits)
-
-
-def average_costs(
-    method: ControlSets, costs: Mapping[str, Mapping[int, float]]
-) -> tuple[float | None, ...]:
-    """What a trial of each control set is expected to cost on average; see ``expected_costs``.
-
-    Args:
-        method: The method.
-        costs: Reported costs, as ``costs_to_learn_from`` gives them.
-    """
-    return method.expected_costs(
-        {name: list(by_trial.values()) for name, by_trial in costs.items()}
-    )

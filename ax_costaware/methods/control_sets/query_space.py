@@ -10,9 +10,10 @@ controls some of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import torch
 from botorch.models.model import Model
@@ -20,12 +21,16 @@ from torch import Tensor
 
 from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
 from ax_costaware.methods.control_sets.chance import atoms_of, realized_inputs, updated_marginals
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.control_sets.learned_costs import ExpectedCosts
 from ax_costaware.methods.costs import MOST_VALUES
-from ax_costaware.methods.parameters import Choice, FreeParameter, Value
+from ax_costaware.methods.parameters import Choice, FreeParameter, Row, Value
 from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.methods.space import Space
 from ax_costaware.models import expectation_posterior
+from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import NodesGiven, Placement
+from ax_costaware.queries.joint.law import FixedNodes
 from ax_costaware.queries.marginals import Marginal
 from ax_costaware.queries.nodes import ProductNodes, sobol_nodes
 
@@ -35,194 +40,184 @@ if TYPE_CHECKING:
 NUM_QUADRATURE_NODES = 64
 """Nodes of the one-dimensional rules: exact to rounding for the smooth kernels in use."""
 
-Transform = Callable[[Sequence[Mapping[str, Value]]], Tensor]
-"""From raw values that differ from the nominal ones to points of the model's space."""
-
-
-@dataclass(frozen=True)
-class RandomNodes:
-    """Nodes that stand for the law of the inputs left to chance, for each control set."""
-
-    nodes: Tensor
-    """Nodes ``n x d`` for control sets that the point does not matter to."""
-
-    weights: Tensor
-    """Weights of ``nodes``, ``n``."""
-
-    given: tuple[NodesGiven | None, ...]
-    """For each control set, in the order of the settings: nodes and weights given a point, where it
-    controls some of the inputs with a joint law and leaves others to chance; else None."""
-
-
-def random_nodes(
-    at_random: Sequence[str],
-    marginals: Mapping[str, Marginal],
-    method: ControlSets,
-    transform: Transform,
-    columns: Mapping[str, tuple[int, ...]],
-) -> RandomNodes:
-    """The nodes of a method's inputs.
-
-    Args:
-        at_random: Names of the parameters that some control set leaves to chance.
-        marginals: The present laws of those that are independent of the others.
-        method: The method, with the joint law if there is one.
-        transform: From raw values to points of the model's space.
-        columns: Columns of each parameter in that space.
-    """
-    joint, control_sets = method.joint, method.control_sets
-    if joint is None or not set(joint.names) & set(at_random):
-        nodes, weights = _independent_nodes(at_random, marginals, method, transform)
-        return RandomNodes(nodes, weights, tuple(None for _ in control_sets))
-
-    def nodes_given(controlled: Sequence[str]) -> NodesGiven:
-        independent = {
-            name: marginals[name]
-            for name in at_random
-            if name not in joint.names and name not in controlled
-        }
-        place = Placement(
-            transform=transform,
-            columns=columns,
-            independent=independent,
-            num_nodes=method.num_nodes,
-            seed=method.seed,
-        )
-        return joint.nodes_given(controlled, place)
-
-    (default,) = transform([{}])
-    nodes, weights = nodes_given(())(default.unsqueeze(0))
-    given = []
-    for control_set in control_sets:
-        held = set(joint.names) & set(control_set.parameters)
-        splits = bool(held) and held != set(joint.names)
-        given.append(nodes_given(control_set.parameters) if splits else None)
-    return RandomNodes(nodes[0], weights[0], tuple(given))
-
-
-def quadrature_rule(
-    name: str, marginal: Marginal, is_discrete: bool, transform: Transform
-) -> tuple[Tensor, Tensor]:
-    """Quadrature rule of one parameter: points that differ in its columns only, and weights."""
-    atoms = atoms_of(marginal) if is_discrete else None
-    # A sample of a discrete input must be taken whole: a Gauss rule lies between its values.
-    count = NUM_QUADRATURE_NODES if atoms is None else max(NUM_QUADRATURE_NODES, len(atoms))
-    positions, weights = marginal.nodes_and_weights(count)
-    return transform([{name: value} for value in marginal.decode(positions)]), weights
-
-
-def _independent_nodes(
-    at_random: Sequence[str],
-    marginals: Mapping[str, Marginal],
-    method: ControlSets,
-    transform: Transform,
-) -> tuple[Tensor, Tensor]:
-    if not at_random:
-        return transform([{}]), torch.ones(1, dtype=torch.double)
-    laws = [marginals[name] for name in at_random]
-    positions, weights = sobol_nodes(laws, method.num_nodes, seed=method.seed)
-    raw = [law.decode(positions[:, i]) for i, law in enumerate(laws)]
-    rows = [dict(zip(at_random, values, strict=True)) for values in zip(*raw, strict=True)]
-    return transform(rows), weights
-
 
 @dataclass(frozen=True)
 class QuerySpace:
     """The control-set problem in the input space of the model, with ``d`` columns."""
 
-    space: Space
-    """How the parameters are encoded."""
+    problem: Problem
+    """The problem."""
 
-    control_sets: tuple[tuple[int, ...], ...]
-    """Columns that each control set controls, in the order of the settings."""
+    method: ControlSets
+    """The method."""
 
-    nodes: Tensor
-    """Joint quasi-random nodes of the uncontrolled inputs, ``n x d``."""
+    @property
+    def space(self) -> Space:
+        """How the parameters are encoded."""
+        return self.problem.space
 
-    weights: Tensor
-    """Weights of ``nodes``, ``n``."""
+    @cached_property
+    def control_sets(self) -> tuple[tuple[int, ...], ...]:
+        """Columns that each control set controls, in the order of the settings."""
+        columns = self.space.columns
+        return tuple(
+            tuple(sorted(i for n in s.parameters if n in columns for i in columns[n].indices))
+            for s in self.method.control_sets
+        )
 
-    given: tuple[NodesGiven | None, ...]
-    """For each control set, what takes the place of ``nodes`` and ``weights`` where it controls
-    some of the inputs that depend on each other, and leaves others to chance; else None."""
+    @cached_property
+    def at_random(self) -> list[str]:
+        """Names of the parameters that some control set leaves to chance."""
+        control_sets = self.method.control_sets
+        return [n for n in self.space.columns if any(n not in s.parameters for s in control_sets)]
 
-    product: ProductNodes | None
-    """One-dimensional quadrature rules, one block of columns per parameter; None where inputs that
-    are left to chance depend on each other."""
+    @cached_property
+    def marginals(self) -> dict[str, Marginal]:
+        """Present laws of the inputs that are independent of the others, by name."""
+        realized = realized_inputs(self.problem.trials, self.method)
+        return updated_marginals(self.method.marginals, realized)
 
-    discrete: dict[str, Tensor]
-    """The values of each discrete parameter in its columns, ``m x len(columns)``."""
+    @cached_property
+    def nominal(self) -> dict[str, Value]:
+        """Raw value that an arm carries for a parameter that its trial does not control.
 
-    nominal: dict[str, Value]
-    """Raw value that an arm carries for a parameter that its trial does not control."""
+        The nominal value of the method's own marginal, which stays the same while the experiment
+        runs; for a parameter that every control set controls, and that may therefore lack a
+        marginal, its middle value, which no trial ever uses.
+        """
+        laws, columns = self.method.laws, self.space.columns
+        values = {name: _nominal(c.parameter, laws.get(name)) for name, c in columns.items()}
+        return {**self.space.fixed, **values}
 
-    default: Tensor
-    """``nominal`` in the model's space, ``d``."""
+    @cached_property
+    def default(self) -> Tensor:
+        """``nominal`` in the model's space, ``d``."""
+        return self.points([{}])[0]
+
+    @cached_property
+    def discrete(self) -> dict[str, Tensor]:
+        """The values of each discrete parameter in its columns, ``m x len(columns)``."""
+        found: dict[str, Tensor] = {}
+        for name, column in self.space.columns.items():
+            values = column.parameter.values_up_to(MOST_VALUES)
+            if values is not None:
+                found[name] = self.default.new_tensor([column.encode(value) for value in values])
+        return found
+
+    @property
+    def nodes(self) -> Tensor:
+        """Joint quasi-random nodes of the uncontrolled inputs, ``n x d``."""
+        return self._shared[0]
+
+    @property
+    def weights(self) -> Tensor:
+        """Weights of ``nodes``, ``n``."""
+        return self._shared[1]
+
+    @cached_property
+    def given(self) -> tuple[NodesGiven | None, ...]:
+        """For each control set, what takes the place of ``nodes`` and ``weights``.
+
+        That is where it controls some of the inputs that depend on each other, and leaves others to
+        chance; else None.
+        """
+        joint = self.method.joint
+        dependent = set() if joint is None else set(joint.names)
+        return tuple(
+            self._nodes_given(s.parameters)
+            if 0 < len(dependent & {*s.parameters}) < len(dependent)
+            else None
+            for s in self.method.control_sets
+        )
+
+    @cached_property
+    def product(self) -> ProductNodes | None:
+        """One-dimensional quadrature rules, one block of columns per parameter.
+
+        None where inputs that are left to chance depend on each other.
+        """
+        if any(name not in self.marginals for name in self.at_random):
+            return None
+        nodes, weights = zip(*(self._quadrature(name) for name in self.space.columns), strict=True)
+        blocks = tuple(column.indices for column in self.space.columns.values())
+        return ProductNodes(columns=blocks, nodes=nodes, weights=weights)
+
+    @cached_property
+    def costs(self) -> ExpectedCosts:
+        """What the control sets are expected to cost."""
+        return ExpectedCosts(self)
+
+    def points(self, rows: Sequence[Row]) -> Tensor:
+        """Points of the model's space, ``n x d``, from raw values; what a row lacks is nominal."""
+        return self.space.encode([{**self.nominal, **row} for row in rows])
+
+    def arm(self, control_set: ControlSet, controlled: Row) -> dict[str, Value]:
+        """The parameterization of a trial that sets some raw values, in declared order."""
+        chosen = {**controlled, CONTROL_SET: str(control_set.name)}
+        return self.space.ordered({**self.nominal, **chosen})
+
+    def controlled(self, point: Tensor, parameters: Sequence[str]) -> dict[str, Value]:
+        """Raw values of some parameters at a point of the model's space, ``d``."""
+        (row,) = self.space.decode(point.unsqueeze(0))
+        return {name: row[name] for name in parameters}
 
     def search(
         self,
-        model: Model,
-        problem: Problem,
         indices: Sequence[int],
         acquisition: str,
         seed: int,
-        beta: float = 2.0,
-        pending: Tensor | None = None,
+        model: Model | None = None,
         held: Mapping[int, float] | None = None,
-        options: Mapping[str, int] | None = None,
+        **options: Any,
     ) -> ControlSetOptima:
-        """The best point of some control sets, see ``optimize_control_sets``."""
-        held = held or {}
+        """The best point of some control sets.
+
+        Args:
+            indices: Of control sets, in declared order.
+            acquisition: What is maximised, see ``optimize_control_sets``.
+            seed: Seed of the search.
+            model: One like the fitted model that has seen less; None for the fitted model.
+            held: Columns that are fixed, with their values.
+            options: Further ones of ``optimize_control_sets``.
+        """
+        held = dict(held or {})
+        discrete = [(self.space.columns[n].indices, values) for n, values in self.discrete.items()]
         return optimize_control_sets(
-            model,
+            model or self.problem.model,
             self.space.bounds,
             [self.control_sets[i] for i in indices],
             self.nodes,
             self.weights,
-            beta,
             acquisition=acquisition,
             product=self.product,
             given=[self.given[i] for i in indices],
-            posterior_transform=problem.direction,
-            X_pending=pending,
+            posterior_transform=self.problem.direction,
             discrete=[
-                (columns, values)
-                for name, values in self.discrete.items()
-                if (columns := self.space.columns[name].indices) and not set(columns) & set(held)
+                (columns, values) for columns, values in discrete if not {*columns} & {*held}
             ],
             inequality_constraints=self.space.inequality_constraints,
-            fixed_features=dict(held),
+            fixed_features=held,
             default=self.default,
             seed=seed,
-            **(options or {}),
+            **options,
         )
 
     def best_means(
-        self,
-        model: Model,
-        problem: Problem,
-        method: ControlSets,
-        indices: Sequence[int],
-        trial: int,
+        self, indices: Sequence[int], trial: int, model: Model | None = None
     ) -> ControlSetOptima:
-        """The points with the best expected posterior mean.
+        """The points of some control sets with the best expected posterior mean.
 
         Args:
-            model: The fitted model, or one like it that has seen less.
-            problem: The problem.
-            method: The method.
             indices: Of control sets, in declared order.
             trial: Which trial could follow; the search is seeded by it.
+            model: As for ``search``.
         """
-        return self.search(model, problem, indices, "mean", decision_seed(method.seed, trial))
+        return self.search(indices, "mean", decision_seed(self.method.seed, trial), model)
 
-    def expectations(
-        self, model: Model, queries: Sequence[tuple[Tensor, int]]
-    ) -> tuple[Tensor, Tensor]:
+    def expectations(self, queries: Sequence[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the objective's expectation over what is left to chance.
 
         Args:
-            model: A model of this space.
             queries: Points ``d``, each with the index of the control set that sets its controlled
                 columns.
 
@@ -234,7 +229,7 @@ class QuerySpace:
             for point, control_set in queries:
                 law = self.query(point, control_set)
                 rule, weights = (law, None) if isinstance(law, ProductNodes) else law
-                found.append(expectation_posterior(model, rule, weights))
+                found.append(expectation_posterior(self.problem.model, rule, weights))
         means, variances = zip(*found, strict=True)
         return torch.stack(means), torch.stack(variances)
 
@@ -245,116 +240,75 @@ class QuerySpace:
             Quadrature rules of independent inputs; or nodes ``n x d`` with weights ``n`` where
             inputs that are left to chance depend on each other.
         """
-        if self.product is not None:
-            return _with_held(self.product, point, self.control_sets[control_set])
-        return self.nodes_of(point, control_set)
+        columns, product = self.control_sets[control_set], self.product
+        if product is None:
+            return self.nodes_of(point, control_set)
+        rules = [
+            (point[list(block)].unsqueeze(0), point.new_ones(1))
+            if set(block) <= set(columns)
+            else (product.nodes[i], product.weights[i])
+            for i, block in enumerate(product.columns)
+        ]
+        block_nodes, block_weights = zip(*rules, strict=True)
+        return replace(product, nodes=block_nodes, weights=block_weights)
 
     def nodes_of(self, point: Tensor, control_set: int) -> tuple[Tensor, Tensor]:
         """The same law as quasi-random nodes ``n x d`` with weights ``n``."""
-        columns, given = self.control_sets[control_set], self.given[control_set]
-        if given is not None:
-            nodes, weights = given(point.unsqueeze(0))
+        columns = self.control_sets[control_set]
+        law = self.given[control_set] or FixedNodes(self.nodes, self.weights, columns)
+        nodes, weights = law(point.unsqueeze(0))
+        return nodes[0], weights[0]
+
+    @cached_property
+    def _shared(self) -> tuple[Tensor, Tensor]:
+        """Nodes ``n x d`` and weights ``n`` for control sets that the point does not matter to."""
+        method, joint, names = self.method, self.method.joint, self.at_random
+        if joint is not None and set(joint.names) & set(names):
+            nodes, weights = self._nodes_given(())(self.default.unsqueeze(0))
             return nodes[0], weights[0]
-        nodes = self.nodes.to(point).clone()
-        nodes[:, list(columns)] = point[list(columns)]
-        return nodes, self.weights.to(point)
+        if not names:
+            return self.default.unsqueeze(0), self.default.new_ones(1)
+        laws = [self.marginals[name] for name in names]
+        positions, weights = sobol_nodes(laws, method.num_nodes, method.seed)
+        values = [law.decode(positions[:, i]) for i, law in enumerate(laws)]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        return self.points(rows), weights.to(self.default)
 
-    def controlled(self, point: Tensor, parameters: Sequence[str]) -> dict[str, Value]:
-        """Raw values of some parameters at a point of the model's space, ``d``."""
-        (row,) = self.space.decode(point.unsqueeze(0))
-        return {name: row[name] for name in parameters}
-
-
-def query_space(problem: Problem, method: ControlSets) -> QuerySpace:
-    """The control-set problem in the model's space, with what was learned of the marginals.
-
-    Arms carry the nominal values of the method's own marginals, which stay the same while the
-    experiment runs.
-    """
-    space = problem.space
-    marginals = updated_marginals(method.marginals, realized_inputs(problem.trials, method))
-    nominal = nominal_values(space, method.laws)
-
-    def transform(rows: Sequence[Mapping[str, Value]]) -> Tensor:
-        return space.encode([{**nominal, **row} for row in rows])
-
-    default = transform([{}])[0]
-    columns = {name: column.indices for name, column in space.columns.items()}
-    discrete: dict[str, Tensor] = {}
-    for name, column in space.columns.items():
-        values = column.parameter.values_up_to(MOST_VALUES)
-        if values is not None:
-            discrete[name] = default.new_tensor([column.encode(value) for value in values])
-    at_random = [n for n in columns if any(n not in s.parameters for s in method.control_sets)]
-    nodes = random_nodes(at_random, marginals, method, transform, columns)
-    product = None
-    if all(name in marginals for name in at_random):
-        rules = {
-            name: quadrature_rule(name, marginals[name], name in discrete, transform)
-            if name in at_random
-            else (default.unsqueeze(0), default.new_ones(1))
-            for name in columns
-        }
-        product = ProductNodes(
-            columns=tuple(columns[name] for name in rules),
-            nodes=tuple(points[:, list(columns[name])] for name, (points, _) in rules.items()),
-            weights=tuple(weights.to(default) for _, weights in rules.values()),
+    def _nodes_given(self, controlled: Sequence[str]) -> NodesGiven:
+        """Nodes and weights of all columns, given points where some parameters are controlled."""
+        joint = self.method.joint
+        assert joint is not None
+        others = {*joint.names, *controlled}
+        independent = [name for name in self.at_random if name not in others]
+        place = Placement(
+            transform=self.points,
+            columns={name: column.indices for name, column in self.space.columns.items()},
+            independent={name: self.marginals[name] for name in independent},
+            num_nodes=self.method.num_nodes,
+            seed=self.method.seed,
         )
-    return QuerySpace(
-        space=space,
-        control_sets=tuple(
-            tuple(sorted(i for name in s.parameters for i in columns.get(name, ())))
-            for s in method.control_sets
-        ),
-        nodes=nodes.nodes,
-        weights=nodes.weights.to(default),
-        given=nodes.given,
-        product=product,
-        discrete=discrete,
-        nominal=nominal,
-        default=default,
-    )
+        return joint.nodes_given(controlled, place)
+
+    def _quadrature(self, name: str) -> tuple[Tensor, Tensor]:
+        """Nodes of one parameter in its columns, and their weights."""
+        columns = list(self.space.columns[name].indices)
+        if name not in self.at_random:
+            return self.default[columns].unsqueeze(0), self.default.new_ones(1)
+        marginal = self.marginals[name]
+        # A sample of a discrete input must be taken whole: a Gauss rule lies between its values.
+        atoms = atoms_of(marginal) if name in self.discrete else None
+        positions, weights = marginal.nodes_and_weights(max(NUM_QUADRATURE_NODES, len(atoms or ())))
+        points = self.points([{name: value} for value in marginal.decode(positions)])
+        return points[:, columns], weights.to(points)
 
 
-def _with_held(product: ProductNodes, point: Tensor, columns: Sequence[int]) -> ProductNodes:
-    """``product`` with point masses at the ``columns`` of ``point``."""
-    nodes, weights = [], []
-    for block, block_nodes, block_weights in zip(
-        product.columns, product.nodes, product.weights, strict=True
-    ):
-        is_held = set(columns).issuperset(block)
-        nodes.append(point[list(block)].unsqueeze(0) if is_held else block_nodes)
-        weights.append(point.new_ones(1) if is_held else block_weights)
-    return ProductNodes(columns=product.columns, nodes=tuple(nodes), weights=tuple(weights))
-
-
-def nominal_values(space: Space, laws: Mapping[str, Marginal]) -> dict[str, Value]:
-    """Raw value of each parameter where a trial does not control it.
-
-    The marginal's nominal value; for a parameter that every control set controls, and that may
-    therefore lack a marginal, its middle value, which no trial ever uses.
-    """
-    found: dict[str, Value] = dict(space.fixed)
-    for name, column in space.columns.items():
-        p = column.parameter
-        found[name] = _nominal(p, laws[name]) if name in laws else _middle(p)
-    return found
-
-
-def _nominal(parameter: FreeParameter, marginal: Marginal) -> Value:
+def _nominal(parameter: FreeParameter, marginal: Marginal | None) -> Value:
+    if marginal is None:
+        return parameter.at(0.5)
     value, atoms = marginal.nominal, atoms_of(marginal)
     if isinstance(parameter, Choice) or parameter.is_integer:
         # The mean of a sample need not be a value of the parameter: take the nearest that is.
         assert atoms is not None
         if value not in atoms:
             value = min(atoms, key=lambda atom: abs(float(atom) - float(value)))
-        return int(value) if parameter.is_integer else value
-    return min(max(float(value), parameter.lower), parameter.upper)
-
-
-def _middle(parameter: FreeParameter) -> Value:
-    if isinstance(parameter, Choice):
-        return parameter.values[len(parameter.values) // 2]
-    lower, upper = parameter.lower, parameter.upper
-    middle = (lower * upper) ** 0.5 if parameter.log_scale else (lower + upper) / 2
-    return round(middle) if parameter.is_integer else middle
+    return value if isinstance(parameter, Choice) else parameter.decode(float(value))

@@ -1,4 +1,4 @@
-"""What a rule asks of the fitted model when it chooses a control set.
+"""What a control set is chosen from: what a rule asks of the fitted model, and the money.
 
 One search of the values of the control sets that are asked about, each searched once: expected
 acquisition values, lower confidence bounds, the least value of the objective, and costs. Values are
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,10 +17,12 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition import ControlSetOptima
-from ax_costaware.methods.control_sets.learned_costs import ExpectedCosts
 from ax_costaware.methods.control_sets.query_space import QuerySpace
+from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Problem, decision_seed
+from ax_costaware.models import information_gain
 from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import CostEstimate
 
 if TYPE_CHECKING:
@@ -39,16 +42,29 @@ class ControlSetValues:
     method: ControlSets
     """The method."""
 
-    space: QuerySpace
-    """The control sets in the model's space."""
-
-    expected_costs: ExpectedCosts
-    """What they are expected to cost."""
-
-    beta: float
-    """Weight of the standard deviation in confidence bounds."""
+    initial: bool = False
+    """Whether the decision belongs to the initial design."""
 
     _found: dict[int, tuple[Tensor, float]] = field(default_factory=dict)
+
+    @cached_property
+    def space(self) -> QuerySpace:
+        """The control sets in the model's space."""
+        return QuerySpace(self.problem, self.method)
+
+    @cached_property
+    def money(self) -> Money:
+        """What is left for the decision."""
+        return self.method.money(self.problem, self.initial)
+
+    @cached_property
+    def beta(self) -> float:
+        """Weight of the standard deviation in confidence bounds."""
+        beta = self.method.beta
+        if isinstance(beta, TheoreticalBeta):
+            gain = information_gain(self.problem.model)
+            return float(beta(gain, len(self.method.control_sets)))
+        return beta
 
     @property
     def acquisition(self) -> str:
@@ -70,16 +86,14 @@ class ControlSetValues:
 
     def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """A lower bound of the best expected value of each, from observed outcomes only."""
-        acquisition = "lcb" if pointwise else "lower"
-        values: list[float] = self._search(indices, acquisition, None).values.tolist()
+        values: list[float] = self._search(indices, "lcb" if pointwise else "lower").values.tolist()
         return values
 
     def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """An upper bound of the best expected value of each, from observed outcomes only."""
         if pointwise and self.acquisition == "ucb" and self.problem.X_pending is None:
             return self(indices)
-        acquisition = "ucb" if pointwise else "upper"
-        values: list[float] = self._search(indices, acquisition, None).values.tolist()
+        values: list[float] = self._search(indices, "ucb" if pointwise else "upper").values.tolist()
         return values
 
     def worst(self) -> float:
@@ -92,34 +106,30 @@ class ControlSetValues:
 
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
         """The cost of each at its best values; one, with no error, while nothing is known."""
-        costs = [self.cost_of(i) for i in indices]
-        return [CostEstimate(1.0, None) if cost is None else cost for cost in costs]
+        return [self.cost_of(i) or CostEstimate(1.0, None) for i in indices]
 
     def cost_of(self, index: int) -> CostEstimate | None:
         """The cost of one at its best values; None while nothing is known."""
-        if index not in self.expected_costs.models:
-            return self.expected_costs.at(index, self.space.default)
+        if index not in self.space.costs.models:
+            return self.space.costs.at(index, self.space.default)
         ((point, _),) = self.found([index])
-        return self.expected_costs.at(index, point)
+        return self.space.costs.at(index, point)
 
     def is_priced(self, index: int) -> bool:
         """Whether ``cost_of`` needs no search, as for one with a model that was not looked at."""
-        return index in self._found or index not in self.expected_costs.models
+        return index in self._found or index not in self.space.costs.models
 
     def _search(
-        self, indices: Sequence[int], acquisition: str, pending: Tensor | None
+        self, indices: Sequence[int], acquisition: str, pending: Tensor | None = None
     ) -> ControlSetOptima:
-        problem = self.problem
         return self.space.search(
-            problem.model,
-            problem,
             indices,
             acquisition,
-            seed=decision_seed(self.method.seed, problem.next_index),
+            decision_seed(self.method.seed, self.problem.next_index),
+            held=self.problem.held,
             beta=self.beta,
-            pending=pending,
-            held=problem.held,
-            options=self.method.search_options,
+            X_pending=pending,
+            **self.method.search_options,
         )
 
     def _sample(self) -> Tensor:

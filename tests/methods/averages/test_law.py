@@ -10,16 +10,18 @@ from ax_costaware.queries.conditionals import GaussianConditional, LearnedCondit
 
 def some(count: int, seed: int = 0) -> Pairs:
     random = np.random.default_rng(seed)
-    return Pairs(random.standard_normal((count, 2)), random.standard_normal((count, 1)))
+    X, A = (random.standard_normal((count, columns)).tolist() for columns in (2, 1))
+    return Pairs(tuple(map(tuple, X)), tuple(map(tuple, A)))
 
 
 def test_stored_pairs_in_the_order_of_the_names() -> None:
-    assert len(pairs_of({}, ["x", "y"], ["a"])) == 0
+    assert pairs_of({}, ["x", "y"], ["a"]) == ((), ())
     given = some(3)
-    columns = dict(zip(("y", "x"), given.X.T.tolist(), strict=True))
-    found = pairs_of({"X": columns, "A": {"a": given.A[:, 0].tolist()}}, ["x", "y"], ["a"])
-    assert np.array_equal(found.X, given.X[:, ::-1])
-    assert np.array_equal(found.A, given.A)
+    points, queries = np.array(given.X), np.array(given.A)
+    columns = dict(zip(("y", "x"), points.T.tolist(), strict=True))
+    found = pairs_of({"X": columns, "A": {"a": queries[:, 0].tolist()}}, ["x", "y"], ["a"])
+    assert np.array_equal(found.X, points[:, ::-1])
+    assert np.array_equal(found.A, queries)
 
 
 def test_a_conditional_grows_once() -> None:

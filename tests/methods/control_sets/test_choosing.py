@@ -10,7 +10,7 @@ import pytest
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets, choosing
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.control_sets.query_space import query_space
+from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Decision, Pending, Problem, Stop
 from ax_costaware.methods.simulation import Simulation
@@ -38,8 +38,7 @@ ARM = {CONTROL_SET: "x1+x2", "x1": 0.5, "x2": 0.5, "x3": 0.5}
 
 def history_of(method: ControlSets, problem: Problem) -> ControlSetHistory:
     """What a rule is told, all control sets being affordable."""
-    costs = choosing.expected_costs(problem, method, query_space(problem, method))
-    return choosing._history(problem, method, method.money(problem), costs, [True] * 3)
+    return choosing.history_of(ControlSetValues(problem, method), [True] * 3)
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ MARGINALS: dict[str, Any] = {name: Uniform(0.0, 1.0) for name in ("x1", "x2", "x
 
 BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"control_sets": []}, r"control_sets=\[\]: expected"),
-    ({"control_sets": CONTROL_SETS[0]}, "expected a list of ControlSet"),
+    ({"control_sets": CONTROL_SETS[0]}, "expected a list of one or more ControlSet"),
     ({"control_sets": [CONTROL_SETS[0]] * 2}, "control_sets"),
     (
         {"control_sets": [ControlSet(["x1"])], "rule": ExploreThenCommit(2)},

@@ -12,7 +12,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.chance import learned_from, realized_inputs
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.control_sets.query_space import QuerySpace, query_space
+from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Choice, Range
 from ax_costaware.methods.past import PastTrial
@@ -85,7 +85,7 @@ def problem() -> Problem:
 @pytest.fixture(scope="module")
 def space(problem: Problem) -> QuerySpace:
     """Its query space."""
-    return query_space(problem, METHOD)
+    return QuerySpace(problem, METHOD)
 
 
 def columns_of(space: QuerySpace, name: str) -> list[int]:
@@ -156,7 +156,7 @@ def test_expectation_is_over_the_conditional_law(problem: Problem, space: QueryS
     """The mean of a query is the weighted mean of the model's own at the nodes."""
     point = 0.3 * SPACE.bounds[0] + 0.7 * SPACE.bounds[1]
     point[columns_of(space, "soil")] = space.discrete["soil"][0]
-    means, variances = space.expectations(problem.model, [(point, i) for i in range(4)])
+    means, variances = space.expectations([(point, i) for i in range(4)])
     for i in range(4):
         query = space.query(point, i)
         assert isinstance(query, tuple)
@@ -187,7 +187,7 @@ def test_learned_marginals_have_a_product_rule() -> None:
     """Without dependence the one-dimensional rules hold the learned law exactly."""
     marginals = {"soil": Discrete(SOILS), "n": Discrete((1, 2)), "rate": Uniform(0.1, 1.0)}
     method = make_method(joint=None, marginals={**MARGINALS, **marginals})
-    space = query_space(make_problem(method), method)
+    space = QuerySpace(make_problem(method), method)
     assert space.product is not None
     assert space.given == (None,) * 4
     block = space.product.columns.index(SPACE.columns["lamp"].indices)

@@ -12,31 +12,44 @@ from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned_costs import (
     ExpectedCosts,
-    average_costs,
     check_reported_costs,
     costs_to_learn_from,
 )
+from ax_costaware.methods.control_sets.query_space import QuerySpace
+from ax_costaware.methods.parameters import Fixed, Range
 from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.space import Space
 from ax_costaware.policies.control_set_rules import UnknownCosts
 from ax_costaware.queries.control_sets import ControlSet
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, UNKNOWN_SETS, run
+from tests.methods.control_sets.toy import SPACE as SIMULATED
 
 RULE = UnknownCosts(rounds=1)
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 SETS = (ControlSet(["a"], 2.0), ControlSet(["b"]), ControlSet(["a", "b"], fixed_cost=1.0))
-COLUMNS = ((0,), (1,), (0, 1))
+SPACE = Space.of([Range("a", 0, 1), Range("b", 0, 1)])
 
 
-def learned(costs: dict[str, dict[int, float]], points: dict[int, list[float]]) -> ExpectedCosts:
-    """Expected costs of the three control sets above."""
-    method = ControlSets(SETS, {}, rule=RULE)
-    rows = {i: torch.tensor(x, dtype=torch.double) for i, x in points.items()}
-    return ExpectedCosts.learned(method, costs, rows, COLUMNS, BOUNDS)
+def learned(
+    costs: dict[str, dict[int, float]],
+    points: dict[int, list[float]],
+    sets: tuple[ControlSet, ...] = SETS,
+    space: Space = SPACE,
+) -> ExpectedCosts:
+    """Expected costs of control sets, by default the three above, from costs at points."""
+    trials = [
+        PastTrial(i, {CONTROL_SET: name, "a": points[i][0], "b": points[i][1]}, reported_cost=cost)
+        for name, by_trial in costs.items()
+        for i, cost in by_trial.items()
+    ]
+    method = ControlSets(sets, {}, rule=RULE)
+    return QuerySpace(Problem(space, tuple(trials)), method).costs
 
 
 def test_constant_costs_are_averages() -> None:
     """Declared, the mean of few reports, and the mean of the others; errors are left to a rule."""
-    costs = learned({"b": {0: 3.0, 4: 5.0}, "a+b": {}}, {0: [0.1, 0.2], 4: [0.3, 0.4]})
+    costs = learned({"b": {0: 3.0, 4: 5.0}}, {0: [0.1, 0.2], 4: [0.3, 0.4]})
     point = torch.tensor([0.5, 0.5], dtype=torch.double)
     assert [costs.at(i, point) for i in range(3)] == [(2.0, 0.0), (4.0, None), (3.0, None)]
     assert costs.averages == costs.least == (2.0, 4.0, 3.0)
@@ -45,8 +58,7 @@ def test_constant_costs_are_averages() -> None:
 
 def test_nothing_is_known() -> None:
     """No estimate, where no cost is declared or reported."""
-    method = ControlSets((ControlSet(["a"]), ControlSet(["b"])), {}, rule=RULE)
-    costs = ExpectedCosts.learned(method, {"a": {}, "b": {}}, {}, ((0,), (1,)), BOUNDS)
+    costs = learned({}, {}, (ControlSet(["a"]), ControlSet(["b"])))
     assert costs.at(0, BOUNDS[0]) is None
     assert costs.least == (None, None)
 
@@ -57,7 +69,7 @@ def test_costs_that_depend_on_controlled_values_only(unit: float) -> None:
     inputs = torch.rand(24, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     points = dict(enumerate(inputs.tolist()))
     of_b = {i: unit * math.exp(2 * x[1]) * (1 + 0.05 * (-1) ** i) for i, x in points.items()}
-    costs = learned({"b": of_b, "a+b": {}}, points)
+    costs = learned({"b": of_b}, points)
     assert list(costs.models) == [1]
     one, other = (costs.at(1, torch.tensor([a, 0.5], dtype=torch.double)) for a in (0.0, 1.0))
     assert one == other
@@ -71,10 +83,9 @@ def test_costs_that_depend_on_controlled_values_only(unit: float) -> None:
 
 def test_a_control_set_without_columns_has_an_average() -> None:
     """Its values cannot be seen in the model's space."""
-    method = ControlSets((ControlSet(["a"]),), {}, rule=RULE)
-    costs = ExpectedCosts.learned(
-        method, {"a": {0: 1.0, 1: 4.0}}, {i: BOUNDS[i] for i in (0, 1)}, ((),), BOUNDS
-    )
+    space = Space.of([Fixed("a", 0.5), Range("b", 0, 1)])
+    points = {0: [0.5, 0.0], 1: [0.5, 1.0]}
+    costs = learned({"a": {0: 1.0, 1: 4.0}}, points, (ControlSet(["a"]),), space)
     assert costs.at(0, BOUNDS[0]) == (2.5, None)
 
 
@@ -95,7 +106,8 @@ def test_read_from_the_trials() -> None:
     by_set["x1"][4] = 0.5
     assert costs_to_learn_from([*trials, lost], METHOD) == by_set
     check_reported_costs([*trials, lost], METHOD)
-    average = average_costs(METHOD, by_set)[0]
+    problem = Problem(SIMULATED, (*trials, lost))
+    average = QuerySpace(problem, METHOD).costs.averages[0]
     assert average == pytest.approx(sum(by_set["x1"].values()) / len(by_set["x1"]))
     declared = ControlSets(CONTROL_SETS, MARGINALS)
     assert costs_to_learn_from([PastTrial(0, arm, reported_cost=3.0)], declared) == {}

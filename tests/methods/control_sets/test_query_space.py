@@ -10,7 +10,7 @@ import torch
 
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.control_sets.query_space import QuerySpace, query_space
+from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Choice, Range
 from ax_costaware.methods.past import PastTrial
@@ -60,7 +60,7 @@ def problem() -> Problem:
 @pytest.fixture(scope="module")
 def space(problem: Problem) -> QuerySpace:
     """Its query space."""
-    return query_space(problem, METHOD)
+    return QuerySpace(problem, METHOD)
 
 
 def columns_of(space: QuerySpace, name: str) -> list[int]:
@@ -125,7 +125,7 @@ def test_exact_values_and_query(space: QuerySpace) -> None:
     assert all(math.isclose(float(w.sum()), 1.0) for w in query.weights)
 
 
-def test_a_search_leaves_alone_what_is_fixed(problem: Problem, space: QuerySpace) -> None:
+def test_a_search_leaves_alone_what_is_fixed(space: QuerySpace) -> None:
     """Discrete columns take their values, in a search that may choose them."""
     assert set(space.discrete) == {"soil", "n", "lamp"}
     assert space.discrete["n"].tolist() == [[1.0], [2.0], [3.0], [4.0]]
@@ -135,9 +135,7 @@ def test_a_search_leaves_alone_what_is_fixed(problem: Problem, space: QuerySpace
     options = {"num_restarts": 2, "raw_samples": 32}
     for held in ({n: 2.0}, {n: 4.0}, dict(zip(soil, (0.0, 0.0, 1.0), strict=True))):
         for index in (0, 1):
-            found = space.search(
-                problem.model, problem, [index], "ucb", seed=0, held=held, options=options
-            )
+            found = space.search([index], "ucb", seed=0, held=held, **options)
             (point,) = found.points
             held_here = [i for i in held if i in space.control_sets[index]]
             assert point[held_here].tolist() == [held[i] for i in held_here]
