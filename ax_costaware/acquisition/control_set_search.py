@@ -10,18 +10,14 @@ other values. Linear constraints go through BoTorch's SLSQP.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.generation.gen import gen_candidates_scipy
-from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from ax_costaware.acquisition.objectives import ControlSetObjective, PosteriorObjective
+from ax_costaware.acquisition.joint_ascent import ascend
+from ax_costaware.acquisition.objectives import ControlSetObjective, rows_by_set
 from ax_costaware.acquisition.starts import SearchDomain, raw_points, spaced_best
 
 # Raw points per control set by the number of controlled columns; a surface with length-scale 0.1
@@ -84,10 +80,9 @@ class ControlSetSearch:
         self.domain = domain
         self.controls = controls
         self.lengths = lengths
-        free = torch.zeros(len(controls), len(lengths)).to(lengths)
+        self.free = torch.zeros(len(controls), len(lengths), dtype=torch.bool).to(lengths.device)
         for index, controlled in enumerate(controls):
-            free[index, domain.continuous_of(controlled)] = 1.0
-        self.free = free
+            self.free[index, domain.continuous_of(controlled)] = True
         self.logarithmic = logarithmic
         # The tolerances of the optimisers are absolute: they get values less the level of their
         # control set, over its height.
@@ -175,65 +170,41 @@ class ControlSetSearch:
         return torch.where(better.unsqueeze(-1), climbed, X), torch.where(better, after, before)
 
     def _climb_batch(self, X: Tensor, sets: Tensor, iterations: int, coarse: bool) -> Tensor:
-        free = self.free[sets]
-
-        def negative(
-            x: npt.NDArray[np.float64], batch_indices: Sequence[int], **_: Any
-        ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-            rows = torch.as_tensor(batch_indices)
-            points = torch.as_tensor(x).to(X).requires_grad_(True)
+        def scaled(points: Tensor, rows: Tensor) -> Tensor:
             index = sets[rows]
-            values = self.objective(points, index, coarse)
-            values = (values - self.level[index]) / self.height[index]
-            (gradient,) = torch.autograd.grad(values.sum(), points)
-            gradient = gradient * free[rows]
-            return -values.detach().double().cpu().numpy(), -gradient.double().cpu().numpy()
+            return (self.objective(points, index, coarse) - self.level[index]) / self.height[index]
 
-        start = X.detach().double().cpu().numpy()
-        limits = self.domain.bounds.double().cpu().numpy().T.tolist()
-        # SciPy's own linear algebra is on vectors of a few entries: threads only get in its way.
-        with torch.enable_grad(), threadpool_limits(limits={"openblas": 1}):
-            best, _, _ = fmin_l_bfgs_b_batched(
-                negative,
-                x0=start,
-                bounds=[(lower, upper) for lower, upper in limits],
-                maxiter=iterations,
-                factr=1e5,
-                pass_batch_indices=True,
-            )
-        # The optimiser clips to the bounds; a default outside them must come back unchanged.
-        return torch.where(free > 0, torch.as_tensor(best).to(X), X)
+        return ascend(scaled, X, self.domain.bounds, self.free[sets], iterations)
 
     def _climb_constrained(self, X: Tensor, sets: Tensor, iterations: int) -> Tensor:
         climbed = X.clone()
-        for index, controlled in enumerate(self.controls):
-            rows = torch.nonzero(sets == index).flatten()
-            if len(rows) == 0:
-                continue
-            moving = self.free[index] > 0
+        for index, rows in rows_by_set(sets):
+            controlled, starts, moving = self.controls[index], X[rows], self.free[index]
             if not bool(moving.any()):
                 continue
-            held = torch.nonzero(~moving).flatten().tolist()
-            for row in rows.tolist():
-                fixed = {column: float(X[row, column]) for column in held}
-                climbed[row] = self._climb_row(X[row], index, fixed, iterations)
-            feasible = self.domain.feasible(climbed[rows], controlled)
-            climbed[rows] = torch.where(feasible.unsqueeze(-1), climbed[rows], X[rows])
-        return climbed
 
-    def _climb_row(self, x: Tensor, index: int, fixed: dict[int, float], iterations: int) -> Tensor:
-        candidate, _ = gen_candidates_scipy(
-            initial_conditions=x.reshape(1, 1, -1),
-            acquisition_function=_OneControlSet(
-                self.objective, index, self.level[index], self.height[index]
-            ),
-            lower_bounds=self.domain.bounds[0],
-            upper_bounds=self.domain.bounds[1],
-            inequality_constraints=list(self.domain.constraints_of(self.controls[index])),
-            fixed_features=fixed,
-            options={"maxiter": iterations},
-        )
-        return candidate.reshape(-1)
+            def scaled(points: Tensor, index: int = index) -> Tensor:
+                points = points.squeeze(-2)
+                values = self.objective(points, torch.full((len(points),), index))
+                return (values - self.level[index]) / self.height[index]
+
+            candidates, _ = gen_candidates_scipy(
+                initial_conditions=starts.unsqueeze(-2),
+                acquisition_function=scaled,  # type: ignore[arg-type]
+                lower_bounds=self.domain.bounds[0],
+                upper_bounds=self.domain.bounds[1],
+                inequality_constraints=list(self.domain.constraints_of(controlled)),
+                fixed_features={
+                    column: starts[:, column]
+                    for column in torch.nonzero(~moving).flatten().tolist()
+                },
+                # With constraints it does not search from several starts as one problem.
+                options={"maxiter": iterations, "max_optimization_problem_aggregation_size": 1},
+            )
+            ends = candidates.squeeze(-2)
+            feasible = self.domain.feasible(ends, controlled)
+            climbed[rows] = torch.where(feasible.unsqueeze(-1), ends, starts)
+        return climbed
 
     def leaders(self, values: Tensor, sets: Tensor, num: int) -> Tensor:
         """Indices of the ``num`` best rows of every control set, in order of control sets."""
@@ -264,23 +235,3 @@ class ControlSetSearch:
             if scores[best] > values[row]:
                 X[row], values[row], moved = candidates[best], scores[best], True
         return moved, X, values
-
-
-class _OneControlSet(AcquisitionFunction):
-    """The objective of one control set in the form that BoTorch's optimisers take."""
-
-    def __init__(
-        self, objective: ControlSetObjective, index: int, level: Tensor, height: Tensor
-    ) -> None:
-        torch.nn.Module.__init__(self)
-        self.objective = objective
-        self.index = index
-        self.level, self.height = level, height
-
-    def forward(self, X: Tensor) -> Tensor:
-        points = X.squeeze(-2)
-        if isinstance(self.objective, PosteriorObjective):
-            value: Tensor = self.objective.functions[self.index](X)
-        else:
-            value = self.objective(points, torch.full((len(points),), self.index))
-        return (value - self.level) / self.height
