@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from botorch.generation.gen import gen_candidates_scipy
 from torch import Tensor
 
-from ax_costaware.acquisition.joint_ascent import ascend
+from ax_costaware.acquisition.joint_ascent import ascend, ascend_constrained
 from ax_costaware.acquisition.objectives import ControlSetObjective, rows_by_set
 from ax_costaware.acquisition.starts import SearchDomain, raw_points, spaced_best
 
@@ -162,49 +161,38 @@ class ControlSetSearch:
         if self.domain.constraints:
             climbed = self._climb_constrained(X, sets, iterations)
         else:
-            climbed = self._climb_batch(X, sets, iterations, coarse)
+            climbed = ascend(
+                lambda points, rows: self._scaled(points, sets[rows], coarse),
+                X,
+                self.domain.bounds,
+                self.free[sets],
+                iterations,
+            )
         with torch.no_grad():
             both = self._evaluate(torch.cat([X, climbed]), sets.repeat(2), coarse)
         before, after = both.chunk(2)
         better = after > before
         return torch.where(better.unsqueeze(-1), climbed, X), torch.where(better, after, before)
 
-    def _climb_batch(self, X: Tensor, sets: Tensor, iterations: int, coarse: bool) -> Tensor:
-        def scaled(points: Tensor, rows: Tensor) -> Tensor:
-            index = sets[rows]
-            return (self.objective(points, index, coarse) - self.level[index]) / self.height[index]
-
-        return ascend(scaled, X, self.domain.bounds, self.free[sets], iterations)
-
     def _climb_constrained(self, X: Tensor, sets: Tensor, iterations: int) -> Tensor:
         climbed = X.clone()
         for index, rows in rows_by_set(sets):
-            controlled, starts, moving = self.controls[index], X[rows], self.free[index]
-            if not bool(moving.any()):
-                continue
 
             def scaled(points: Tensor, index: int = index) -> Tensor:
-                points = points.squeeze(-2)
-                values = self.objective(points, torch.full((len(points),), index))
-                return (values - self.level[index]) / self.height[index]
+                return self._scaled(points, torch.full((len(points),), index))
 
-            candidates, _ = gen_candidates_scipy(
-                initial_conditions=starts.unsqueeze(-2),
-                acquisition_function=scaled,  # type: ignore[arg-type]
-                lower_bounds=self.domain.bounds[0],
-                upper_bounds=self.domain.bounds[1],
-                inequality_constraints=list(self.domain.constraints_of(controlled)),
-                fixed_features={
-                    column: starts[:, column]
-                    for column in torch.nonzero(~moving).flatten().tolist()
-                },
-                # With constraints it does not search from several starts as one problem.
-                options={"maxiter": iterations, "max_optimization_problem_aggregation_size": 1},
+            climbed[rows] = ascend_constrained(
+                scaled,
+                X[rows],
+                self.domain.bounds,
+                self.free[index],
+                self.domain.constraints_of(self.controls[index]),
+                iterations,
             )
-            ends = candidates.squeeze(-2)
-            feasible = self.domain.feasible(ends, controlled)
-            climbed[rows] = torch.where(feasible.unsqueeze(-1), ends, starts)
         return climbed
+
+    def _scaled(self, points: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+        return (self.objective(points, sets, coarse) - self.level[sets]) / self.height[sets]
 
     def leaders(self, values: Tensor, sets: Tensor, num: int) -> Tensor:
         """Indices of the ``num`` best rows of every control set, in order of control sets."""

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.criteria import Spread
-from ax_costaware.acquisition.partial_query import remaining_variance
+from ax_costaware.acquisition.rowwise import remaining_variance
 from ax_costaware.acquisition.truncated_information import noisy_truncated_information
 from ax_costaware.models.cached_posterior import CachedPosterior
 

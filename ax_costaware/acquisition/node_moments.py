@@ -30,7 +30,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.criteria import Spread
 from ax_costaware.acquisition.fourier_path import FourierPath, has_fourier_features
-from ax_costaware.acquisition.partial_query import remaining_variance
+from ax_costaware.acquisition.rowwise import remaining_variance
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.expectation import expectation_posterior
 from ax_costaware.models.point_posterior import ModelPosterior, PointPosterior

@@ -8,17 +8,17 @@ points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ax_costaware.acquisition.criteria import Criterion
 from ax_costaware.acquisition.node_moments import NodePosterior
-from ax_costaware.acquisition.partial_query import CHUNK_ELEMENTS, PartialQuery
+from ax_costaware.acquisition.partial_query import PartialQuery
+from ax_costaware.acquisition.rowwise import CHUNK_ELEMENTS, in_chunks
 from ax_costaware.queries.joint.law import NodesGiven
 
 # Added to each weight of a part of the nodes before it is scaled to one: where the part has no
@@ -100,8 +100,7 @@ class NodeObjective:
                 return self.criterion(*moments)
 
             step = max(1, CHUNK_ELEMENTS // (size * max(size, self.posterior.width)))
-            chunked: Tensor = _InChunks.apply(X[rows], value, step)  # type: ignore[no-untyped-call]
-            values = values.index_put((rows,), chunked)
+            values = values.index_put((rows,), in_chunks(X[rows], value, step))
         return values
 
     def _num_nodes(self, index: int, point: Tensor) -> int:
@@ -130,37 +129,6 @@ def some_nodes(nodes: Tensor, weights: Tensor, part: Tensor | None) -> tuple[Ten
         return nodes, weights
     kept = weights[:, part] + _LEAST_WEIGHT
     return nodes[:, part], kept / kept.sum(dim=-1, keepdim=True)
-
-
-class _InChunks(torch.autograd.Function):
-    """A function of rows, and its gradient in the same pass, a chunk of rows at a time.
-
-    Autograd alone would keep what every chunk has computed until the last one is done.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, X: Tensor, function: Callable[[Tensor], Tensor], step: int) -> Tensor:
-        """The ``p`` values of ``p x d`` rows, ``step`` rows at a time."""
-        values, gradients = [], []
-        for rows in X.split(step):
-            if not ctx.needs_input_grad[0]:
-                values.append(function(rows))
-                continue
-            with torch.enable_grad():
-                points = rows.detach().requires_grad_(True)
-                value = function(points)
-                (gradient,) = torch.autograd.grad(value.sum(), points)
-            values.append(value.detach())
-            gradients.append(gradient)
-        ctx.save_for_backward(torch.cat(gradients) if gradients else None)
-        return torch.cat(values)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradient with respect to the rows."""
-        (gradient,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return grad_output.unsqueeze(-1) * gradient, None, None
 
 
 def rows_by_set(sets: Tensor) -> Iterator[tuple[int, Tensor]]:

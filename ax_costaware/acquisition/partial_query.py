@@ -21,25 +21,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ax_costaware.acquisition.criteria import Spread
 from ax_costaware.acquisition.fourier_path import FourierPath
+from ax_costaware.acquisition.rowwise import (
+    CHUNK_ELEMENTS,
+    MIN_RELATIVE_VARIANCE,
+    remaining_variance,
+    rowwise,
+)
 from ax_costaware.models.block_sums import BlockSums
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.separable_kernel import SeparableKernel
-
-# Rows times nodes times training points held at once: 2^19 doubles are 4 MiB, which stays in the
-# cache of one core and keeps the peak memory of a decision flat however many rows there are.
-CHUNK_ELEMENTS = 2**19
-
-# Posterior variances below this share of the prior variance are rounding. It also bounds the
-# gradient of the standard deviation at an observed point.
-MIN_RELATIVE_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +166,7 @@ class PartialQuery:
             prior = self.kernel.outputscale
             std = remaining_variance(prior, controlled_factor, self._explained).sqrt()
         else:
-            std = _ExpectedStd.apply(  # type: ignore[no-untyped-call]
-                controlled_factor,
-                self.nodes,
-                self.weights,
-                posterior.inverse,
-                self.kernel.outputscale,
-            )
+            std = self._expected_std(controlled_factor)
         return mean, posterior.scale.abs() * std
 
     @cached_property
@@ -184,72 +174,23 @@ class PartialQuery:
         """``n x n``: the inverse times the expected products of the random part of the kernel."""
         return self.posterior.inverse * ((self.nodes.mT * self.weights) @ self.nodes)
 
+    def _expected_std(self, controlled_factor: Tensor) -> Tensor:
+        """Latent ``sum_j w_j sqrt(s - k_j' A k_j)`` with ``k_j = c * r_j``, for ``p x n`` rows c.
 
-def remaining_variance(prior: Tensor, k: Tensor, matrix: Tensor) -> Tensor:
-    """What data leave of prior variances, but for rounding: ``prior - k' A k``.
+        The gradient needs nothing but the products that the value needs anyway.
+        """
+        inverse, prior = self.posterior.inverse, self.kernel.outputscale
+        least = MIN_RELATIVE_VARIANCE * float(prior)
+        m, n = self.nodes.shape
 
-    Args:
-        prior: Prior variances, ``p`` or a scalar.
-        k: ``p x n`` covariances with the data.
-        matrix: ``A``, a symmetric ``n x n`` matrix, of which no gradient is taken.
-    """
-    explained: Tensor = _QuadraticForm.apply(k, matrix)  # type: ignore[no-untyped-call]
-    return torch.maximum(prior - explained, MIN_RELATIVE_VARIANCE * prior.detach())
-
-
-class _QuadraticForm(torch.autograd.Function):
-    """``k' A k`` for every row ``k``; the gradient needs what the value needs anyway."""
-
-    @staticmethod
-    def forward(ctx: Any, k: Tensor, matrix: Tensor) -> Tensor:
-        """The ``p`` values."""
-        product = k @ matrix
-        ctx.save_for_backward(product)
-        value: Tensor = torch.linalg.vecdot(product, k)
-        return value
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradient with respect to the rows; none with respect to the matrix."""
-        (product,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return 2 * grad_output.unsqueeze(-1) * product, None
-
-
-class _ExpectedStd(torch.autograd.Function):
-    """``sum_j w_j sqrt(s - k_j' A k_j)`` with ``k_j = c * r_j``; gradient with respect to ``c``.
-
-    Autograd would keep the ``p x m x n`` intermediates of every step. The gradient needs nothing
-    but the products that the value needs anyway, so both are computed in one pass over chunks
-    of rows.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, controlled: Tensor, nodes: Tensor, weights: Tensor, inverse: Tensor, prior: Tensor
-    ) -> Tensor:
-        num_rows, n = controlled.shape
-        m = len(weights)
-        needs_gradient = ctx.needs_input_grad[0]
-        std = torch.empty_like(controlled[:, 0])
-        gradient = torch.empty_like(controlled) if needs_gradient else None
-        step = max(1, CHUNK_ELEMENTS // (m * n))
-        floor = MIN_RELATIVE_VARIANCE * float(prior)
-        for start in range(0, num_rows, step):
-            rows = slice(start, start + step)
-            k = controlled[rows].unsqueeze(1) * nodes  # p x m x n
+        def expected(rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
+            k = rows.unsqueeze(1) * self.nodes  # p x m x n
             solved = (k.view(-1, n) @ inverse).view_as(k)
             explained = torch.linalg.vecdot(solved, k)
-            sigma = (prior - explained).clamp_min(floor).sqrt()  # p x m
-            std[rows] = sigma @ weights
-            if gradient is not None:
-                share = -(weights / sigma).unsqueeze(1)  # p x 1 x m
-                gradient[rows] = (share @ solved.mul_(nodes)).squeeze(1)
-        ctx.save_for_backward(gradient)
-        return std
+            sigma = (prior - explained).clamp_min(least).sqrt()  # p x m
+            if not needs_gradient:
+                return sigma @ self.weights, None
+            share = -(self.weights / sigma).unsqueeze(1)  # p x 1 x m
+            return sigma @ self.weights, (share @ solved.mul_(self.nodes)).squeeze(1)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return grad_output.unsqueeze(-1) * gradient, None, None, None, None
+        return rowwise(controlled_factor, expected, max(1, CHUNK_ELEMENTS // (m * n)))
