@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
+from ax_costaware.acquisition.build_objectives import near_and_lengths
 from ax_costaware.acquisition.control_set_search import ControlSetSearch
 from ax_costaware.acquisition.criteria import MEAN
 from ax_costaware.acquisition.fourier_path import FourierPath
@@ -50,8 +50,6 @@ def sample_best_queries(
     given: Sequence[NodesGiven],
     controls: Sequence[list[int]],
     domain: SearchDomain,
-    lengths: Tensor,
-    near: Tensor,
     seed: int,
     num_samples: int = NUM_SAMPLES,
 ) -> BestQueries:
@@ -62,8 +60,6 @@ def sample_best_queries(
         given: Per control set, the nodes and weights of a query.
         controls: Per control set, the columns that it controls.
         domain: Where to search.
-        lengths: ``d`` lengths over which the function varies.
-        near: ``n x d`` points near which maxima may lie.
         seed: Seed of the samples.
         num_samples: How many.
     """
@@ -72,6 +68,7 @@ def sample_best_queries(
     laws = [given[i] for i in tops]
     paths = [FourierPath.draw(posterior, seed + i) for i in range(num_samples)]
     objectives = _sampled_objectives(posterior, laws, paths)
+    near, lengths = near_and_lengths(FactoredNodes(posterior), domain.bounds)
     together = columns * (num_samples // len(objectives))
     optima = [
         ControlSetSearch(objective, domain, together, lengths).run(

@@ -113,29 +113,38 @@ class ControlSetSearch:
         seed: int,
     ) -> tuple[Tensor, Tensor]:
         """Starting points of all control sets, and the control set of each."""
-        chosen: list[Tensor] = []
-        raw: list[Tensor] = []
-        num_inputs = len(self.lengths)
-        for controlled in self.controls:
-            full = len(controlled) == num_inputs
-            usual = RAW_SAMPLES.get(len(controlled), RAW_SAMPLES_MANY)
-            num_raw = raw_samples or (RAW_SAMPLES_FULL_CONTROL if full else usual)
-            raw.append(raw_points(self.domain, controlled, num_raw, near, 0.5 * self.lengths, seed))
+        raw = [
+            raw_points(
+                self.domain,
+                controlled,
+                raw_samples or self._usual_raw_samples(controlled),
+                near,
+                0.5 * self.lengths,
+                seed,
+            )
+            for controlled in self.controls
+        ]
+        sizes = [len(points) for points in raw]
         index = torch.arange(len(raw))  # on the CPU, where indices serve tensors of any device
-        sets = index.repeat_interleave(torch.tensor([len(points) for points in raw]))
         with torch.no_grad():
-            scores = self._evaluate(torch.cat(raw), sets, coarse=True)
-        for i, (controlled, points, score) in enumerate(
-            zip(self.controls, raw, scores.split([len(points) for points in raw]), strict=True)
-        ):
+            sets = index.repeat_interleave(torch.tensor(sizes))
+            scores = self._evaluate(torch.cat(raw), sets, coarse=True).split(sizes)
+        chosen = []
+        for i, (points, score) in enumerate(zip(raw, scores, strict=True)):
             self._set_unit(i, score)
-            full = len(controlled) == num_inputs
-            usual = NUM_RESTARTS_FULL_CONTROL if full else NUM_RESTARTS
+            usual = NUM_RESTARTS_FULL_CONTROL if self._is_full(self.controls[i]) else NUM_RESTARTS
             scaled = points / self.lengths
-            picked = spaced_best(score, scaled, num_restarts or usual, START_DISTANCE)
-            chosen.append(points[picked])
+            chosen.append(points[spaced_best(score, scaled, num_restarts or usual, START_DISTANCE)])
         counts = torch.tensor([len(points) for points in chosen])
         return torch.cat(chosen), index.repeat_interleave(counts)
+
+    def _is_full(self, controlled: Sequence[int]) -> bool:
+        return len(controlled) == len(self.lengths)
+
+    def _usual_raw_samples(self, controlled: Sequence[int]) -> int:
+        if self._is_full(controlled):
+            return RAW_SAMPLES_FULL_CONTROL
+        return RAW_SAMPLES.get(len(controlled), RAW_SAMPLES_MANY)
 
     def _set_unit(self, index: int, scores: Tensor) -> None:
         """Take the mean and the standard deviation of the raw points' values as the unit."""
@@ -147,12 +156,8 @@ class ControlSetSearch:
 
     def _evaluate(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
         """Values in chunks of rows, so that memory does not grow with the raw points."""
-        step = EVALUATED_ROWS
-        parts = [
-            self.objective(X[i : i + step], sets[i : i + step], coarse)
-            for i in range(0, len(X), step)
-        ]
-        return torch.cat(parts)
+        parts = zip(X.split(EVALUATED_ROWS), sets.split(EVALUATED_ROWS), strict=True)
+        return torch.cat([self.objective(*part, coarse) for part in parts])
 
     def climb(
         self, X: Tensor, sets: Tensor, iterations: int, coarse: bool = False

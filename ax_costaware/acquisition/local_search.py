@@ -61,7 +61,9 @@ class LocalSearch:
         best = spaced_best(values, self.to_unit(points), restarts, START_DISTANCE)
         starts = points[best]
         highest, height = values.max(), values.max() - values.min()
-        if height <= _FLAT * values.abs().max():
+        # The inverse of a subnormal height is infinite.
+        flat = (_FLAT * values.abs().max()).clamp_min(torch.finfo(values.dtype).tiny)
+        if height <= flat:
             return starts, starts
         free = torch.ones_like(starts[0], dtype=torch.bool)
         free[list(self.held)] = False

@@ -132,7 +132,7 @@ def optimize_control_sets(
     criterion: Criterion
     if name == "information":
         factored = _with_fourier_features(posterior, model)
-        best = sample_best_queries(factored, laws, controls, domain, lengths, near, seed)
+        best = sample_best_queries(factored, laws, controls, domain, seed)
         moments, near, criterion = Information(factored, best), torch.cat([near, best.points]), MEAN
     elif name == "ei":
         if best_f is None:

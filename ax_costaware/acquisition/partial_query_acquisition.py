@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
@@ -27,6 +25,7 @@ from ax_costaware.acquisition.criteria import (
     LogExpectedImprovement,
     confidence_bound,
 )
+from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.node_moments import node_posterior
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.exceptions import InputError
@@ -43,13 +42,15 @@ class PartialQueryAcquisition(AcquisitionFunction):
         self,
         model: Model,
         controlled: Sequence[int],
-        nodes: Tensor,
-        weights: Tensor,
+        nodes: Tensor | list[list[float]],
+        weights: Tensor | list[float],
         criterion: Criterion,
         posterior_transform: PosteriorTransform | None,
         X_pending: Tensor | None,
     ) -> None:
         super().__init__(model=model)
+        nodes = torch.as_tensor(nodes, dtype=torch.double)
+        weights = torch.as_tensor(weights, dtype=torch.double)
         check_nodes(nodes, weights)
         self.controlled = check_columns("controlled", controlled, nodes.shape[-1])
         self.criterion = criterion
@@ -89,6 +90,7 @@ class PartialQueryAcquisition(AcquisitionFunction):
         return values.reshape(points.shape[:-1])
 
 
+@takes_its_inputs
 class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
     r"""Expected upper confidence bound over the inputs that are left to chance.
 
@@ -124,8 +126,8 @@ class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
         self,
         model: Model,
         controlled: Sequence[int],
-        nodes: Tensor,
-        weights: Tensor,
+        nodes: Tensor | list[list[float]],
+        weights: Tensor | list[float],
         beta: float = 2.0,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
@@ -138,6 +140,7 @@ class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
         self.beta = beta
 
 
+@takes_its_inputs
 class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
     r"""Log of the expected improvement of a query's expected value.
 
@@ -164,8 +167,8 @@ class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
         model: Model,
         best_f: float,
         controlled: Sequence[int],
-        nodes: Tensor,
-        weights: Tensor,
+        nodes: Tensor | list[list[float]],
+        weights: Tensor | list[float],
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
@@ -176,47 +179,3 @@ class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
             model, controlled, nodes, weights, criterion, posterior_transform, X_pending
         )
         self.best_f = best_f
-
-
-@acqf_input_constructor(ExpectedUpperConfidenceBound)
-def construct_inputs_expected_ucb(
-    model: Model,
-    controlled: Sequence[int],
-    nodes: Tensor | list[list[float]],
-    weights: Tensor | list[float],
-    beta: float = 2.0,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    """Inputs of ``ExpectedUpperConfidenceBound`` from BoTorch's common arguments."""
-    return {
-        "model": model,
-        "controlled": controlled,
-        "nodes": torch.as_tensor(nodes, dtype=torch.double),
-        "weights": torch.as_tensor(weights, dtype=torch.double),
-        "beta": beta,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-    }
-
-
-@acqf_input_constructor(PartialQueryLogExpectedImprovement)
-def construct_inputs_partial_query_ei(
-    model: Model,
-    best_f: float,
-    controlled: Sequence[int],
-    nodes: Tensor | list[list[float]],
-    weights: Tensor | list[float],
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    """Inputs of ``PartialQueryLogExpectedImprovement`` from BoTorch's common arguments."""
-    return {
-        "model": model,
-        "best_f": best_f,
-        "controlled": controlled,
-        "nodes": torch.as_tensor(nodes, dtype=torch.double),
-        "weights": torch.as_tensor(weights, dtype=torch.double),
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-    }

@@ -179,10 +179,7 @@ class TestSamples:
         nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 8)
         controls = [[0], [0, 1]]
         laws = [FixedNodes(nodes, weights, held) for held in controls]
-        lengths = torch.full((2,), 0.3, dtype=torch.double)
-        best = sample_best_queries(
-            posterior, laws, controls, domain(2), lengths, posterior.X, seed=5, num_samples=3
-        )
+        best = sample_best_queries(posterior, laws, controls, domain(2), seed=5, num_samples=3)
         line = torch.linspace(0, 1, 101, dtype=torch.double)
         grid = torch.cartesian_prod(line, line)
         k = posterior.prior_covariance(grid, posterior.X)
@@ -198,10 +195,7 @@ class TestSamples:
         posterior = cached(gp())
         nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 128)
         laws = [FixedNodes(nodes, weights, [0])]
-        lengths = torch.full((2,), 0.3, dtype=torch.double)
-        best = sample_best_queries(
-            posterior, laws, [[0]], domain(2), lengths, posterior.X, seed=5, num_samples=2
-        )
+        best = sample_best_queries(posterior, laws, [[0]], domain(2), seed=5, num_samples=2)
         assert best.bounds is None
         assert len(best.nodes) == 2 * 64
         torch.testing.assert_close(best.membership.sum(dim=0), torch.ones(2).double())
@@ -215,10 +209,7 @@ def test_search_finds_the_largest_information() -> None:
     )
     posterior = cached(model)
     laws = [FixedNodes(nodes, weights, [0]), FixedNodes(nodes, weights, [0, 1])]
-    lengths = torch.full((2,), 0.3, dtype=torch.double)
-    best = sample_best_queries(
-        posterior, laws, [[0], [0, 1]], domain(2), lengths, posterior.X, seed=3
-    )
+    best = sample_best_queries(posterior, laws, [[0], [0, 1]], domain(2), seed=3)
     objective = NodeObjective(laws, Information(posterior, best), MEAN)
     line = torch.linspace(0, 1, 201, dtype=torch.double)
     along = objective(torch.stack([line, line], dim=-1), torch.zeros(201, dtype=torch.long))
