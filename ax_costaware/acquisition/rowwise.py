@@ -76,10 +76,15 @@ class _Rowwise(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, function: Any, step: int) -> Tensor:
-        parts = [function(rows, ctx.needs_input_grad[0]) for rows in X.split(step)]
-        values, gradients = zip(*parts, strict=True)
-        ctx.save_for_backward(torch.cat(gradients) if ctx.needs_input_grad[0] else None)
-        return torch.cat(values)
+        needs_gradient = ctx.needs_input_grad[0]
+        if len(X) <= step:
+            values, gradient = function(X, needs_gradient)
+        else:
+            parts = [function(rows, needs_gradient) for rows in X.split(step)]
+            values = torch.cat([part[0] for part in parts])
+            gradient = torch.cat([part[1] for part in parts]) if needs_gradient else None
+        ctx.save_for_backward(gradient)
+        return values
 
     @staticmethod
     @once_differentiable
