@@ -20,7 +20,6 @@ from ax_costaware.acquisition.objectives import (
     ControlSetObjective,
     NodeObjective,
     ProductObjective,
-    part_of,
     some_nodes,
 )
 from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery
@@ -69,6 +68,7 @@ def sample_best_queries(
     paths = [FourierPath.draw(posterior, seed + i) for i in range(num_samples)]
     objectives = _sampled_objectives(posterior, laws, paths)
     near, lengths = near_and_lengths(FactoredNodes(posterior), domain.bounds)
+    # All samples in one search, or a search for each.
     together = columns * (num_samples // len(objectives))
     optima = [
         ControlSetSearch(objective, domain, together, lengths).run(
@@ -83,7 +83,7 @@ def sample_best_queries(
     queries = []
     for point, index in zip(points, chosen.tolist(), strict=True):
         nodes, weights = laws[index](point.unsqueeze(0))
-        nodes, weights = some_nodes(nodes, weights, part_of(nodes.shape[1], _NUM_NODES))
+        nodes, weights = some_nodes(nodes, weights, _NUM_NODES)
         queries.append((nodes[0], weights[0]))
     bounds = None
     if all(len(held) == domain.bounds.shape[-1] for held in columns):

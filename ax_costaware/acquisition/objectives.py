@@ -90,15 +90,17 @@ class NodeObjective:
         """Evaluate; see ``ControlSetObjective``."""
         values = torch.zeros_like(X[:, 0])
         for index, rows in rows_by_set(sets):
-            size = self._num_nodes(index, X[rows[:1]])
-            part = part_of(size, self.posterior.most_nodes[coarse])
-            size = size if part is None else len(part)
+            most = self.posterior.most_nodes[coarse]
 
-            def value(points: Tensor, index: int = index, part: Tensor | None = part) -> Tensor:
-                nodes, weights = some_nodes(*self.laws[index](points), part)
+            def value(
+                points: Tensor, law: NodesGiven = self.laws[index], most: int | None = most
+            ) -> Tensor:
+                nodes, weights = some_nodes(*law(points), most)
                 moments = self.posterior.moments(nodes, weights, self.criterion.spread)
                 return self.criterion(*moments)
 
+            size = self._num_nodes(index, X[rows[:1]])
+            size = size if most is None else min(size, most)
             step = max(1, CHUNK_ELEMENTS // (size * max(size, self.posterior.width)))
             values = values.index_put((rows,), in_chunks(X[rows], value, step))
         return values
@@ -111,22 +113,17 @@ class NodeObjective:
         return self._sizes[index]
 
 
-def part_of(num_nodes: int, most: int | None) -> Tensor | None:
-    """Some of the nodes, drawn evenly; ``None`` where there are few.
+def some_nodes(nodes: Tensor, weights: Tensor, most: int | None) -> tuple[Tensor, Tensor]:
+    """At most so many of nodes ``p x m x d``, with weights ``p x m`` that sum to one.
 
-    Neither the first ones (rows of a table may be ordered) nor every k-th (a Sobol sequence has
-    these in one corner) would do.
+    They are drawn evenly: neither the first ones (rows of a table may be ordered) nor every k-th (a
+    Sobol sequence has these in one corner) would do.
     """
+    num_nodes = nodes.shape[1]
     if most is None or num_nodes <= most:
-        return None
-    shuffled = torch.randperm(num_nodes, generator=torch.Generator().manual_seed(0))
-    return shuffled[:most].sort().values
-
-
-def some_nodes(nodes: Tensor, weights: Tensor, part: Tensor | None) -> tuple[Tensor, Tensor]:
-    """A part of nodes ``p x m x d`` with weights ``p x m``, which then sum to one."""
-    if part is None:
         return nodes, weights
+    shuffled = torch.randperm(num_nodes, generator=torch.Generator().manual_seed(0))
+    part = shuffled[:most].sort().values
     kept = weights[:, part] + _LEAST_WEIGHT
     return nodes[:, part], kept / kept.sum(dim=-1, keepdim=True)
 

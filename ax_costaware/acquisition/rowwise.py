@@ -78,6 +78,7 @@ class _Rowwise(torch.autograd.Function):
     def forward(ctx: Any, X: Tensor, function: Any, step: int) -> Tensor:
         needs_gradient = ctx.needs_input_grad[0]
         if len(X) <= step:
+            values: Tensor
             values, gradient = function(X, needs_gradient)
         else:
             parts = [function(rows, needs_gradient) for rows in X.split(step)]

@@ -16,7 +16,7 @@ from ax_costaware.acquisition.node_moments import (
     node_posterior,
     sampled,
 )
-from ax_costaware.acquisition.objectives import NodeObjective, ProductObjective, part_of
+from ax_costaware.acquisition.objectives import NodeObjective, ProductObjective, some_nodes
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ProductNodes
@@ -377,8 +377,9 @@ def test_screening_where_the_part_has_no_weight_is_finite(model):
         weights[:, missed] = 1.0
         return at, weights
 
-    kept = set(part_of(len(nodes), COARSE_NODES).tolist())
-    missed = min(set(range(len(nodes))) - kept)
+    indices = torch.arange(len(nodes)).reshape(1, -1, 1)
+    kept, _ = some_nodes(indices, torch.ones(1, len(nodes)), COARSE_NODES)
+    missed = min(set(range(len(nodes))) - set(kept.flatten().tolist()))
     objective = _objective(model, [one_node], "ucb")
     value = objective(_points(), torch.zeros(5, dtype=torch.long), coarse=True)
     assert bool(value.isfinite().all())
