@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
-from ax_costaware.acquisition.conditional_objective import (
-    ConditionalObjective,
-    FactoredNodes,
-    part_of,
+from ax_costaware.acquisition.build_objectives import near_and_lengths
+from ax_costaware.acquisition.control_set_search import ControlSetSearch
+from ax_costaware.acquisition.criteria import MEAN
+from ax_costaware.acquisition.fourier_path import FourierPath
+from ax_costaware.acquisition.information import BestQueries
+from ax_costaware.acquisition.node_moments import FactoredNodes
+from ax_costaware.acquisition.objectives import (
+    ControlSetObjective,
+    NodeObjective,
+    ProductObjective,
+    some_nodes,
 )
-from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
-from ax_costaware.acquisition.information import BestQueries, FixedNodes
-from ax_costaware.acquisition.objectives import FastObjective, FourierPath
-from ax_costaware.acquisition.partial_query import PartialQuery
+from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.queries.joint.law import NodesGiven
@@ -46,8 +49,6 @@ def sample_best_queries(
     given: Sequence[NodesGiven],
     controls: Sequence[list[int]],
     domain: SearchDomain,
-    lengths: Tensor,
-    near: Tensor,
     seed: int,
     num_samples: int = NUM_SAMPLES,
 ) -> BestQueries:
@@ -58,8 +59,6 @@ def sample_best_queries(
         given: Per control set, the nodes and weights of a query.
         controls: Per control set, the columns that it controls.
         domain: Where to search.
-        lengths: ``d`` lengths over which the function varies.
-        near: ``n x d`` points near which maxima may lie.
         seed: Seed of the samples.
         num_samples: How many.
     """
@@ -67,66 +66,38 @@ def sample_best_queries(
     columns = [controls[i] for i in tops]
     laws = [given[i] for i in tops]
     paths = [FourierPath.draw(posterior, seed + i) for i in range(num_samples)]
-    optima = _optima(posterior, laws, columns, paths, domain, lengths, near, seed)
-    values = optima.values.reshape(num_samples, len(tops))
+    objectives = _sampled_objectives(posterior, laws, paths)
+    near, lengths = near_and_lengths(FactoredNodes(posterior), domain.bounds)
+    # All samples in one search, or a search for each.
+    together = columns * (num_samples // len(objectives))
+    optima = [
+        ControlSetSearch(objective, domain, together, lengths).run(
+            near, _NUM_RESTARTS, _RAW_SAMPLES, seed
+        )
+        for objective in objectives
+    ]
+    values = torch.cat([found.values for found in optima]).reshape(num_samples, len(tops))
     chosen = values.argmax(dim=-1)
     rows = torch.arange(num_samples) * len(tops) + chosen
-    points = optima.points[rows]
+    points = torch.cat([found.points for found in optima])[rows]
     queries = []
     for point, index in zip(points, chosen.tolist(), strict=True):
         nodes, weights = laws[index](point.unsqueeze(0))
-        queries.append(_thinned(nodes[0], weights[0]))
+        nodes, weights = some_nodes(nodes, weights, _NUM_NODES)
+        queries.append((nodes[0], weights[0]))
     bounds = None
     if all(len(held) == domain.bounds.shape[-1] for held in columns):
         bounds = (values.max(dim=-1).values - posterior.offset) / posterior.scale
     return BestQueries.prepare(posterior, points, queries, bounds)
 
 
-def _optima(
-    posterior: CachedPosterior,
-    laws: Sequence[NodesGiven],
-    controls: Sequence[list[int]],
-    paths: Sequence[FourierPath],
-    domain: SearchDomain,
-    lengths: Tensor,
-    near: Tensor,
-    seed: int,
-) -> ControlSetOptima:
-    """The optimum of every control set under every sample, samples first."""
+def _sampled_objectives(
+    posterior: CachedPosterior, laws: Sequence[NodesGiven], paths: Sequence[FourierPath]
+) -> Sequence[ControlSetObjective]:
+    """The values of queries under samples: one objective for all samples, or one for each."""
     kernel = posterior.separable
     fixed = [law for law in laws if isinstance(law, FixedNodes)]
-    if kernel is not None and len(fixed) == len(laws):
-        queries = [
-            PartialQuery.prepare(posterior, kernel, list(law.controlled), law.nodes, law.weights)
-            for law in fixed
-        ]
-        nodes = posterior.transform(fixed[0].nodes.to(posterior.X))
-        objective = FastObjective(
-            posterior=posterior,
-            kernel=kernel,
-            queries=queries * len(paths),
-            acquisition="ts",
-            beta=0.0,
-            best_f=0.0,
-            paths=[path.expected(query, nodes) for path in paths for query in queries],
-        )
-        search = ControlSetSearch(objective, domain, [*controls] * len(paths), lengths)
-        return search.run(near, _NUM_RESTARTS, _RAW_SAMPLES, seed)
-    parts = []
-    for path in paths:
-        with torch.no_grad():
-            sizes = [law(domain.bounds.mean(dim=0, keepdim=True))[0].shape[1] for law in laws]
-        sampled = ConditionalObjective(FactoredNodes(posterior, path), laws, sizes, "ts")
-        search = ControlSetSearch(sampled, domain, controls, lengths)
-        parts.append(search.run(near, _NUM_RESTARTS, _RAW_SAMPLES, seed))
-    return ControlSetOptima(
-        torch.cat([part.points for part in parts]), torch.cat([part.values for part in parts])
-    )
-
-
-def _thinned(nodes: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    part = part_of(len(weights), _NUM_NODES)
-    if part is None:
-        return nodes, weights
-    kept = weights[part] + torch.finfo(weights.dtype).tiny
-    return nodes[part], kept / kept.sum()
+    if kernel is None or len(fixed) < len(laws):
+        return [NodeObjective(laws, FactoredNodes(posterior, path), MEAN) for path in paths]
+    queries = [PartialQuery.prepare(posterior, kernel, law) for law in fixed]
+    return [ProductObjective([query.sampled(path) for path in paths for query in queries], MEAN)]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.queries.joint.law import NodesGiven
 
 
 def check_columns(name: str, columns: Sequence[int], num_inputs: int) -> list[int]:
@@ -82,3 +83,61 @@ def check_search(
         if number is not None and not (type(number) is int and number >= 1):
             raise InputError(f"{name}: got {number!r}; it takes a positive integer or None.")
     return [check_columns("control_sets", columns, d) for columns in control_sets]
+
+
+def check_given(
+    given: Sequence[NodesGiven | None] | None, controls: Sequence[list[int]], point: Tensor
+) -> Sequence[NodesGiven | None]:
+    """Check the nodes and weights that depend on the point; ``None`` for those that do not.
+
+    Args:
+        given: The argument of ``optimize_control_sets``.
+        controls: The controlled columns of each control set.
+        point: ``d`` values at which the nodes are asked for.
+
+    Raises:
+        InputError: Unless there is one entry for each control set, and nodes and weights have the
+            shapes, signs, sums and controlled columns that ``NodesGiven`` promises.
+    """
+    if given is None:
+        return [None] * len(controls)
+    if len(given) != len(controls):
+        raise InputError(
+            f"given: got {len(given)} entries; it takes one for each of the {len(controls)} control"
+            " sets."
+        )
+    for index, (nodes_given, columns) in enumerate(zip(given, controls, strict=True)):
+        if nodes_given is not None:
+            _check_nodes_given(index, nodes_given, columns, point)
+    return given
+
+
+def _check_nodes_given(index: int, given: NodesGiven, columns: list[int], point: Tensor) -> None:
+    with torch.no_grad():
+        nodes, weights = given(point.unsqueeze(0))
+    d = len(point)
+    if nodes.ndim != 3 or nodes.shape[0] != 1 or nodes.shape[1] == 0 or nodes.shape[2] != d:
+        raise InputError(
+            f"given[{index}]: got nodes of shape {tuple(nodes.shape)} for one point; it returns"
+            f" nodes of shape (1, number of nodes, {d})."
+        )
+    if weights.shape != nodes.shape[:2]:
+        raise InputError(
+            f"given[{index}]: got weights of shape {tuple(weights.shape)} for nodes of shape"
+            f" {tuple(nodes.shape)}; it returns one weight for each node of each point."
+        )
+    if not bool(torch.isfinite(nodes).all()):
+        raise InputError(f"given[{index}]: got nodes that are not finite.")
+    total = float(weights.sum())
+    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= 1e-6:
+        raise InputError(
+            f"given[{index}]: got weights with minimum {float(weights.min()):g} and sum {total:g};"
+            " they must be non-negative and sum to one."
+        )
+    if not torch.allclose(
+        nodes[0][:, columns], point[columns].expand(nodes.shape[1], -1).to(nodes)
+    ):
+        raise InputError(
+            f"given[{index}]: got nodes whose controlled columns {columns} differ from those of the"
+            " point."
+        )

@@ -10,18 +10,13 @@ other values. Linear constraints go through BoTorch's SLSQP.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.generation.gen import gen_candidates_scipy
-from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from ax_costaware.acquisition.objectives import ControlSetObjective, PosteriorObjective
+from ax_costaware.acquisition.joint_ascent import ascend, ascend_constrained
+from ax_costaware.acquisition.objectives import ControlSetObjective, rows_by_set
 from ax_costaware.acquisition.starts import SearchDomain, raw_points, spaced_best
 
 # Raw points per control set by the number of controlled columns; a surface with length-scale 0.1
@@ -84,10 +79,9 @@ class ControlSetSearch:
         self.domain = domain
         self.controls = controls
         self.lengths = lengths
-        free = torch.zeros(len(controls), len(lengths)).to(lengths)
+        self.free = torch.zeros(len(controls), len(lengths), dtype=torch.bool).to(lengths.device)
         for index, controlled in enumerate(controls):
-            free[index, domain.continuous_of(controlled)] = 1.0
-        self.free = free
+            self.free[index, domain.continuous_of(controlled)] = True
         self.logarithmic = logarithmic
         # The tolerances of the optimisers are absolute: they get values less the level of their
         # control set, over its height.
@@ -119,29 +113,38 @@ class ControlSetSearch:
         seed: int,
     ) -> tuple[Tensor, Tensor]:
         """Starting points of all control sets, and the control set of each."""
-        chosen: list[Tensor] = []
-        raw: list[Tensor] = []
-        num_inputs = len(self.lengths)
-        for controlled in self.controls:
-            full = len(controlled) == num_inputs
-            usual = RAW_SAMPLES.get(len(controlled), RAW_SAMPLES_MANY)
-            num_raw = raw_samples or (RAW_SAMPLES_FULL_CONTROL if full else usual)
-            raw.append(raw_points(self.domain, controlled, num_raw, near, 0.5 * self.lengths, seed))
+        raw = [
+            raw_points(
+                self.domain,
+                controlled,
+                raw_samples or self._usual_raw_samples(controlled),
+                near,
+                0.5 * self.lengths,
+                seed,
+            )
+            for controlled in self.controls
+        ]
+        sizes = [len(points) for points in raw]
         index = torch.arange(len(raw))  # on the CPU, where indices serve tensors of any device
-        sets = index.repeat_interleave(torch.tensor([len(points) for points in raw]))
         with torch.no_grad():
-            scores = self._evaluate(torch.cat(raw), sets, coarse=True)
-        for i, (controlled, points, score) in enumerate(
-            zip(self.controls, raw, scores.split([len(points) for points in raw]), strict=True)
-        ):
+            sets = index.repeat_interleave(torch.tensor(sizes))
+            scores = self._evaluate(torch.cat(raw), sets, coarse=True).split(sizes)
+        chosen = []
+        for i, (points, score) in enumerate(zip(raw, scores, strict=True)):
             self._set_unit(i, score)
-            full = len(controlled) == num_inputs
-            usual = NUM_RESTARTS_FULL_CONTROL if full else NUM_RESTARTS
+            usual = NUM_RESTARTS_FULL_CONTROL if self._is_full(self.controls[i]) else NUM_RESTARTS
             scaled = points / self.lengths
-            picked = spaced_best(score, scaled, num_restarts or usual, START_DISTANCE)
-            chosen.append(points[picked])
+            chosen.append(points[spaced_best(score, scaled, num_restarts or usual, START_DISTANCE)])
         counts = torch.tensor([len(points) for points in chosen])
         return torch.cat(chosen), index.repeat_interleave(counts)
+
+    def _is_full(self, controlled: Sequence[int]) -> bool:
+        return len(controlled) == len(self.lengths)
+
+    def _usual_raw_samples(self, controlled: Sequence[int]) -> int:
+        if self._is_full(controlled):
+            return RAW_SAMPLES_FULL_CONTROL
+        return RAW_SAMPLES.get(len(controlled), RAW_SAMPLES_MANY)
 
     def _set_unit(self, index: int, scores: Tensor) -> None:
         """Take the mean and the standard deviation of the raw points' values as the unit."""
@@ -153,12 +156,8 @@ class ControlSetSearch:
 
     def _evaluate(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
         """Values in chunks of rows, so that memory does not grow with the raw points."""
-        step = EVALUATED_ROWS
-        parts = [
-            self.objective(X[i : i + step], sets[i : i + step], coarse)
-            for i in range(0, len(X), step)
-        ]
-        return torch.cat(parts)
+        parts = zip(X.split(EVALUATED_ROWS), sets.split(EVALUATED_ROWS), strict=True)
+        return torch.cat([self.objective(*part, coarse) for part in parts])
 
     def climb(
         self, X: Tensor, sets: Tensor, iterations: int, coarse: bool = False
@@ -167,73 +166,38 @@ class ControlSetSearch:
         if self.domain.constraints:
             climbed = self._climb_constrained(X, sets, iterations)
         else:
-            climbed = self._climb_batch(X, sets, iterations, coarse)
+            climbed = ascend(
+                lambda points, rows: self._scaled(points, sets[rows], coarse),
+                X,
+                self.domain.bounds,
+                self.free[sets],
+                iterations,
+            )
         with torch.no_grad():
             both = self._evaluate(torch.cat([X, climbed]), sets.repeat(2), coarse)
         before, after = both.chunk(2)
         better = after > before
         return torch.where(better.unsqueeze(-1), climbed, X), torch.where(better, after, before)
 
-    def _climb_batch(self, X: Tensor, sets: Tensor, iterations: int, coarse: bool) -> Tensor:
-        free = self.free[sets]
-
-        def negative(
-            x: npt.NDArray[np.float64], batch_indices: Sequence[int], **_: Any
-        ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-            rows = torch.as_tensor(batch_indices)
-            points = torch.as_tensor(x).to(X).requires_grad_(True)
-            index = sets[rows]
-            values = self.objective(points, index, coarse)
-            values = (values - self.level[index]) / self.height[index]
-            (gradient,) = torch.autograd.grad(values.sum(), points)
-            gradient = gradient * free[rows]
-            return -values.detach().double().cpu().numpy(), -gradient.double().cpu().numpy()
-
-        start = X.detach().double().cpu().numpy()
-        limits = self.domain.bounds.double().cpu().numpy().T.tolist()
-        # SciPy's own linear algebra is on vectors of a few entries: threads only get in its way.
-        with torch.enable_grad(), threadpool_limits(limits={"openblas": 1}):
-            best, _, _ = fmin_l_bfgs_b_batched(
-                negative,
-                x0=start,
-                bounds=[(lower, upper) for lower, upper in limits],
-                maxiter=iterations,
-                factr=1e5,
-                pass_batch_indices=True,
-            )
-        # The optimiser clips to the bounds; a default outside them must come back unchanged.
-        return torch.where(free > 0, torch.as_tensor(best).to(X), X)
-
     def _climb_constrained(self, X: Tensor, sets: Tensor, iterations: int) -> Tensor:
         climbed = X.clone()
-        for index, controlled in enumerate(self.controls):
-            rows = torch.nonzero(sets == index).flatten()
-            if len(rows) == 0:
-                continue
-            moving = self.free[index] > 0
-            if not bool(moving.any()):
-                continue
-            held = torch.nonzero(~moving).flatten().tolist()
-            for row in rows.tolist():
-                fixed = {column: float(X[row, column]) for column in held}
-                climbed[row] = self._climb_row(X[row], index, fixed, iterations)
-            feasible = self.domain.feasible(climbed[rows], controlled)
-            climbed[rows] = torch.where(feasible.unsqueeze(-1), climbed[rows], X[rows])
+        for index, rows in rows_by_set(sets):
+
+            def scaled(points: Tensor, index: int = index) -> Tensor:
+                return self._scaled(points, torch.full((len(points),), index))
+
+            climbed[rows] = ascend_constrained(
+                scaled,
+                X[rows],
+                self.domain.bounds,
+                self.free[index],
+                self.domain.constraints_of(self.controls[index]),
+                iterations,
+            )
         return climbed
 
-    def _climb_row(self, x: Tensor, index: int, fixed: dict[int, float], iterations: int) -> Tensor:
-        candidate, _ = gen_candidates_scipy(
-            initial_conditions=x.reshape(1, 1, -1),
-            acquisition_function=_OneControlSet(
-                self.objective, index, self.level[index], self.height[index]
-            ),
-            lower_bounds=self.domain.bounds[0],
-            upper_bounds=self.domain.bounds[1],
-            inequality_constraints=list(self.domain.constraints_of(self.controls[index])),
-            fixed_features=fixed,
-            options={"maxiter": iterations},
-        )
-        return candidate.reshape(-1)
+    def _scaled(self, points: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+        return (self.objective(points, sets, coarse) - self.level[sets]) / self.height[sets]
 
     def leaders(self, values: Tensor, sets: Tensor, num: int) -> Tensor:
         """Indices of the ``num`` best rows of every control set, in order of control sets."""
@@ -264,23 +228,3 @@ class ControlSetSearch:
             if scores[best] > values[row]:
                 X[row], values[row], moved = candidates[best], scores[best], True
         return moved, X, values
-
-
-class _OneControlSet(AcquisitionFunction):
-    """The objective of one control set in the form that BoTorch's optimisers take."""
-
-    def __init__(
-        self, objective: ControlSetObjective, index: int, level: Tensor, height: Tensor
-    ) -> None:
-        torch.nn.Module.__init__(self)
-        self.objective = objective
-        self.index = index
-        self.level, self.height = level, height
-
-    def forward(self, X: Tensor) -> Tensor:
-        points = X.squeeze(-2)
-        if isinstance(self.objective, PosteriorObjective):
-            value: Tensor = self.objective.functions[self.index](X)
-        else:
-            value = self.objective(points, torch.full((len(points),), self.index))
-        return (value - self.level) / self.height

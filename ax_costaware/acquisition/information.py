@@ -22,54 +22,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.conditional_objective import InChunks, part_of
-from ax_costaware.acquisition.objectives import rows_by_set
-from ax_costaware.acquisition.partial_query import (
-    CHUNK_ELEMENTS,
-    MIN_RELATIVE_VARIANCE,
-    QuadraticForm,
-)
+from ax_costaware.acquisition.criteria import Spread
+from ax_costaware.acquisition.rowwise import remaining_variance
 from ax_costaware.acquisition.truncated_information import noisy_truncated_information
 from ax_costaware.models.cached_posterior import CachedPosterior
-from ax_costaware.queries.joint.law import NodesGiven
-
-# Nodes over which the information is averaged, and those that are enough for screening.
-NUM_NODES = 16
-NUM_COARSE_NODES = 8
 
 # The optimum itself, observed without noise, would tell infinitely much; and what is known of it
 # already to this share of its prior variance is rounding.
 _LARGEST_SHARE = 1 - 1e-9
 _LEAST_VARIANCE = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class FixedNodes:
-    """``NodesGiven`` that do not depend on the point but for the columns it controls.
-
-    Attributes:
-        nodes: ``m x d``.
-        weights: ``m``.
-        controlled: The columns that the point sets.
-    """
-
-    nodes: Tensor
-    weights: Tensor
-    controlled: Sequence[int]
-
-    def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Nodes ``p x m x d`` and weights ``p x m``; one node where all columns are controlled."""
-        columns = list(self.controlled)
-        if len(columns) == points.shape[-1]:
-            return points.unsqueeze(-2), torch.ones_like(points[:, :1])
-        held = torch.zeros_like(self.nodes[0], dtype=torch.bool)
-        held[columns] = True
-        nodes = torch.where(held, points.unsqueeze(-2), self.nodes)
-        return nodes, self.weights.expand(len(points), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,14 +79,9 @@ class BestQueries:
         """
         with torch.no_grad():
             nodes = posterior.transform(torch.cat([nodes for nodes, _ in queries]))
-            weights = [weights.to(nodes) for _, weights in queries]
-            membership = torch.block_diag(*[w.unsqueeze(-1) for w in weights])
-            prior = torch.stack(
-                [
-                    w @ posterior.prior_covariance(t, t) @ w
-                    for t, w in zip(nodes.split([len(w) for w in weights]), weights, strict=True)
-                ]
-            )
+            membership = torch.block_diag(*[w.to(nodes).unsqueeze(-1) for _, w in queries])
+            among = posterior.prior_covariance(nodes, nodes) @ membership
+            prior = (membership * among).sum(dim=0)
             k = posterior.prior_covariance(posterior.X, nodes) @ membership
             solved = posterior.inverse @ k
             variances = prior - (k * solved).sum(dim=0)
@@ -136,54 +97,36 @@ class BestQueries:
 
 
 @dataclass(frozen=True, eq=False)
-class InformationObjective:
-    """The expected information of a trial of each control set; see ``ControlSetObjective``.
+class Information:
+    """The information of trials in the place of a posterior's mean; see ``NodePosterior``.
 
     Attributes:
         posterior: The posterior.
         best: Samples of the best query.
-        given: Per control set, the nodes and weights of a trial.
     """
 
     posterior: CachedPosterior
     best: BestQueries
-    given: Sequence[NodesGiven]
 
-    def __call__(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
-        """Evaluate; see ``ControlSetObjective``."""
-        values = torch.zeros_like(X[:, 0])
-        width = len(self.posterior.X) + len(self.best.nodes)
-        most = NUM_COARSE_NODES if coarse else NUM_NODES
-        for index, rows in rows_by_set(sets):
-            given = self.given[index]
-            with torch.no_grad():
-                size = given(X[rows[:1]])[0].shape[1]
-            part = part_of(size, most)
-            size = min(size, most)
+    most_nodes: ClassVar[tuple[int | None, int]] = (16, 8)
 
-            def value(
-                points: Tensor, given: NodesGiven = given, part: Tensor | None = part
-            ) -> Tensor:
-                nodes, weights = given(points)
-                if part is not None:
-                    nodes, weights = nodes[:, part], weights[:, part]
-                information = self.information(nodes.reshape(-1, nodes.shape[-1]))
-                total: Tensor = torch.linalg.vecdot(weights, information.reshape(weights.shape))
-                return total / weights.sum(dim=-1).clamp_min(torch.finfo(weights.dtype).tiny)
+    @property
+    def width(self) -> int:
+        """See ``NodePosterior``."""
+        return len(self.posterior.X) + len(self.best.nodes)
 
-            step = max(1, CHUNK_ELEMENTS // (size * width))
-            chunked: Tensor = InChunks.apply(X[rows], value, step)  # type: ignore[no-untyped-call]
-            values = values.index_put((rows,), chunked)
-        return values
+    def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
+        """See ``NodePosterior``: the expected information, in nats, which has no spread."""
+        information = self.information(nodes.flatten(0, 1)).reshape(weights.shape)
+        expected = torch.linalg.vecdot(weights, information)
+        return expected, torch.zeros_like(expected)
 
     def information(self, points: Tensor) -> Tensor:
         """The information of an observation at each of ``p x d`` points, in nats: ``p``."""
         posterior, best = self.posterior, self.best
         t = posterior.transform(points)
         k = posterior.prior_covariance(t, posterior.X)
-        prior = posterior.prior_variance(t)
-        explained: Tensor = QuadraticForm.apply(k, posterior.inverse)  # type: ignore[no-untyped-call]
-        variance = torch.maximum(prior - explained, MIN_RELATIVE_VARIANCE * prior.detach())
+        variance = remaining_variance(posterior.prior_variance(t), k, posterior.inverse)
         variance = variance.unsqueeze(-1)
         noise = posterior.noise.mean()
         cross = posterior.prior_covariance(t, best.nodes) @ best.membership - k @ best.solved

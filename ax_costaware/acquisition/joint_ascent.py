@@ -1,120 +1,135 @@
-r"""Ascent of many functions at once, one step of all of them for one evaluation.
+"""Ascent from many starts in a box, in the coordinates of the unit cube.
 
-Sample paths are cheap together and dear one by one, so they are climbed in step: a projected
-quasi-Newton method (BFGS) on a box, each start with its own Hessian and step length. A start is
-never left for a worse point.
+Functions that are cheap together and dear one by one are climbed in step, by BoTorch's batched
+L-BFGS-B; with linear constraints start by start, by the solver that BoTorch takes for them.
+Tolerances are absolute, for values that vary by about one.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from botorch.generation.gen import gen_candidates_scipy
+from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-ITERATIONS = 60
-"""Most steps; smooth functions of a few columns take 10 to 20."""
-
-_FIRST_STEP = 0.05
-"""Length of the first step in the unit cube."""
-
-_LONGEST_STEP = 0.25
-
-_ENOUGH = 1e-4
-"""The part of the rise that the slope promises that a step has to make."""
-
-_STEEP = 1e-6
-"""A start has arrived where its slope in the unit cube, over the height, is below this."""
-
-_SHORTEST = 1e-7
+from ax_costaware.acquisition.starts import LinearConstraints, satisfied
 
 
 def ascend(
     function: Callable[[Tensor, Tensor], Tensor],
     starts: Tensor,
     bounds: Tensor,
-    height: Tensor,
-    held: Sequence[int] = (),
-    iterations: int = ITERATIONS,
-) -> tuple[Tensor, Tensor]:
-    """Climb from many starts.
+    free: Tensor,
+    iterations: int,
+) -> Tensor:
+    """Climb from many starts, one step of all of them for one evaluation.
 
     Args:
-        function: From points ``n x d``, and for each the number of the function that is asked, to
-            ``n`` values, differentiable; a value depends on its own point only.
-        starts: ``S x k x d`` points in the box, ``k`` for each of ``S`` functions.
-        bounds: ``2 x d`` bounds.
-        height: A scale of the values of each function, ``S``, > 0; tolerances are relative to it.
-        held: Columns that keep the values of the starts.
-        iterations: Most evaluations.
+        function: From points ``n x d``, and the row of ``starts`` that each comes from, to ``n``
+            values, differentiable; a value depends on its own point only.
+        starts: ``p x d`` points.
+        bounds: ``2 x d`` bounds of the columns that move.
+        free: ``p x d``: which columns of each row move. The others stay, also out of the bounds.
+        iterations: Most steps.
 
     Returns:
-        The ends, ``S x k x d``, and the values there, ``S x k``.
+        The ends, ``p x d``.
     """
-    shape, d = starts.shape[:-1], starts.shape[-1]
     lower, width = bounds[0], bounds[1] - bounds[0]
-    is_held = width <= 0
-    is_held[list(held)] = True
-    origin = torch.where(is_held, torch.zeros_like(lower), lower)
-    scale = torch.where(is_held, torch.ones_like(width), width)
-    number = torch.arange(len(starts), device=starts.device).repeat_interleave(shape[-1])
+    free = free & (width > 0)
+    if not bool(free.any()):
+        return starts
 
-    def evaluate(U: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
-        with torch.enable_grad():
-            points = U.detach().requires_grad_()
-            values = function(origin + scale * points, which) / height[which]
-            (slopes,) = torch.autograd.grad(values.sum(), points)
-        return values.detach(), slopes.masked_fill(is_held, 0.0)
+    def points_at(unit: Tensor, rows: Tensor) -> Tensor:
+        return torch.where(free[rows], lower + width * unit, starts[rows])
 
-    U = ((starts - origin) / scale).reshape(-1, d)
-    value, slope = evaluate(U, number)
-    step = torch.ones_like(value)
-    identity = torch.eye(d).to(starts)
-    steepness = slope.norm(dim=-1).clamp_min(_STEEP)
-    hessian = identity * (steepness / _FIRST_STEP)[..., None, None]
-    for _ in range(iterations):
-        stuck = is_held | ((U <= 0) & (slope < 0)) | ((U >= 1) & (slope > 0))
-        free_slope = slope.masked_fill(stuck, 0.0)
-        arrived = (free_slope.norm(dim=-1) < _STEEP) | (step < _SHORTEST)
-        # Only those that are still under way are evaluated.
-        (on,) = torch.nonzero(~arrived, as_tuple=True)
-        if not len(on):
-            break
-        both = stuck[on].unsqueeze(-1) | stuck[on].unsqueeze(-2)
-        free_hessian = torch.where(both, identity, hessian[on])
-        direction = torch.linalg.solve(free_hessian, free_slope[on].unsqueeze(-1)).squeeze(-1)
-        longest = direction.abs().amax(dim=-1, keepdim=True).clamp_min(1e-300)
-        direction = direction * (_LONGEST_STEP / longest).clamp_max(1.0)
-        trial = U[on] + step[on].unsqueeze(-1) * direction
-        trial = torch.where(is_held, U[on], trial.clamp(0.0, 1.0))
-        new_value, new_slope = evaluate(trial, number[on])
-        move, old = trial - U[on], value[on]
-        promised = (slope[on] * move).sum(dim=-1)
-        rises = (new_value > old) & (new_value >= old + _ENOUGH * promised)
-        hessian[on] = torch.where(
-            rises[..., None, None],
-            _updated(hessian[on], move, slope[on] - new_slope),
-            hessian[on],
+    def negative(
+        x: npt.NDArray[np.float64], batch_indices: Sequence[int], **_: Any
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        unit = torch.as_tensor(x).to(starts).requires_grad_(True)
+        rows = torch.as_tensor(batch_indices)
+        values = function(points_at(unit, rows), rows)
+        (slopes,) = torch.autograd.grad(values.sum(), unit)
+        return -values.detach().double().cpu().numpy(), -slopes.double().cpu().numpy()
+
+    first = torch.where(free, (starts - lower) / width, 0.0)
+    # SciPy's own linear algebra is on vectors of a few entries: threads only get in its way.
+    with torch.enable_grad(), threadpool_limits(limits={"openblas": 1}):
+        ends, _, _ = fmin_l_bfgs_b_batched(
+            negative,
+            x0=first.detach().double().cpu().numpy(),
+            bounds=[(0.0, 1.0)] * starts.shape[-1],
+            maxiter=iterations,
+            factr=1e5,
+            pass_batch_indices=True,
         )
-        step[on] = torch.where(rises, 1.0, 0.3 * step[on])
-        U[on] = torch.where(rises.unsqueeze(-1), trial, U[on])
-        slope[on] = torch.where(rises.unsqueeze(-1), new_slope, slope[on])
-        value[on] = torch.where(rises, new_value, old)
-    ends = (origin + scale * U).clamp(*bounds).reshape(starts.shape)
-    return torch.where(is_held, starts, ends), value.reshape(shape) * height.unsqueeze(-1)
+    points = points_at(torch.as_tensor(ends).to(starts), torch.arange(len(starts)))
+    return torch.where(free, points.clamp(*bounds), starts)
 
 
-def _updated(hessian: Tensor, move: Tensor, fall: Tensor) -> Tensor:
-    """The BFGS update of the negative Hessian, from a step and the fall of the slope along it."""
-    curvature = (move * fall).sum(dim=-1)
-    is_concave = curvature > 1e-10 * move.norm(dim=-1) * fall.norm(dim=-1)
-    safe = torch.where(is_concave, curvature, torch.ones_like(curvature))[..., None, None]
-    along = (hessian @ move.unsqueeze(-1)).squeeze(-1)
-    across = (move * along).sum(dim=-1).clamp_min(1e-300)[..., None, None]
-    updated = (
-        hessian
-        - along.unsqueeze(-1) * along.unsqueeze(-2) / across
-        + fall.unsqueeze(-1) * fall.unsqueeze(-2) / safe
-    )
-    # Where the function is convex along the step, longer steps are worth trying.
-    return torch.where(is_concave[..., None, None], updated, 0.5 * hessian)
+def ascend_constrained(
+    function: Callable[[Tensor], Tensor],
+    starts: Tensor,
+    bounds: Tensor,
+    free: Tensor,
+    constraints: LinearConstraints,
+    iterations: int,
+) -> Tensor:
+    """Climb from starts that satisfy linear constraints.
+
+    Args:
+        function: From points ``n x d`` to ``n`` values, differentiable.
+        starts: ``p x d`` points.
+        bounds: ``2 x d`` bounds of the columns that move.
+        free: ``d``: which columns move. The others stay, also out of the bounds.
+        constraints: ``(indices, coefficients, rhs)`` with
+            ``sum_i coefficients_i x[indices_i] >= rhs``.
+        iterations: Most steps of each.
+
+    Returns:
+        The ends, ``p x d``, which satisfy the constraints.
+    """
+    free = free & (bounds[1] > bounds[0])
+    if not bool(free.any()):
+        return starts
+    shift = torch.where(free, bounds[0], 0.0)
+    scale = torch.where(free, bounds[1] - bounds[0], 1.0)
+    unit = (starts - shift) / scale
+    unit = torch.where(free, unit.clamp(0.0, 1.0), unit)
+    # A line search that rounding has ended has arrived; BoTorch's filters let it warn.
+    with warnings.catch_warnings(record=True):
+        ended, _ = gen_candidates_scipy(
+            unit.unsqueeze(-2),
+            lambda U: function(shift + scale * U.squeeze(-2)),  # type: ignore[arg-type]
+            lower_bounds=0.0,
+            upper_bounds=1.0,
+            inequality_constraints=[
+                (index, weights * scale[index], rhs - float(shift[index] @ weights))
+                for index, weights, rhs in constraints
+            ],
+            fixed_features={
+                column: unit[:, column] for column in torch.nonzero(~free).flatten().tolist()
+            },
+            # With constraints it does not search from several starts as one problem.
+            options={"maxiter": iterations, "max_optimization_problem_aggregation_size": 1},
+        )
+    ends = torch.where(free, (shift + scale * ended.squeeze(-2)).clamp(*bounds), starts)
+    ends = _pulled_back(starts, ends, constraints)
+    return torch.where(satisfied(ends, constraints).unsqueeze(-1), ends, starts)
+
+
+def _pulled_back(starts: Tensor, ends: Tensor, constraints: LinearConstraints) -> Tensor:
+    """Ends that the solver left outside of a constraint, on the way from their valid starts."""
+    step = starts.new_ones(len(starts))
+    for index, weights, rhs in constraints:
+        before, after = starts[:, index] @ weights - rhs, ends[:, index] @ weights - rhs
+        way = before.clamp_min(0.0) / (before - after).clamp_min(torch.finfo(step.dtype).tiny)
+        step = torch.where(after < 0, torch.minimum(step, way), step)
+    return torch.where((step < 1).unsqueeze(-1), starts + step[:, None] * (ends - starts), ends)

@@ -7,17 +7,40 @@ monotonicity that makes a control set worth no more than a superset is left to t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
+import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from ax_costaware.acquisition.build_objective import ObjectiveBuilder
-from ax_costaware.acquisition.check import check_search
+from ax_costaware.acquisition.best_queries import sample_best_queries
+from ax_costaware.acquisition.build_objectives import build_objectives, near_and_lengths
+from ax_costaware.acquisition.check import check_given, check_search
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
-from ax_costaware.acquisition.objectives import check_acquisition
+from ax_costaware.acquisition.criteria import (
+    MEAN,
+    Criterion,
+    LogExpectedImprovement,
+    check_acquisition,
+    confidence_bound,
+)
+from ax_costaware.acquisition.fourier_path import has_fourier_features
+from ax_costaware.acquisition.information import Information
+from ax_costaware.acquisition.node_moments import (
+    FactoredNodes,
+    ModelNodes,
+    NodePosterior,
+    node_posterior,
+    sampled,
+)
+from ax_costaware.acquisition.objectives import ControlSetObjective
+from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.acquisition.starts import Discrete, LinearConstraints, SearchDomain
+from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.queries.joint.law import NodesGiven
 from ax_costaware.queries.nodes import ProductNodes
 
@@ -58,7 +81,7 @@ def optimize_control_sets(
         weights: ``m`` non-negative weights that sum to one.
         beta: Weight of the posterior standard deviation in confidence bounds.
         acquisition: ``"ucb"``, ``"lcb"``, ``"ei"``, ``"ts"``, ``"mean"``, ``"upper"``, ``"lower"``
-            or ``"information"`` (see ``ax_costaware.acquisition.objectives``).
+            or ``"information"`` (see ``ax_costaware.acquisition.criteria``).
         num_restarts: Local searches per control set.
         raw_samples: Raw points per control set.
         product: One-dimensional rules of independent inputs, which make all but the expected
@@ -88,6 +111,12 @@ def optimize_control_sets(
     """
     name = check_acquisition(acquisition)
     controls = check_search(bounds, control_sets, nodes, weights, beta, num_restarts, raw_samples)
+    laws = [
+        FixedNodes(nodes, weights, columns) if law is None else law
+        for law, columns in zip(
+            check_given(given, controls, bounds.mean(dim=0)), controls, strict=True
+        )
+    ]
     domain = SearchDomain(
         bounds=bounds,
         default=weights @ nodes if default is None else default.to(bounds),
@@ -95,29 +124,54 @@ def optimize_control_sets(
         constraints=inequality_constraints or (),
         fixed=fixed_features or {},
     )
-    builder = ObjectiveBuilder(
-        model=model,
-        controls=controls,
-        domain=domain,
-        nodes=nodes,
-        weights=weights,
-        beta=beta,
-        acquisition=name,
-        product=product,
-        posterior_transform=posterior_transform,
-        X_pending=X_pending,
-        best_f=best_f,
-        seed=seed,
-        bounds=bounds,
-        given=given,
-    )
+    posterior = node_posterior(model, posterior_transform, X_pending)
+    if name == "ts":
+        posterior = sampled(posterior, model, posterior_transform, seed)
+    near, lengths = near_and_lengths(posterior, bounds)
+    moments: NodePosterior = posterior
+    criterion: Criterion
+    if name == "information":
+        factored = _with_fourier_features(posterior, model)
+        best = sample_best_queries(factored, laws, controls, domain, seed)
+        moments, near, criterion = Information(factored, best), torch.cat([near, best.points]), MEAN
+    elif name == "ei":
+        if best_f is None:
+            inputs = (
+                posterior.observed
+                if isinstance(posterior, FactoredNodes)
+                else cast(tuple[Tensor, ...], model.train_inputs)[0]
+            )
+            best_f = _best_mean(build_objectives(posterior, laws, MEAN, product), inputs)
+        criterion = LogExpectedImprovement(best_f)
+    else:
+        criterion = confidence_bound(name, beta)
     points = bounds.new_empty(len(controls), bounds.shape[-1])
     values = points[:, 0].clone()
-    for part in builder.parts:
+    for part, objective in build_objectives(moments, laws, criterion, product):
         chosen = [controls[index] for index in part]
-        search = ControlSetSearch(
-            builder.build(part), domain, chosen, builder.lengths, logarithmic=name == "ei"
-        )
-        found = search.run(builder.near, num_restarts, raw_samples, seed)
+        search = ControlSetSearch(objective, domain, chosen, lengths, logarithmic=name == "ei")
+        found = search.run(near, num_restarts, raw_samples, seed)
         points[part], values[part] = found.points.to(points), found.values.to(values)
     return ControlSetOptima(points, values.exp() if name == "ei" else values)
+
+
+def _with_fourier_features(posterior: FactoredNodes | ModelNodes, model: Model) -> CachedPosterior:
+    """The posterior that information is read from, whatever its kernel's form."""
+    if isinstance(posterior, FactoredNodes) and has_fourier_features(posterior.posterior):
+        return posterior.posterior
+    raise UnsupportedInputError(
+        f"model: got {type(model).__name__}; the acquisition 'information' takes an"
+        " exact, single-output Gaussian process with an RBF or Matern kernel."
+    )
+
+
+def _best_mean(
+    objectives: Iterable[tuple[list[int], ControlSetObjective]], inputs: Tensor
+) -> float:
+    """The best mean of any control set's query at inputs ``n x d``."""
+    best = -math.inf
+    with torch.no_grad():
+        for part, means in objectives:
+            sets = torch.arange(len(part)).repeat_interleave(len(inputs))
+            best = max(best, float(means(inputs.repeat(len(part), 1), sets).max()))
+    return best

@@ -18,25 +18,49 @@ Everything is on the latent scale of the GP (see ``CachedPosterior``). Source: T
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
 
+from ax_costaware.acquisition.criteria import Spread
+from ax_costaware.acquisition.fourier_path import FourierPath
+from ax_costaware.acquisition.rowwise import (
+    CHUNK_ELEMENTS,
+    MIN_RELATIVE_VARIANCE,
+    remaining_variance,
+    rowwise,
+)
 from ax_costaware.models.block_sums import BlockSums
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.separable_kernel import SeparableKernel
 
-# Rows times nodes times training points held at once: 2^19 doubles are 4 MiB, which stays in the
-# cache of one core and keeps the peak memory of a decision flat however many rows there are.
-CHUNK_ELEMENTS = 2**19
 
-# Posterior variances below this share of the prior variance are rounding. It also bounds the
-# gradient of the standard deviation at an observed point.
-MIN_RELATIVE_VARIANCE = 1e-12
+@dataclass(frozen=True, eq=False)
+class FixedNodes:
+    """``NodesGiven`` that do not depend on the point but for the columns it controls.
+
+    Attributes:
+        nodes: ``m x d``.
+        weights: ``m``.
+        controlled: The columns that the point sets.
+    """
+
+    nodes: Tensor
+    weights: Tensor
+    controlled: Sequence[int]
+
+    def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Nodes ``p x m x d`` and weights ``p x m``; one node where all columns are controlled."""
+        columns = list(self.controlled)
+        if len(columns) == points.shape[-1]:
+            return points.unsqueeze(-2), torch.ones_like(points[:, :1])
+        held = torch.zeros_like(self.nodes[0], dtype=torch.bool)
+        held[columns] = True
+        nodes = torch.where(held, points.unsqueeze(-2), self.nodes.to(points))
+        return nodes, self.weights.to(points).expand(len(points), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,31 +69,33 @@ class PartialQuery:
 
     Attributes:
         posterior: The posterior.
+        kernel: Its kernel's product form.
         mask: ``d``-tensor, one for a controlled column and zero for a random one.
+        points: ``m x d`` nodes, transformed; a single one where nothing is random.
+        weights: ``m`` weights of the nodes, summing to one.
         nodes: ``m x n``: the random part of the kernel between each node and the training inputs,
             times the output scale.
-        weights: ``m`` weights of the nodes, summing to one.
         mean_factor: ``n``: the output scale times :math:`\bar k_R`.
         prior_variance: The prior variance of :math:`E f`.
-        outputscale: The prior variance of :math:`f`.
+        path: A posterior sample, in expectation, that takes the place of the mean.
     """
 
     posterior: CachedPosterior
+    kernel: SeparableKernel
     mask: Tensor
-    nodes: Tensor
+    points: Tensor
     weights: Tensor
+    nodes: Tensor
     mean_factor: Tensor
     prior_variance: Tensor
-    outputscale: Tensor
+    path: FourierPath | None = None
 
     @classmethod
     def prepare(
         cls,
         posterior: CachedPosterior,
         kernel: SeparableKernel,
-        controlled: list[int],
-        nodes: Tensor,
-        weights: Tensor,
+        law: FixedNodes,
         blocks: BlockSums | None = None,
     ) -> PartialQuery:
         """Evaluate the random part of the kernel once.
@@ -77,132 +103,94 @@ class PartialQuery:
         Args:
             posterior: The posterior.
             kernel: Its kernel's product form.
-            controlled: The controlled columns.
-            nodes: ``m x d`` joint nodes of the inputs; controlled columns are ignored.
-            weights: ``m`` weights.
+            law: What is controlled, and the nodes of what is left to chance.
             blocks: The one-dimensional sums of independent inputs. Where given, they make the
                 linear parts exact to rounding.
         """
-        nodes, weights = nodes.to(posterior.X), weights.to(posterior.X)
-        mask = torch.zeros(posterior.num_inputs).to(posterior.X)
-        mask[controlled] = 1.0
-        random = 1.0 - mask
+        columns, num_inputs = list(law.controlled), posterior.num_inputs
+        nodes, weights = law.nodes.to(posterior.X), law.weights.to(posterior.X)
+        if len(columns) == num_inputs:
+            nodes, weights, blocks = nodes[:1], torch.ones_like(weights[:1]), None
+        mask = torch.zeros(num_inputs).to(posterior.X)
+        mask[columns] = 1.0
         with torch.no_grad():
-            if not bool(random.any()):
-                one = torch.ones_like(weights[:1])
-                ones = torch.ones_like(posterior.X[:1, 0]).expand(1, len(posterior.X))
-                factor = kernel.outputscale * ones
-                scale = kernel.outputscale
-                return cls(posterior, mask, factor, one, factor[0], scale, scale)
-            transformed = posterior.transform(nodes)
-            factors = kernel.log_factor(transformed, posterior.X, random).exp()
-            linear = None if blocks is None else blocks.combine(controlled, posterior.num_inputs)
-            if linear is not None:
-                mean_factor, variance = linear
-            else:
-                mean_factor = weights @ factors
-                among = kernel.log_factor(transformed, transformed, random).exp()
-                variance = weights @ among @ weights
+            points = posterior.transform(nodes)
+            factors = kernel.log_factor(points, posterior.X, 1.0 - mask).exp()
+            linear = None if blocks is None else blocks.combine(columns, num_inputs)
+            if linear is None:
+                among = kernel.log_factor(points, points, 1.0 - mask).exp()
+                linear = weights @ factors, weights @ among @ weights
+        mean_factor, variance = linear
         return cls(
             posterior=posterior,
+            kernel=kernel,
             mask=mask,
-            nodes=kernel.outputscale * factors,
+            points=points,
             weights=weights,
+            nodes=kernel.outputscale * factors,
             mean_factor=kernel.outputscale * mean_factor,
             prior_variance=kernel.outputscale * variance,
-            outputscale=kernel.outputscale,
         )
 
-    def mean(self, controlled_factor: Tensor) -> Tensor:
-        """Latent ``E f`` minus the prior mean for a ``p x n`` controlled kernel factor."""
-        return controlled_factor @ (self.mean_factor * self.posterior.alpha)
+    def sampled(self, path: FourierPath) -> PartialQuery:
+        """The query under a posterior sample in place of the mean."""
+        expected = path.expected(self.mask, self.points, self.weights, self.mean_factor)
+        return replace(self, path=expected)
 
-    def variance(self, controlled_factor: Tensor) -> Tensor:
-        """Latent posterior variance of ``E f`` for a ``p x n`` controlled kernel factor."""
-        explained: Tensor = QuadraticForm.apply(  # type: ignore[no-untyped-call]
-            controlled_factor * self.mean_factor, self.posterior.inverse
-        )
-        variance = self.prior_variance - explained
-        return variance.clamp_min(MIN_RELATIVE_VARIANCE * float(self.prior_variance))
+    def moments(
+        self, t: Tensor, controlled_factor: Tensor, spread: Spread, coarse: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Mean and a standard deviation, each ``p``, in the units of the transformed posterior.
+
+        Args:
+            t: ``p x d`` points, transformed; random columns are ignored.
+            controlled_factor: ``p x n``, the part of the kernel that belongs to their controlled
+                columns.
+            spread: Which standard deviation; zeros if none.
+            coarse: Whether an approximation of it will do, for screening.
+        """
+        posterior = self.posterior
+        if self.path is None:
+            latent = controlled_factor @ (self.mean_factor * posterior.alpha)
+        else:
+            latent = self.path(t, controlled_factor)
+        mean = posterior.offset + posterior.scale * (posterior.prior_mean + latent)
+        if spread is Spread.NONE:
+            return mean, torch.zeros_like(mean)
+        if spread is Spread.EXPECTATION:
+            k = controlled_factor * self.mean_factor
+            std = remaining_variance(self.prior_variance, k, posterior.inverse).sqrt()
+        elif coarse:
+            # The root of the mean variance needs one quadratic form however many nodes there are,
+            # and its maxima lie close to those of the mean root, which it is never below.
+            prior = self.kernel.outputscale
+            std = remaining_variance(prior, controlled_factor, self._explained).sqrt()
+        else:
+            std = self._expected_std(controlled_factor)
+        return mean, posterior.scale.abs() * std
 
     @cached_property
     def _explained(self) -> Tensor:
         """``n x n``: the inverse times the expected products of the random part of the kernel."""
         return self.posterior.inverse * ((self.nodes.mT * self.weights) @ self.nodes)
 
-    def root_mean_variance(self, controlled_factor: Tensor) -> Tensor:
-        r"""Latent :math:`\sqrt{E\,\sigma^2} \ge E\,\sigma` for a ``p x n`` controlled factor.
+    def _expected_std(self, controlled_factor: Tensor) -> Tensor:
+        """Latent ``sum_j w_j sqrt(s - k_j' A k_j)`` with ``k_j = c * r_j``, for ``p x n`` rows c.
 
-        Unlike :math:`E\,\sigma` it needs one quadratic form however many nodes there are, and
-        its maxima lie close to those of :math:`E\,\sigma`: good enough to find where to search.
+        The gradient needs nothing but the products that the value needs anyway.
         """
-        prior = float(self.outputscale)
-        explained: Tensor = QuadraticForm.apply(  # type: ignore[no-untyped-call]
-            controlled_factor, self._explained
-        )
-        return (prior - explained).clamp_min(MIN_RELATIVE_VARIANCE * prior).sqrt()
+        inverse, prior = self.posterior.inverse, self.kernel.outputscale
+        least = MIN_RELATIVE_VARIANCE * float(prior)
+        m, n = self.nodes.shape
 
-    def expected_std(self, controlled_factor: Tensor) -> Tensor:
-        """Latent ``E sigma`` for a ``p x n`` controlled kernel factor."""
-        std: Tensor = _ExpectedStd.apply(  # type: ignore[no-untyped-call]
-            controlled_factor, self.nodes, self.weights, self.posterior.inverse, self.outputscale
-        )
-        return std
-
-
-class QuadraticForm(torch.autograd.Function):
-    """``k' A k`` for every row ``k`` of a ``p x n``-tensor and a symmetric ``n x n`` matrix."""
-
-    @staticmethod
-    def forward(ctx: Any, k: Tensor, matrix: Tensor) -> Tensor:
-        """The ``p`` values."""
-        product = k @ matrix
-        ctx.save_for_backward(product)
-        value: Tensor = torch.linalg.vecdot(product, k)
-        return value
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradient with respect to the rows; none with respect to the matrix."""
-        (product,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return 2 * grad_output.unsqueeze(-1) * product, None
-
-
-class _ExpectedStd(torch.autograd.Function):
-    """``sum_j w_j sqrt(s - k_j' A k_j)`` with ``k_j = c * r_j``; gradient with respect to ``c``.
-
-    Autograd would keep the ``p x m x n`` intermediates of every step. The gradient needs nothing
-    but the products that the value needs anyway, so both are computed in one pass over chunks
-    of rows.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, controlled: Tensor, nodes: Tensor, weights: Tensor, inverse: Tensor, prior: Tensor
-    ) -> Tensor:
-        num_rows, n = controlled.shape
-        m = len(weights)
-        needs_gradient = ctx.needs_input_grad[0]
-        std = torch.empty_like(controlled[:, 0])
-        gradient = torch.empty_like(controlled) if needs_gradient else None
-        step = max(1, CHUNK_ELEMENTS // (m * n))
-        floor = MIN_RELATIVE_VARIANCE * float(prior)
-        for start in range(0, num_rows, step):
-            rows = slice(start, start + step)
-            k = controlled[rows].unsqueeze(1) * nodes  # p x m x n
+        def expected(rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
+            k = rows.unsqueeze(1) * self.nodes  # p x m x n
             solved = (k.view(-1, n) @ inverse).view_as(k)
             explained = torch.linalg.vecdot(solved, k)
-            sigma = (prior - explained).clamp_min(floor).sqrt()  # p x m
-            std[rows] = sigma @ weights
-            if gradient is not None:
-                share = -(weights / sigma).unsqueeze(1)  # p x 1 x m
-                gradient[rows] = (share @ solved.mul_(nodes)).squeeze(1)
-        ctx.save_for_backward(gradient)
-        return std
+            sigma = (prior - explained).clamp_min(least).sqrt()  # p x m
+            if not needs_gradient:
+                return sigma @ self.weights, None
+            share = -(self.weights / sigma).unsqueeze(1)  # p x 1 x m
+            return sigma @ self.weights, (share @ solved.mul_(self.nodes)).squeeze(1)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return grad_output.unsqueeze(-1) * gradient, None, None, None, None
+        return rowwise(controlled_factor, expected, max(1, CHUNK_ELEMENTS // (m * n)))

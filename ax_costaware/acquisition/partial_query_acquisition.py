@@ -1,59 +1,64 @@
-"""What the acquisition functions of one control set have in common.
+r"""Acquisition functions of one control set.
 
 A partial query fixes the controlled columns and leaves the rest to chance. Its acquisition
 functions take ordinary ``batch_shape x 1 x d`` points and ignore the random columns, so that
-``optimize_acqf`` works with these columns in ``fixed_features``.
+``optimize_acqf`` works with these columns in ``fixed_features``. Values are in the units of the
+model's posterior after the posterior transform; larger is better.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
 from collections.abc import Sequence
-from typing import cast
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.models.model import FantasizeMixin, Model
-from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from ax_costaware.acquisition.check import check_columns, check_nodes
-from ax_costaware.acquisition.partial_query import PartialQuery
-from ax_costaware.models.cached_posterior import CachedPosterior
-
-# Fantasies of pending points for models without a cached factor (see `set_X_pending`).
-NUM_FANTASIES = 16
+from ax_costaware.acquisition.build_objectives import build_objectives
+from ax_costaware.acquisition.check import check_beta, check_columns, check_nodes
+from ax_costaware.acquisition.criteria import (
+    Criterion,
+    LogExpectedImprovement,
+    confidence_bound,
+)
+from ax_costaware.acquisition.input_constructor import takes_its_inputs
+from ax_costaware.acquisition.node_moments import node_posterior
+from ax_costaware.acquisition.partial_query import FixedNodes
+from ax_costaware.exceptions import InputError
 
 
 class PartialQueryAcquisition(AcquisitionFunction):
     """Base of the acquisition functions of one control set.
 
-    On an exact GP with a product kernel everything runs on the cached factor; any other model
-    is asked for its posterior at the nodes.
+    On an exact GP everything runs on the cached factor; any other model is asked for its posterior
+    at the nodes.
     """
 
     def __init__(
         self,
         model: Model,
         controlled: Sequence[int],
-        nodes: Tensor,
-        weights: Tensor,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
+        nodes: Tensor | list[list[float]],
+        weights: Tensor | list[float],
+        criterion: Criterion,
+        posterior_transform: PosteriorTransform | None,
+        X_pending: Tensor | None,
     ) -> None:
         super().__init__(model=model)
+        nodes = torch.as_tensor(nodes, dtype=torch.double)
+        weights = torch.as_tensor(weights, dtype=torch.double)
         check_nodes(nodes, weights)
         self.controlled = check_columns("controlled", controlled, nodes.shape[-1])
+        self.criterion = criterion
         self.posterior_transform = posterior_transform
         self.nodes: Tensor
         self.weights: Tensor
         self.register_buffer("nodes", nodes)
         self.register_buffer("weights", weights)
-        self._fantasies: Model | None = None
-        self._posterior: CachedPosterior | None = None
-        self._query: PartialQuery | None = None
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
@@ -61,29 +66,13 @@ class PartialQueryAcquisition(AcquisitionFunction):
 
         Args:
             X_pending: ``k x d`` points, or ``None``. A point whose inputs are partly left to
-                chance is represented by the values that are expected there. On the cached
-                factor the point is believed at its posterior mean, which is the expectation
-                over all fantasies; any other model is fantasised.
+                chance is represented by the values that are expected there. It is believed at its
+                posterior mean, which on an exact GP is the expectation over all fantasies.
         """
         super().set_X_pending(X_pending)
-        pending = self.X_pending if X_pending is not None and len(X_pending) else None
-        self._posterior = CachedPosterior.from_model(
-            self.model, self.posterior_transform, X_pending=pending
-        )
-        self._fantasies = None
-        if self._posterior is not None and self._posterior.separable is not None:
-            self._query = PartialQuery.prepare(
-                self._posterior,
-                self._posterior.separable,
-                self.controlled,
-                self.nodes,
-                self.weights,
-            )
-        elif pending is not None:
-            sampler = SobolQMCNormalSampler(torch.Size([NUM_FANTASIES]), seed=0)
-            self._fantasies = cast(
-                Model, cast(FantasizeMixin, self.model).fantasize(X=pending, sampler=sampler)
-            )
+        posterior = node_posterior(self.model, self.posterior_transform, self.X_pending)
+        law = FixedNodes(self.nodes, self.weights, self.controlled)
+        ((_, self._objective),) = build_objectives(posterior, [law], self.criterion)
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
@@ -96,33 +85,97 @@ class PartialQueryAcquisition(AcquisitionFunction):
             A ``batch_shape``-tensor of values.
         """
         points = X.squeeze(-2)
-        flat = points.reshape(-1, points.shape[-1])
-        if self._query is not None and self._posterior is not None:
-            values = self._from_factor(flat, self._posterior, self._query)
-        else:
-            values = self._from_posterior(self._at_nodes(flat))
+        rows = points.reshape(-1, points.shape[-1])
+        values = self._objective(rows, torch.zeros(len(rows), dtype=torch.long))
         return values.reshape(points.shape[:-1])
 
-    def _at_nodes(self, points: Tensor) -> Tensor:
-        """``p x d`` points as ``p x m x d``, the random columns at the nodes."""
-        expanded = self.nodes.to(points).expand(len(points), -1, -1).clone()
-        expanded[..., self.controlled] = points[:, None, self.controlled]
-        return expanded
 
-    def _controlled_factor(
-        self, points: Tensor, posterior: CachedPosterior, query: PartialQuery
-    ) -> Tensor:
-        """The ``p x n`` part of the kernel that belongs to the controlled columns."""
-        kernel = posterior.separable
-        assert kernel is not None
-        return kernel.log_factor(posterior.transform(points), posterior.X, query.mask).exp()
+@takes_its_inputs
+class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
+    r"""Expected upper confidence bound over the inputs that are left to chance.
 
-    @abstractmethod
-    def _from_factor(
-        self, points: Tensor, posterior: CachedPosterior, query: PartialQuery
-    ) -> Tensor:
-        """``p`` values of ``p x d`` points on the cached factor."""
+    .. math:: \alpha(x_C) = E_{X_R}\left[\mu(x_C, X_R) + \beta\, \sigma(x_C, X_R)\right],
 
-    @abstractmethod
-    def _from_posterior(self, points: Tensor) -> Tensor:
-        """``p`` values of ``p x m x d`` nodes through ``model.posterior``."""
+    the acquisition function of UCB-CVS (Tay et al. 2023, *Bayesian Optimization with Cost-varying
+    Variable Subsets*, Algorithm 1). With ``beta=0`` this is the posterior mean of the query's
+    expected value.
+
+    Example:
+        >>> nodes, weights = sobol_nodes([Uniform(0, 1)] * 3, 128)
+        >>> acqf = ExpectedUpperConfidenceBound(model, [0], nodes, weights, beta=2.0)
+        >>> optimize_acqf(acqf, bounds, q=1, num_restarts=4, raw_samples=64,
+        ...               fixed_features={1: 0.5, 2: 0.5})
+
+    Args:
+        model: A single-output model.
+        controlled: The controlled columns.
+        nodes: ``m x d`` nodes of the inputs, in the model's input space; the controlled columns
+            are ignored.
+        weights: ``m`` non-negative weights that sum to one.
+        beta: Weight of the posterior standard deviation, at least zero.
+        posterior_transform: Applied to the posterior; the result is maximised.
+        X_pending: ``k x d`` points under evaluation. The expectation over their fantasies is
+            exact on an exact GP: the mean stays and the standard deviation does not depend on
+            the fantasised outcome.
+
+    Raises:
+        InputError: For controlled columns, nodes, weights or a beta out of range.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        controlled: Sequence[int],
+        nodes: Tensor | list[list[float]],
+        weights: Tensor | list[float],
+        beta: float = 2.0,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        check_beta(beta)
+        criterion = confidence_bound("ucb", beta)
+        super().__init__(
+            model, controlled, nodes, weights, criterion, posterior_transform, X_pending
+        )
+        self.beta = beta
+
+
+@takes_its_inputs
+class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
+    r"""Log of the expected improvement of a query's expected value.
+
+    The value of a partial query is :math:`g(x_C) = E_{X_R} f(x_C, X_R)`, a linear functional of the
+    GP, so :math:`g` is Gaussian and its expected improvement over an incumbent has the usual closed
+    form. This replaces the nested Monte Carlo of EI-PSQ (Tay et al. 2023, appendix C.2; Hayashi et
+    al. 2022).
+
+    Args:
+        model: A single-output model.
+        best_f: The incumbent: the best value so far of any query, in the posterior's units.
+        controlled: The controlled columns.
+        nodes: ``m x d`` nodes of the inputs; the controlled columns are ignored.
+        weights: ``m`` non-negative weights that sum to one.
+        posterior_transform: Applied to the posterior; the result is maximised.
+        X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
+
+    Raises:
+        InputError: For controlled columns, nodes, weights or an incumbent out of range.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        best_f: float,
+        controlled: Sequence[int],
+        nodes: Tensor | list[list[float]],
+        weights: Tensor | list[float],
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        if not math.isfinite(best_f):
+            raise InputError(f"best_f: got {best_f!r}; it takes a finite number.")
+        criterion = LogExpectedImprovement(best_f)
+        super().__init__(
+            model, controlled, nodes, weights, criterion, posterior_transform, X_pending
+        )
+        self.best_f = best_f

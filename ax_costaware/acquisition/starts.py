@@ -60,11 +60,15 @@ class SearchDomain:
 
     def feasible(self, X: Tensor, controlled: Sequence[int]) -> Tensor:
         """Which rows of a ``p x d``-tensor satisfy the constraints on a control set."""
-        holds = torch.ones(len(X), dtype=torch.bool, device=X.device)
-        for index, coefficients, rhs in self.constraints_of(controlled):
-            left = X[:, index] @ coefficients.to(X)
-            holds &= left >= rhs - 1e-9 * (1.0 + abs(rhs))
-        return holds
+        return satisfied(X, self.constraints_of(controlled))
+
+
+def satisfied(X: Tensor, constraints: LinearConstraints) -> Tensor:
+    """Which rows of a ``p x d``-tensor satisfy linear constraints, but for rounding."""
+    holds = torch.ones(len(X), dtype=torch.bool, device=X.device)
+    for index, coefficients, rhs in constraints:
+        holds &= X[:, index] @ coefficients.to(X) >= rhs - 1e-9 * (1.0 + abs(rhs))
+    return holds
 
 
 def raw_points(

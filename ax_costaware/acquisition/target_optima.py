@@ -29,6 +29,7 @@ SAME_OPTIMUM = 0.01
 
 # Starts of the ascent of one path: the highest raw point is on the highest hill nearly always.
 _STARTS_OF_PATH = 3
+_ASCENT_ITERATIONS = 60
 
 # By how much half of the raw points are moved outwards, to the faces where they meet them, and the
 # most columns of which all corners are tried.
@@ -85,14 +86,14 @@ def sample_optima(
         starts = raw[_spaced_rows(values, LocalSearch(space.bounds).to_unit(raw))]
         height = values.amax(dim=-1) - values.amin(dim=-1)
         height = height.clamp_min(torch.finfo(height.dtype).tiny)
-    ends, heights = ascend(paths.each_at, starts, space.bounds, height, space.held)
+    ends, heights = _climb(paths, starts, height, space)
     best = heights.argmax(dim=-1)
     each = torch.arange(num_samples)
     summits = ends[each, best]
     if not space.choices:
         return summits, heights[each, best]
     summits = _with_better_choices(paths, summits, space)
-    ends, heights = ascend(paths.each_at, summits.unsqueeze(1), space.bounds, height, space.held)
+    ends, heights = _climb(paths, summits.unsqueeze(1), height, space)
     return ends.squeeze(1), heights.squeeze(1)
 
 
@@ -210,6 +211,27 @@ def _with_better_choices(
             if torch.equal(X, before):
                 break
     return X
+
+
+def _climb(
+    paths: TargetPaths, starts: Tensor, height: Tensor, space: TargetSpace
+) -> tuple[Tensor, Tensor]:
+    """The ends of local searches from starts ``S x k x d``, and the paths' values there, ``S x k``.
+
+    ``height`` is a scale of the values of each path, ``S``.
+    """
+    each = torch.arange(len(starts)).repeat_interleave(starts.shape[1])
+    rows = starts.flatten(0, 1)
+    free = torch.ones_like(rows, dtype=torch.bool)
+    free[:, list(space.held)] = False
+
+    def scaled(X: Tensor, index: Tensor) -> Tensor:
+        return paths.each_at(X, each[index]) / height[each[index]]
+
+    ends = ascend(scaled, rows, space.bounds, free, _ASCENT_ITERATIONS)
+    with torch.no_grad():
+        values = paths.each_at(ends, each)
+    return ends.reshape(starts.shape), values.reshape(starts.shape[:-1])
 
 
 def _in_parts(paths: TargetPaths, X: Tensor, size: int) -> Tensor:

@@ -15,8 +15,11 @@ from torch import Tensor
 
 from ax_costaware.acquisition import optimize_control_sets
 from ax_costaware.acquisition.best_queries import maximal_controls, sample_best_queries
-from ax_costaware.acquisition.information import BestQueries, FixedNodes, InformationObjective
-from ax_costaware.acquisition.objectives import FourierPath
+from ax_costaware.acquisition.criteria import MEAN
+from ax_costaware.acquisition.fourier_path import FourierPath
+from ax_costaware.acquisition.information import BestQueries, Information
+from ax_costaware.acquisition.objectives import NodeObjective
+from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
@@ -69,7 +72,7 @@ def test_linear_information_is_that_of_the_joint_gaussian(kernel: MaternKernel |
     queries = [query(1), query(2)]
     best = BestQueries.prepare(posterior, torch.zeros(2, 2).double(), queries)
     points = torch.rand(4, 2, dtype=torch.double, generator=torch.Generator().manual_seed(3))
-    information = InformationObjective(posterior, best, []).information(points)
+    information = Information(posterior, best).information(points)
     for i, point in enumerate(points):
         expected = 0.0
         for nodes, weights in queries:
@@ -95,7 +98,7 @@ def test_the_bound_adds_what_a_truncated_density_tells() -> None:
     best = BestQueries.prepare(
         posterior, star, [(star, torch.ones(1).double())], torch.tensor([bound]).double()
     )
-    information = InformationObjective(posterior, best, []).information(point)
+    information = Information(posterior, best).information(point)
     slope = covariance[0, 1] / covariance[1, 1]
     m = float(mean[0] + slope * (bound - mean[1]))
     v = float(covariance[0, 0] - slope * covariance[0, 1])
@@ -116,14 +119,15 @@ def test_a_trial_is_worth_the_average_over_where_it_lands() -> None:
     best = BestQueries.prepare(posterior, torch.zeros(2, 2).double(), [query(1), query(2)])
     nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 16)
     laws = [FixedNodes(nodes, weights, [0]), FixedNodes(nodes, weights, [0, 1])]
-    objective = InformationObjective(posterior, best, laws)
+    information = Information(posterior, best)
+    objective = NodeObjective(laws, information, MEAN)
     X = torch.rand(3, 2, dtype=torch.double, generator=torch.Generator().manual_seed(1))
     values = objective(X, torch.tensor([0, 1, 0]))
     for row in (0, 2):
         landed = nodes.clone()
         landed[:, 0] = X[row, 0]
-        assert values[row] == pytest.approx(float(weights @ objective.information(landed)))
-    assert values[1] == pytest.approx(float(objective.information(X[1:2])))
+        assert values[row] == pytest.approx(float(weights @ information.information(landed)))
+    assert values[1] == pytest.approx(float(information.information(X[1:2])))
     coarse = objective(X, torch.tensor([0, 1, 0]), coarse=True)
     assert coarse[1] == values[1]
     assert 0.3 * values[0] < coarse[0] < 3 * values[0]
@@ -137,7 +141,8 @@ def test_gradient_against_finite_differences(bounded: bool) -> None:
     bounds = torch.tensor([2.5, 2.0]).double() if bounded else None
     best = BestQueries.prepare(posterior, stars, queries, bounds)
     nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 8)
-    objective = InformationObjective(posterior, best, [FixedNodes(nodes, weights, [0])])
+    laws = [FixedNodes(nodes, weights, [0])]
+    objective = NodeObjective(laws, Information(posterior, best), MEAN)
     X = torch.tensor([[0.33, 0.5], [0.81, 0.5]], dtype=torch.double, requires_grad=True)
     sets = torch.zeros(2, dtype=torch.long)
     (gradient,) = torch.autograd.grad(objective(X, sets).sum(), X)
@@ -155,7 +160,7 @@ def test_knows_more_where_noise_is_less_and_nothing_far_away() -> None:
     for noise in (0.01, 1.0):
         posterior = replace(cached(model), noise=torch.full((6,), noise).double())
         best = BestQueries.prepare(posterior, star, [(star, torch.ones(1).double())])
-        found.append(InformationObjective(posterior, best, []).information(points))
+        found.append(Information(posterior, best).information(points))
     assert found[0][0] > found[1][0] > 0
     assert found[0][1] == pytest.approx(0.0, abs=1e-12)
 
@@ -174,10 +179,7 @@ class TestSamples:
         nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 8)
         controls = [[0], [0, 1]]
         laws = [FixedNodes(nodes, weights, held) for held in controls]
-        lengths = torch.full((2,), 0.3, dtype=torch.double)
-        best = sample_best_queries(
-            posterior, laws, controls, domain(2), lengths, posterior.X, seed=5, num_samples=3
-        )
+        best = sample_best_queries(posterior, laws, controls, domain(2), seed=5, num_samples=3)
         line = torch.linspace(0, 1, 101, dtype=torch.double)
         grid = torch.cartesian_prod(line, line)
         k = posterior.prior_covariance(grid, posterior.X)
@@ -193,10 +195,7 @@ class TestSamples:
         posterior = cached(gp())
         nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 128)
         laws = [FixedNodes(nodes, weights, [0])]
-        lengths = torch.full((2,), 0.3, dtype=torch.double)
-        best = sample_best_queries(
-            posterior, laws, [[0]], domain(2), lengths, posterior.X, seed=5, num_samples=2
-        )
+        best = sample_best_queries(posterior, laws, [[0]], domain(2), seed=5, num_samples=2)
         assert best.bounds is None
         assert len(best.nodes) == 2 * 64
         torch.testing.assert_close(best.membership.sum(dim=0), torch.ones(2).double())
@@ -210,11 +209,8 @@ def test_search_finds_the_largest_information() -> None:
     )
     posterior = cached(model)
     laws = [FixedNodes(nodes, weights, [0]), FixedNodes(nodes, weights, [0, 1])]
-    lengths = torch.full((2,), 0.3, dtype=torch.double)
-    best = sample_best_queries(
-        posterior, laws, [[0], [0, 1]], domain(2), lengths, posterior.X, seed=3
-    )
-    objective = InformationObjective(posterior, best, laws)
+    best = sample_best_queries(posterior, laws, [[0], [0, 1]], domain(2), seed=3)
+    objective = NodeObjective(laws, Information(posterior, best), MEAN)
     line = torch.linspace(0, 1, 201, dtype=torch.double)
     along = objective(torch.stack([line, line], dim=-1), torch.zeros(201, dtype=torch.long))
     assert found.values[0] >= along.max() - 1e-6

@@ -10,11 +10,10 @@ from botorch.utils.sampling import draw_sobol_samples
 
 from ax_costaware.acquisition import (
     ExpectedUpperConfidenceBound,
-    PartialQueryLogExpectedImprovement,
     optimize_control_sets,
 )
-from ax_costaware.acquisition.expected_ucb import ExpectedLowerConfidenceBound
-from ax_costaware.acquisition.partial_query_bounds import ConfidenceBoundOfExpectation
+from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
+from ax_costaware.acquisition.partial_query_acquisition import PartialQueryAcquisition
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ProductNodes
 
@@ -22,15 +21,11 @@ SETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
 
 
 def _function(model, controlled, rule, acquisition, best_f, transform=None):
-    if acquisition == "ei":
-        return PartialQueryLogExpectedImprovement(model, best_f, controlled, *rule, transform)
-    if acquisition in ("upper", "lower"):
-        is_upper = acquisition == "upper"
-        return ConfidenceBoundOfExpectation(model, controlled, *rule, 2.0, is_upper, transform)
-    if acquisition == "lcb":
-        return ExpectedLowerConfidenceBound(model, controlled, *rule, 2.0, transform)
-    beta = 2.0 if acquisition == "ucb" else 0.0
-    return ExpectedUpperConfidenceBound(model, controlled, *rule, beta, transform)
+    is_improvement = acquisition == "ei"
+    criterion = (
+        LogExpectedImprovement(best_f) if is_improvement else confidence_bound(acquisition, 2.0)
+    )
+    return PartialQueryAcquisition(model, controlled, *rule, criterion, transform, None)
 
 
 @pytest.mark.parametrize("acquisition", ["ucb", "lcb", "mean", "ei", "upper", "lower"])

@@ -272,45 +272,48 @@ def test_ascent_of_many_concave_functions() -> None:
     generator = torch.Generator().manual_seed(3)
     bounds = torch.tensor([[-1.0, 0.0, 10.0], [1.0, 5.0, 40.0]], dtype=torch.double)
     width = bounds[1] - bounds[0]
-    centre = torch.rand(20, 1, 3, generator=generator).double() * 2 - 0.5
+    centre = torch.rand(20, 3, generator=generator).double() * 2 - 0.5
     rotation, _ = torch.linalg.qr(torch.randn(20, 3, 3, generator=generator).double())
-    curvature = torch.tensor([1.0, 10.0, 100.0]).double()
-
-    def function(X: Tensor) -> Tensor:
-        offset = ((X - bounds[0]) / width - centre) @ rotation
-        values: Tensor = -(curvature * offset.square()).sum(dim=-1)
-        return values
+    curvature = torch.tensor([1.0, 10.0, 100.0]).double() / 50
 
     def each_at(X: Tensor, which: Tensor) -> Tensor:
-        offset = ((X - bounds[0]) / width - centre[which, 0]).unsqueeze(1) @ rotation[which]
+        offset = ((X - bounds[0]) / width - centre[which]).unsqueeze(1) @ rotation[which]
         values: Tensor = -(curvature * offset.squeeze(1).square()).sum(dim=-1)
         return values
 
-    starts = bounds[0] + width * torch.rand(20, 2, 3, generator=generator).double()
-    height = torch.full((20,), 50.0, dtype=torch.double)
-    ends, values = ascend(each_at, starts, bounds, height)
-    assert torch.allclose(function(ends), values, atol=1e-9)
-    assert torch.allclose(values[:, 0], values[:, 1], atol=1e-5)  # a concave function has one
-    near = ends.unsqueeze(0) + 0.01 * width * torch.randn(500, 20, 2, 3, generator=generator)
-    assert bool((function(near.clamp(*bounds)) <= values + 1e-6).all())
+    def function(X: Tensor, row: Tensor) -> Tensor:
+        return each_at(X, row // 2)
+
+    starts = bounds[0] + width * torch.rand(40, 3, generator=generator).double()
+    free = torch.ones_like(starts, dtype=torch.bool)
+    ends = ascend(function, starts, bounds, free, 60)
+    values = function(ends, torch.arange(40))
+    assert torch.allclose(values[::2], values[1::2], atol=2e-7)  # a concave function has one
+    steps = 0.01 * width * torch.randn(500, 40, 3, generator=generator)
+    near = (ends + steps).clamp(*bounds).reshape(-1, 3)
+    around = function(near, torch.arange(40).repeat(500)).reshape(500, 40)
+    assert bool((around <= values + 2e-8).all())
 
 
 def test_ascent_never_falls_and_holds_columns() -> None:
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 
-    def function(X: Tensor, which: Tensor | None = None) -> Tensor:
+    def function(X: Tensor, row: Tensor | None = None) -> Tensor:
         waves: Tensor = (30 * X[..., 0]).sin() * (20 * X[..., 1]).cos()
         return waves
 
     generator = torch.Generator().manual_seed(1)
-    starts = torch.rand(10, 4, 2, generator=generator).double()
-    ends, values = ascend(function, starts, bounds, torch.ones(10).double(), held=(1,))
-    assert bool((values >= function(starts)).all())
-    assert torch.equal(ends[..., 1], starts[..., 1])
+    starts = torch.rand(40, 2, generator=generator).double()
+    starts[:20, 1] += 5  # what is held may be out of the bounds
+    free = torch.tensor([True, False]).expand(40, -1)
+    ends = ascend(function, starts, bounds, free, 60)
+    assert bool((function(ends) >= function(starts)).all())
+    assert torch.equal(ends[:, 1], starts[:, 1])
     # Inside, an end is at a summit of the line; else at an end of it.
-    inside = (ends[..., 0] > 0) & (ends[..., 0] < 1)
-    assert torch.allclose(values[inside], (20 * starts[..., 1]).cos().abs()[inside], atol=1e-5)
-    flat, _ = ascend(lambda X, which: 0.0 * X.sum(dim=-1), starts, bounds, torch.ones(10).double())
+    inside = (ends[:, 0] > 0) & (ends[:, 0] < 1)
+    summits = (20 * starts[:, 1]).cos().abs()
+    assert torch.allclose(function(ends)[inside], summits[inside], atol=1e-5)
+    flat = ascend(lambda X, row: 0.0 * X.sum(dim=-1), starts, bounds, free, 60)
     assert torch.equal(flat, starts)
-    still, _ = ascend(function, starts, bounds, torch.ones(10).double(), held=(0, 1))
+    still = ascend(function, starts, bounds, torch.zeros_like(free), 60)
     assert torch.equal(still, starts)

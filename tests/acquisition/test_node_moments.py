@@ -7,32 +7,22 @@ from botorch.models.transforms import Normalize, Standardize
 from gpytorch.kernels import RBFKernel
 from gpytorch.means import LinearMean
 
-from ax_costaware.acquisition import conditional_objective, optimize_control_sets
-from ax_costaware.acquisition.build_objective import ObjectiveBuilder
-from ax_costaware.acquisition.conditional_objective import (
+from ax_costaware.acquisition import objectives, optimize_control_sets
+from ax_costaware.acquisition.build_objectives import build_objectives
+from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
+from ax_costaware.acquisition.node_moments import (
     COARSE_NODES,
-    ConditionalObjective,
     ModelNodes,
     node_posterior,
+    sampled,
 )
-from ax_costaware.acquisition.starts import SearchDomain
-from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.acquisition.objectives import NodeObjective, ProductObjective, some_nodes
+from ax_costaware.acquisition.partial_query import FixedNodes
+from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ProductNodes
 
 NAMES = ["ucb", "lcb", "mean", "ei", "upper", "lower"]
 MINIMISE = ScalarizedPosteriorTransform(torch.tensor([-1.0]).double())
-
-
-def _fixed(nodes, weights, controlled):
-    """Nodes that do not depend on the point but for its controlled columns."""
-
-    def given(points):
-        held = torch.zeros(nodes.shape[-1], dtype=torch.bool)
-        held[controlled] = True
-        at = torch.where(held, points.unsqueeze(1), nodes)
-        return at, weights.expand(len(points), -1)
-
-    return given
 
 
 def _moving(nodes, controlled):
@@ -91,10 +81,21 @@ def _points(n=5, seed=3):
     return torch.rand(n, 3, dtype=torch.double, generator=generator)
 
 
-def _objective(model, givens, acquisition, transform=None, pending=None, beta=2.0, best_f=1.0):
-    sizes = [given(_points(1))[0].shape[1] for given in givens]
+def _criterion(acquisition, beta=2.0, best_f=1.0):
+    if acquisition == "ei":
+        return LogExpectedImprovement(best_f)
+    return confidence_bound(acquisition, beta)
+
+
+def _objective(model, laws, acquisition, transform=None, pending=None, best_f=1.0):
+    """For all control sets together, on a product kernel where all nodes are fixed."""
     posterior = node_posterior(model, transform, pending)
-    return ConditionalObjective(posterior, givens, sizes, acquisition, beta, best_f)
+    if acquisition == "ts":
+        posterior = sampled(posterior, model, transform, 5)
+    criterion = _criterion(acquisition, best_f=best_f)
+    ((part, objective),) = build_objectives(posterior, laws, criterion)
+    assert part == list(range(len(laws)))
+    return objective
 
 
 def _by_hand(model, given, points, acquisition, transform=None, beta=2.0, best_f=1.0):
@@ -146,10 +147,9 @@ def test_values_with_input_and_outcome_transforms(make_model, acquisition, rule)
 
 
 @pytest.mark.parametrize("acquisition", [*NAMES, "ts"])
-def test_gradients_are_finite_differences(any_model, acquisition, rule, bounds):
+def test_gradients_are_finite_differences(any_model, acquisition, rule):
     givens = [_moving(rule[0][:12], [0]), _moving(rule[0][:12], [1, 2])]
-    builder = _builder(any_model, rule, bounds, [[0], [1, 2]], acquisition, givens, best_f=1.0)
-    objective = builder.build([0, 1])
+    objective = _objective(any_model, givens, acquisition, MINIMISE)
     points = _points(3).requires_grad_(True)
     sets = torch.tensor([0, 1, 0])
     assert torch.autograd.gradcheck(lambda X: objective(X, sets), (points,), atol=1e-4, rtol=1e-3)
@@ -164,45 +164,25 @@ def test_chunks_change_nothing(any_model, acquisition, rule, monkeypatch):
     points, sets = _points(7).requires_grad_(True), torch.zeros(7, dtype=torch.long)
     whole = objective(points, sets)
     (gradient,) = torch.autograd.grad(whole.sum(), points)
-    monkeypatch.setattr(conditional_objective, "CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr(objectives, "CHUNK_ELEMENTS", 1)
     single = objective(points, sets)
     assert torch.allclose(whole, single, rtol=1e-8)
     assert torch.allclose(gradient, torch.autograd.grad(single.sum(), points)[0], rtol=1e-5)
 
 
-def _builder(model, rule, bounds, controls, acquisition, given=None, pending=None, **changes):
-    arguments = {
-        "beta": 1.5,
-        "product": None,
-        "posterior_transform": MINIMISE,
-        "best_f": None,
-        "seed": 5,
-        **changes,
-    }
-    domain = SearchDomain(bounds, rule[1] @ rule[0], (), (), {})
-    return ObjectiveBuilder(
-        model=model, bounds=bounds, domain=domain, controls=controls, acquisition=acquisition,
-        nodes=rule[0], weights=rule[1], X_pending=pending, given=given, **arguments,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("acquisition", [*NAMES, "ts"])
-@pytest.mark.parametrize(
-    ("kernel", "pending"),
-    # Without a product kernel the usual path draws fantasies of pending points.
-    [("rbf", None), ("rbf", _points(2, seed=8)), ("matern", None)],
-)
-def test_nodes_that_do_not_depend_on_the_point_give_the_usual_values(
-    make_model, kernel, acquisition, pending, rule, bounds
+@pytest.mark.parametrize("pending", [None, _points(2, seed=8)])
+def test_nodes_that_do_not_depend_on_the_point_give_what_is_prepared(
+    model, acquisition, pending, rule
 ):
-    model, controls = make_model(kernel), [[0], [1, 2], [0, 1, 2]]
-    givens = [_fixed(*rule, columns) for columns in controls]
-    usual = _builder(model, rule, bounds, controls, acquisition, None, pending)
-    given = _builder(model, rule, bounds, controls, acquisition, givens, pending)
+    fixed = [FixedNodes(*rule, columns) for columns in ([0], [1, 2], [0, 1, 2])]
+    prepared = _objective(model, fixed, acquisition, MINIMISE, pending)
+    read = _objective(model, [law.__call__ for law in fixed], acquisition, MINIMISE, pending)
+    assert isinstance(prepared, ProductObjective)
+    assert isinstance(read, NodeObjective)
     points, sets = _points(9), torch.arange(3).repeat(3)
-    part = [0, 1, 2]
     with torch.no_grad():
-        one, two = usual.build(part)(points, sets), given.build(part)(points, sets)
+        one, two = prepared(points, sets), read(points, sets)
     if acquisition == "ei":  # not the logs, which lie far below where there is little hope
         one, two = one.exp(), two.exp()
     assert torch.allclose(one, two, rtol=1e-8, atol=1e-8)
@@ -211,7 +191,7 @@ def test_nodes_that_do_not_depend_on_the_point_give_the_usual_values(
 @pytest.mark.parametrize("acquisition", [*NAMES, "ts"])
 def test_a_search_with_nodes_that_do_not_depend_finds_the_same(model, acquisition, rule, bounds):
     controls = [[0], [1, 2]]
-    givens = [_fixed(*rule, columns) for columns in controls]
+    givens = [FixedNodes(*rule, columns).__call__ for columns in controls]
     one = optimize_control_sets(model, bounds, controls, *rule, acquisition=acquisition)
     two = optimize_control_sets(
         model, bounds, controls, *rule, acquisition=acquisition, given=givens
@@ -347,31 +327,34 @@ def test_pending_points_are_believed_at_their_posterior_mean(any_model, acquisit
         assert not torch.allclose(got, _by_hand(any_model, given, points, acquisition), rtol=1e-3)
 
 
-def test_a_posterior_sample_is_averaged_over_the_nodes(any_model, rule, bounds):
+def test_a_posterior_sample_is_averaged_over_the_nodes(any_model, rule):
     """It is the sample of the usual path: that of the full set at every node."""
     given = _moving(rule[0], [0])
-    controls = [[0], [0, 1, 2]]
-    builder = _builder(any_model, rule, bounds, controls, "ts", [given, None])
     points = _points(3)
     with torch.no_grad():
-        got = builder.build([0])(points, torch.zeros(3, dtype=torch.long))
+        got = _objective(any_model, [given], "ts", MINIMISE)(points, torch.zeros(3).long())
         nodes, weights = given(points)
         flat = nodes.reshape(-1, 3)
-        sample = builder.build([1])(flat, torch.zeros(len(flat), dtype=torch.long))
+        full = _objective(any_model, [FixedNodes(*rule, [0, 1, 2])], "ts", MINIMISE)
+        sample = full(flat, torch.zeros(len(flat)).long())
     assert torch.allclose(got, (weights * sample.reshape(weights.shape)).sum(dim=-1), rtol=1e-8)
 
 
 def test_the_incumbent_reads_the_dependent_nodes(any_model, rule, bounds):
     controls = [[0], [1]]
     givens = [_moving(rule[0], [0]), _moving(rule[0], [1])]
-    builder = _builder(any_model, rule, bounds, controls, "ei", givens)
-    objective = builder.build([0, 1])
     best = max(
         float(_by_hand(any_model, given, any_model.train_inputs[0], "mean", MINIMISE).max())
         for given in givens
     )
-    assert isinstance(objective, ConditionalObjective)
-    assert objective.best_f == pytest.approx(best, rel=1e-6)
+    one, two = (
+        optimize_control_sets(
+            any_model, bounds, controls, *rule, acquisition="ei", given=givens, best_f=best_f,
+            posterior_transform=MINIMISE, num_restarts=2, raw_samples=32,
+        ).values
+        for best_f in (None, best)
+    )  # fmt: skip
+    assert torch.allclose(one, two, rtol=1e-5)
 
 
 def test_screening_with_a_part_of_the_nodes_comes_close(model):
@@ -389,13 +372,14 @@ def test_screening_where_the_part_has_no_weight_is_finite(model):
     nodes = torch.rand(2 * COARSE_NODES, 3, dtype=torch.double)
 
     def one_node(points):
-        at, _ = _fixed(nodes, nodes[:, 0], [0])(points)
+        at, _ = FixedNodes(nodes, nodes[:, 0], [0])(points)
         weights = torch.zeros(at.shape[:2]).double()
         weights[:, missed] = 1.0
         return at, weights
 
-    kept = set(conditional_objective.part_of(len(nodes), COARSE_NODES).tolist())
-    missed = min(set(range(len(nodes))) - kept)
+    indices = torch.arange(len(nodes)).reshape(1, -1, 1)
+    kept, _ = some_nodes(indices, torch.ones(1, len(nodes)), COARSE_NODES)
+    missed = min(set(range(len(nodes))) - set(kept.flatten().tolist()))
     objective = _objective(model, [one_node], "ucb")
     value = objective(_points(), torch.zeros(5, dtype=torch.long), coarse=True)
     assert bool(value.isfinite().all())
@@ -406,14 +390,9 @@ def test_a_model_without_a_cached_factor_is_asked_itself(rule):
     assert isinstance(posterior, ModelNodes)
 
 
-def test_what_the_nodes_of_one_point_cannot_tell_is_refused(model, rule):
-    with pytest.raises(UnsupportedInputError, match="acquisition: got 'other'; nodes that depend"):
-        _objective(model, [_moving(rule[0], [0])], "other")
-
-
 def _answers(nodes=None, weights=None):
     def given(points):
-        at, even = _fixed(torch.rand(4, 3).double(), torch.full((4,), 0.25).double(), [0])(points)
+        at, even = FixedNodes(torch.rand(4, 3).double(), torch.full((4,), 0.25), [0])(points)
         return at if nodes is None else nodes(at), even if weights is None else weights(even)
 
     return given

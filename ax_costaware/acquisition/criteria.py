@@ -1,0 +1,98 @@
+r"""What a query is chosen for: one formula each, of its mean and of one standard deviation.
+
+The value of a query is :math:`g = E_R f(x_C, X_R)`, the expectation over what it leaves to chance.
+By the names that ``optimize_control_sets`` takes, with :math:`\mu` and :math:`\sigma` of :math:`f`:
+
+* ``"ucb"``: :math:`E[\mu + \beta\sigma]`, the expected upper confidence bound (Tay et al. 2023,
+  Algorithm 1), and ``"lcb"``: :math:`E[\mu - \beta\sigma]`, the lower one;
+* ``"upper"`` and ``"lower"``: :math:`E\,\mu \pm \beta\,\mathrm{sd}[g]`, confidence bounds of the
+  Gaussian :math:`g` itself, which lie much closer together;
+* ``"mean"``: :math:`E\,\mu`, what a recommendation maximises;
+* ``"ts"``: the same of one pathwise posterior sample (TS-PSQ, Hayashi et al. 2022);
+* ``"ei"``: the log of the expected improvement of :math:`g`, whose closed form replaces the double
+  Monte Carlo of EI-PSQ (Tay et al. 2023, appendix C.2);
+* ``"information"``: what a trial tells about the best query, which is no such formula (see
+  ``information``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, Protocol, cast, get_args
+
+from botorch.acquisition.analytic import _log_ei_helper
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+
+AcquisitionName = Literal["ucb", "lcb", "ei", "ts", "mean", "upper", "lower", "information"]
+
+
+def check_acquisition(name: str) -> AcquisitionName:
+    """Refuse an unknown acquisition name with an ``InputError``."""
+    if name in get_args(AcquisitionName):
+        return cast(AcquisitionName, name)
+    raise InputError(
+        f"acquisition: got {name!r}; it takes one of {', '.join(get_args(AcquisitionName))}."
+    )
+
+
+class Spread(Enum):
+    """Which standard deviation of a query a criterion reads."""
+
+    NONE = "none"
+    FUNCTION = "function"
+    r""":math:`E\,\sigma`, that of the function, averaged over what is left to chance."""
+    EXPECTATION = "expectation"
+    r""":math:`\mathrm{sd}[E f]`, that of the query's value."""
+
+
+class Criterion(Protocol):
+    """A formula of the mean of queries and of one of their standard deviations."""
+
+    @property
+    def spread(self) -> Spread:
+        """Which standard deviation."""
+        ...
+
+    def __call__(self, mean: Tensor, std: Tensor) -> Tensor:
+        """Values, elementwise; the larger, the better. ``std`` is zero where there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConfidenceBound:
+    """The upper confidence bound, or for a negative ``beta`` the lower one."""
+
+    beta: float
+    spread: Spread = Spread.FUNCTION
+
+    def __call__(self, mean: Tensor, std: Tensor) -> Tensor:
+        """See ``Criterion``."""
+        return mean + self.beta * std
+
+
+MEAN = ConfidenceBound(0.0, Spread.NONE)
+"""The mean itself."""
+
+
+@dataclass(frozen=True)
+class LogExpectedImprovement:
+    """The log of the expected improvement over ``best_f``, whose values underflow."""
+
+    best_f: float
+    spread: Spread = field(default=Spread.EXPECTATION, init=False)
+
+    def __call__(self, mean: Tensor, std: Tensor) -> Tensor:
+        """See ``Criterion``. By BoTorch's helper (Ament et al. 2023)."""
+        log_ei: Tensor = std.log() + _log_ei_helper((mean - self.best_f) / std)
+        return log_ei
+
+
+def confidence_bound(name: AcquisitionName, beta: float) -> ConfidenceBound:
+    """The criterion of every name but ``"ei"`` and ``"information"``."""
+    if name in ("mean", "ts") or beta == 0:
+        return MEAN
+    spread = Spread.FUNCTION if name in ("ucb", "lcb") else Spread.EXPECTATION
+    return ConfidenceBound(beta if name in ("ucb", "upper") else -beta, spread)

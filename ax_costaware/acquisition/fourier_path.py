@@ -1,0 +1,108 @@
+"""Posterior samples as functions, by random Fourier features."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from botorch.sampling.pathwise.features import gen_kernel_features
+from botorch.utils.sampling import manual_seed
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
+from ax_costaware.models.cached_posterior import CachedPosterior
+
+# Random Fourier features of a prior sample, as many as Tay et al. 2023 use (appendix C.2).
+NUM_FOURIER_FEATURES = 1024
+
+
+def has_fourier_features(posterior: CachedPosterior) -> bool:
+    """Whether BoTorch has Fourier features for the kernel."""
+    kernel = posterior.kernel
+    while isinstance(kernel, ScaleKernel):
+        kernel = kernel.base_kernel
+    return isinstance(kernel, RBFKernel | MaternKernel)
+
+
+@dataclass(frozen=True, eq=False)
+class FourierPath:
+    r"""One posterior sample: Fourier features of the prior and an exact update at the data.
+
+    :math:`f(t) = \sum_i a_i \sin(\omega_i t) + b_i \cos(\omega_i t) + k(t, X) v`.
+
+    Attributes:
+        frequencies: ``r x d``.
+        sine, cosine: ``r`` amplitudes ``a`` and ``b``.
+        update: ``n`` weights ``v``.
+    """
+
+    frequencies: Tensor
+    sine: Tensor
+    cosine: Tensor
+    update: Tensor
+
+    @classmethod
+    def draw(cls, posterior: CachedPosterior, seed: int) -> FourierPath:
+        """Draw with Matheron's rule (Wilson et al. 2020), reproducibly under ``seed``.
+
+        The sample of a function that is to be minimised is that of its negative, turned over.
+        """
+        d = posterior.num_inputs
+        with torch.no_grad(), manual_seed(seed):
+            features = gen_kernel_features(
+                posterior.kernel, num_inputs=d, num_outputs=NUM_FOURIER_FEATURES
+            )
+            # The features are sines and cosines of a linear map of the inputs; reading the map
+            # off the unit vectors holds whatever length-scales and active columns are inside.
+            units = torch.eye(d).to(posterior.X)
+            transform = features.input_transform
+            frequencies = features.forward(units if transform is None else transform(units)).mT
+            amplitude = float(features(units[:1]).square().sum().sqrt()) / math.sqrt(
+                NUM_FOURIER_FEATURES // 2
+            )
+            sign = posterior.scale.sign()
+            weights = (
+                torch.randn(NUM_FOURIER_FEATURES, dtype=posterior.X.dtype).to(posterior.X)
+                * amplitude
+                * sign
+            )
+            noise = (
+                torch.randn(len(posterior.X), dtype=posterior.X.dtype).to(posterior.X)
+                * posterior.noise.sqrt()
+                * sign
+            )
+            sine, cosine = weights.chunk(2)
+            phase = posterior.X @ frequencies.mT
+            prior = phase.sin() @ sine + phase.cos() @ cosine
+            residual = (posterior.y - prior - noise).unsqueeze(-1)
+            update = torch.cholesky_solve(residual, posterior.cholesky).squeeze(-1)
+        return cls(frequencies, sine, cosine, update)
+
+    def expected(
+        self, mask: Tensor, nodes: Tensor, weights: Tensor, mean_factor: Tensor
+    ) -> FourierPath:
+        """The expectation over the random columns, again of this form.
+
+        Args:
+            mask: ``d``-tensor, one for a controlled column and zero for a random one.
+            nodes: ``m x d`` nodes, transformed.
+            weights: ``m`` weights.
+            mean_factor: ``n``: the expected random part of the kernel.
+
+        Returns:
+            A path whose frequencies of random columns are zero.
+        """
+        phase = (nodes * (1 - mask)) @ self.frequencies.mT  # m x r
+        cos, sin = weights @ phase.cos(), weights @ phase.sin()
+        return FourierPath(
+            frequencies=self.frequencies * mask,
+            sine=self.sine * cos - self.cosine * sin,
+            cosine=self.sine * sin + self.cosine * cos,
+            update=self.update * mean_factor,
+        )
+
+    def __call__(self, t: Tensor, covariance: Tensor) -> Tensor:
+        """Values of ``p`` transformed rows with their ``p x n`` covariances with the data."""
+        phase = t @ self.frequencies.mT
+        return phase.sin() @ self.sine + phase.cos() @ self.cosine + covariance @ self.update
