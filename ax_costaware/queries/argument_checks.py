@@ -7,16 +7,43 @@ scalars or read back from JSON compares equal to one built from Python numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 
 _LARGEST_WIDTH = 1e100
+
+SUM_TOLERANCE = 1e-6
+"""How far probabilities may be from a sum of one, so that those from single precision pass."""
+
+
+def set_fields(instance: Any, **values: Any) -> None:
+    """Set fields of a frozen dataclass, in its ``__init__`` or ``__post_init__``."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
+def check_fields(instance: Any, **checks: Callable[..., Any]) -> None:
+    """Set fields of a frozen dataclass to what their checks return, in its ``__post_init__``.
+
+    Args:
+        instance: The dataclass.
+        checks: The check of each field: a function of a value and, as ``name``, of how a refusal
+            names it.
+    """
+    for field, check in checks.items():
+        set_fields(instance, **{field: check(getattr(instance, field), name=field)})
+
+
+def optional(check: Callable[..., Any]) -> Callable[..., Any]:
+    """The check that lets ``None`` pass, too."""
+    return lambda value, name: None if value is None else check(value, name=name)
 
 
 def finite_number(value: Any, name: str, expected: str = "a finite number") -> float:
@@ -40,39 +67,49 @@ def finite_number(value: Any, name: str, expected: str = "a finite number") -> f
     raise InputError(f"{name}={value!r}: expected {expected}.")
 
 
+def number_where(value: Any, name: str, expected: str, holds: Callable[[float], bool]) -> float:
+    """As ``finite_number``, of a number of which ``holds`` says so."""
+    number = finite_number(value, name, expected)
+    if not holds(number):
+        raise InputError(f"{name}={value!r}: expected {expected}.")
+    return number
+
+
 def positive_number(value: Any, name: str) -> float:
     """As ``finite_number``, and greater than zero."""
-    return _bounded_number(value, name, "a finite number > 0", exclusive=True)
+    return number_where(value, name, "a finite number > 0", lambda number: number > 0)
 
 
 def nonnegative_number(value: Any, name: str) -> float:
     """As ``finite_number``, and at least zero."""
-    return _bounded_number(value, name, "a finite number >= 0", exclusive=False)
+    return number_where(value, name, "a finite number >= 0", lambda number: number >= 0)
 
 
-def _bounded_number(value: Any, name: str, expected: str, exclusive: bool) -> float:
-    number = finite_number(value, name, expected)
-    if number < 0 or (exclusive and number == 0):
-        raise InputError(f"{name}={value!r}: expected {expected}.")
-    return number
+def number_above_one(value: Any, name: str) -> float:
+    """As ``finite_number``, and greater than one."""
+    return number_where(value, name, "a finite number > 1", lambda number: number > 1)
 
 
 def number_between_zero_and_one(value: Any, name: str) -> float:
     """As ``finite_number``, and strictly between zero and one."""
     expected = "a number strictly between 0 and 1"
-    number = finite_number(value, name, expected)
-    if not 0 < number < 1:
-        raise InputError(f"{name}={value!r}: expected {expected}.")
-    return number
+    return number_where(value, name, expected, lambda number: 0 < number < 1)
 
 
 def probability(value: Any, name: str) -> float:
     """As ``finite_number``, and in ``[0, 1]``."""
-    expected = "a number in [0, 1]"
-    number = finite_number(value, name, expected)
-    if not 0 <= number <= 1:
-        raise InputError(f"{name}={value!r}: expected {expected}.")
-    return number
+    return number_where(value, name, "a number in [0, 1]", lambda number: 0 <= number <= 1)
+
+
+def boolean(value: Any, name: str) -> bool:
+    """``value`` unchanged.
+
+    Raises:
+        InputError: Unless it is ``True`` or ``False``.
+    """
+    if not isinstance(value, bool):
+        raise InputError(f"{name}={value!r}: expected True or False.")
+    return value
 
 
 def integer_at_least(value: Any, least: int, name: str) -> int:
@@ -114,7 +151,69 @@ def sequence_of(values: Any, name: str, expected: str) -> tuple[Any, ...]:
         values = values.tolist()
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InputError(f"{name}={values!r}: expected {expected}.")
-    return tuple(values)
+    return tuple(map(plain_value, values))
+
+
+def plain_value(value: Any) -> Any:
+    """A numpy scalar as the Python value it stands for; anything else unchanged."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def pairs_of(values: Any, name: str, expected: str) -> tuple[tuple[Any, Any], ...]:
+    """The items of a mapping or a data frame, or a sequence of pairs.
+
+    Raises:
+        InputError: For anything else, or no pairs.
+    """
+    items = values.items() if hasattr(values, "items") else values
+    pairs = sequence_of(items, name, expected)
+    if not pairs or any(not isinstance(p, list | tuple) or len(p) != 2 for p in pairs):
+        raise InputError(f"{name}={values!r}: expected {expected}.")
+    return tuple((plain_value(key), value) for key, value in pairs)
+
+
+def distinct(items: Sequence[Any], name: str, expected: str) -> None:
+    """Check that no item is there twice.
+
+    Raises:
+        InputError: If one is.
+    """
+    if len(set(items)) < len(items):
+        repeated = next(item for i, item in enumerate(items) if item in items[:i])
+        raise InputError(f"{name} has {repeated!r} more than once: expected {expected}.")
+
+
+def values_of_one_kind(values: Any, name: str, expected: str) -> tuple[Any, ...]:
+    """Values that are all strings, all booleans, all ``int`` or all ``float``.
+
+    Raises:
+        InputError: For mixed values, or numbers that are not finite.
+    """
+    items = sequence_of(values, name, expected)
+    for kind in (str, bool):
+        if any(isinstance(item, kind) for item in items):
+            for i, item in enumerate(items):
+                if not isinstance(item, kind):
+                    raise InputError(f"{name}[{i}]={item!r}: expected {expected}.")
+            return items
+    numbers = tuple(finite_number(item, f"{name}[{i}]", expected) for i, item in enumerate(items))
+    return tuple(map(int, items)) if all(isinstance(i, Integral) for i in items) else numbers
+
+
+def probabilities(values: Any, name: str, expected: str) -> tuple[float, ...]:
+    """Numbers >= 0 that sum to one, within 1e-6: they may come from single precision.
+
+    Raises:
+        InputError: For anything else.
+    """
+    numbers = tuple(
+        nonnegative_number(value, f"{name}[{i}]")
+        for i, value in enumerate(sequence_of(values, name, expected))
+    )
+    total = math.fsum(numbers)
+    if abs(total - 1.0) > SUM_TOLERANCE:
+        raise InputError(f"{name}={list(numbers)!r} sum to {total!r}: expected {expected}.")
+    return numbers
 
 
 def unit_interval(u: Tensor) -> Tensor:

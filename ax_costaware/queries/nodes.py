@@ -18,10 +18,13 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import integer_at_least, sequence_of
+from ax_costaware.queries.argument_checks import (
+    SUM_TOLERANCE,
+    integer_at_least,
+    sequence_of,
+    set_fields,
+)
 from ax_costaware.queries.marginals import Marginal
-
-_SUM_TOLERANCE = 1e-6
 
 
 def sobol_nodes(marginals: Sequence[Marginal], n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -86,9 +89,7 @@ class ProductNodes:
             )
         for b, block in enumerate(columns):
             _check_rule(f"nodes[{b}]", nodes[b], f"weights[{b}]", weights[b], len(block))
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "nodes", nodes)
-        object.__setattr__(self, "weights", weights)
+        set_fields(self, columns=columns, nodes=nodes, weights=weights)
 
     @classmethod
     def from_marginals(cls, marginals: Sequence[Marginal], n: int = 64) -> ProductNodes:
@@ -135,7 +136,7 @@ def _check_rule(
             f"the {len(nodes)} nodes."
         )
     total = float(weights.sum())
-    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= _SUM_TOLERANCE:
+    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= SUM_TOLERANCE:
         raise InputError(
             f"{weights_name} has the minimum {float(weights.min())!r} and the sum {total!r}: "
             "expected weights >= 0 that sum to one."
