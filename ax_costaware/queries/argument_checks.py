@@ -123,6 +123,11 @@ def integer_at_least(value: Any, least: int, name: str) -> int:
     return int(value)
 
 
+def at_least(least: int) -> Callable[..., int]:
+    """The check that a value is an integer, ``least`` at least."""
+    return lambda value, name: integer_at_least(value, least, name)
+
+
 def interval(lower: Any, upper: Any) -> tuple[float, float]:
     """Bounds as finite ``float``s.
 

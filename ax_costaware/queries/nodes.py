@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
@@ -25,6 +24,7 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
 )
 from ax_costaware.queries.marginals import Marginal
+from ax_costaware.queries.quadrature import uniforms
 
 
 def sobol_nodes(marginals: Sequence[Marginal], n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -44,9 +44,7 @@ def sobol_nodes(marginals: Sequence[Marginal], n: int, seed: int = 0) -> tuple[T
     """
     laws = _checked_marginals(marginals)
     size = integer_at_least(n, 1, "n")
-    scramble_seed = integer_at_least(seed, 0, "seed")
-    engine = SobolEngine(len(laws), scramble=True, seed=scramble_seed)
-    u = engine.draw(size, dtype=torch.double)
+    u = uniforms(len(laws), size, seed)
     nodes = torch.stack([law.icdf(u[:, i]) for i, law in enumerate(laws)], dim=-1)
     return nodes, torch.full((size,), 1.0 / size, dtype=torch.double)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import finite_number, sequence_of
+from ax_costaware.queries.argument_checks import finite_number, sequence_of, set_fields
 
 Numbers: TypeAlias = tuple[float, ...]
 Matrix: TypeAlias = tuple[Numbers, ...]
@@ -21,25 +21,26 @@ LARGEST = 1e100
 """Larger numbers are refused in tables: their squares would overflow."""
 
 
-def numbers(values: Any, name: str, length: int | None = None) -> Numbers:
+def numbers(
+    values: Any,
+    name: str,
+    length: int | None = None,
+    check: Callable[[Any, str], float] = finite_number,
+) -> Numbers:
     """A vector of finite numbers.
 
     Args:
         values: A sequence, array or tensor.
         name: How the refusal names it.
         length: How many numbers it has to have; ``None`` for any number but zero.
+        check: What each number has to pass.
 
     Raises:
         InputError: For anything else.
     """
-    expected = (
-        "a sequence of one or more finite numbers"
-        if length is None
-        else (f"a sequence of {length} finite numbers")
-    )
+    expected = f"a sequence of {'one or more' if length is None else length} finite numbers"
     found = tuple(
-        finite_number(value, f"{name}[{i}]")
-        for i, value in enumerate(sequence_of(values, name, expected))
+        check(value, f"{name}[{i}]") for i, value in enumerate(sequence_of(values, name, expected))
     )
     if not found or (length is not None and len(found) != length):
         raise InputError(f"{name}={values!r}: expected {expected}.")
@@ -117,17 +118,19 @@ def bounds(
     return low, high
 
 
-def outside(value: Any, choices: Sequence[str] = get_args(Outside)) -> Any:
-    """What is to be done with mass outside of X.
+def check_bounds(conditional: Any, num_columns: int | None) -> None:
+    """Check the fields ``lower``, ``upper`` and ``outside`` of a conditional.
 
     Raises:
-        InputError: For anything but one of ``choices``.
+        InputError: As ``bounds``, or for another word than those of ``Outside``.
     """
-    if value not in choices:
-        raise InputError(f"outside={value!r}: expected one of {', '.join(map(repr, choices))}.")
-    return value
+    lower, upper = bounds(conditional.lower, conditional.upper, num_columns)
+    set_fields(conditional, lower=lower, upper=upper)
+    if conditional.outside not in get_args(Outside):
+        choices = ", ".join(map(repr, get_args(Outside)))
+        raise InputError(f"outside={conditional.outside!r}: expected one of {choices}.")
 
 
-def set_field(instance: Any, name: str, value: Any) -> None:
-    """Set a field of a frozen dataclass, in its ``__post_init__``."""
-    object.__setattr__(instance, name, value)
+def is_sequence(value: Any) -> bool:
+    """Whether a field that takes a number or several was given several."""
+    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -12,11 +13,18 @@ from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import integer_at_least, positive_number
+from ax_costaware.queries.argument_checks import (
+    at_least,
+    boolean,
+    check_fields,
+    optional,
+    positive_number,
+    set_fields,
+)
 from ax_costaware.queries.conditionals import fields
-from ax_costaware.queries.conditionals.conditional import Conditional, plain
+from ax_costaware.queries.conditionals.conditional import BoundedConditional, plain
 from ax_costaware.queries.conditionals.embedding import Embedding, fit
-from ax_costaware.queries.conditionals.fields import Array, Numbers
+from ax_costaware.queries.conditionals.fields import Array, Numbers, Outside
 from ax_costaware.queries.conditionals.rules import SharedNodes
 
 _FARTHEST = 3.0
@@ -26,7 +34,7 @@ _LEAST_REGULARIZATION = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LearnedConditional(Conditional):
+class LearnedConditional(BoundedConditional):
     """The conditional mean embedding of pairs ``(x_j, a_j)``.
 
     ``W(a) = (L + N lambda I)^-1 l(a)`` weighs the points of the pairs, with an RBF kernel ``l`` of
@@ -65,7 +73,7 @@ class LearnedConditional(Conditional):
     upper: Numbers | None = None
     """Upper bounds of X."""
 
-    outside: Literal["refuse", "clip", "keep"] = "refuse"
+    outside: Outside = "refuse"
     """What is done with points of pairs outside of the bounds: an error, moved to the bounds, or
     kept."""
 
@@ -95,25 +103,21 @@ class LearnedConditional(Conditional):
                 f"A has the value {float(A[0, constant[0]])!r} in every row of column "
                 f"{constant[0]}: expected queries that differ in each column."
             )
-        fields.set_field(self, "X", X)
-        fields.set_field(self, "A", A)
-        for name in ("lengthscale", "regularization"):
-            if getattr(self, name) is not None:
-                fields.set_field(self, name, positive_number(getattr(self, name), name))
+        set_fields(self, X=X, A=A)
+        check_fields(
+            self,
+            lengthscale=optional(positive_number),
+            regularization=optional(positive_number),
+            landmarks=optional(at_least(2)),
+            seed=at_least(0),
+            sampling_error=boolean,
+        )
         if self.regularization is not None and self.regularization < _LEAST_REGULARIZATION:
             raise InputError(
                 f"regularization={self.regularization!r}: expected at least "
                 f"{_LEAST_REGULARIZATION:g}, below which rounding decides."
             )
-        if self.landmarks is not None:
-            fields.set_field(self, "landmarks", integer_at_least(self.landmarks, 2, "landmarks"))
-        fields.set_field(self, "seed", integer_at_least(self.seed, 0, "seed"))
-        lower, upper = fields.bounds(self.lower, self.upper, X.shape[1])
-        fields.set_field(self, "lower", lower)
-        fields.set_field(self, "upper", upper)
-        fields.outside(self.outside)
-        if not isinstance(self.sampling_error, bool):
-            raise InputError(f"sampling_error={self.sampling_error!r}: expected True or False.")
+        fields.check_bounds(self, X.shape[1])
         self._check_points()
 
     def __eq__(self, other: object) -> bool:
@@ -126,22 +130,11 @@ class LearnedConditional(Conditional):
         )
 
     def __hash__(self) -> int:
-        return hash((self._settings(), self.X.tobytes(), self.A.tobytes()))
+        return hash((self.X.tobytes(), self.A.tobytes(), *self._settings().values()))
 
     def __repr__(self) -> str:
-        named = (
-            "lengthscale",
-            "regularization",
-            "landmarks",
-            "seed",
-            "lower",
-            "upper",
-            "outside",
-            "sampling_error",
-        )
         shown = [f"<{len(self.X)} pairs: {self.X.shape[1]} columns of X, {self.A.shape[1]} of A>"]
-        for name in named:
-            value = getattr(self, name)
+        for name, value in self._settings().items():
             if value != type(self).__dataclass_fields__[name].default:
                 shown.append(f"{name}={value!r}")
         return f"LearnedConditional({', '.join(shown)})"
@@ -169,7 +162,7 @@ class LearnedConditional(Conditional):
     def embedding(self) -> Embedding:
         """What was fitted: nodes, weights, length-scale and regularisation."""
         X = self.X
-        if self.lower is not None and self.outside == "clip":
+        if self._clips:
             X = np.clip(X, np.array(self.lower), np.array(self.upper))
         return fit(X, self.A, self.lengthscale, self.regularization, self.landmarks, self.seed)
 
@@ -197,11 +190,6 @@ class LearnedConditional(Conditional):
         if fitted.errors is not None:
             errors = (kernel @ fitted.errors.to(A.device).T).to(A)
         return SharedNodes(fitted.nodes.to(A), weights.to(A), errors)
-
-    @override
-    def within(self, lower: Any, upper: Any) -> Self:
-        low, high = fields.bounds(lower, upper, self.num_target_columns)
-        return self if self.lower is not None else replace(self, lower=low, upper=high)
 
     def with_pairs(self, X: Any, A: Any) -> Self:
         """This conditional with more pairs, to be fitted anew.
@@ -247,17 +235,10 @@ class LearnedConditional(Conditional):
         squares = (scaled**2).sum(-1, keepdim=True) + (landmarks**2).sum(-1)
         return (squares - 2 * scaled @ landmarks.T).clamp_min(0.0)
 
-    def _settings(self) -> tuple[Any, ...]:
-        return (
-            self.lengthscale,
-            self.regularization,
-            self.landmarks,
-            self.seed,
-            self.lower,
-            self.upper,
-            self.outside,
-            self.sampling_error,
-        )
+    def _settings(self) -> dict[str, Any]:
+        """All fields but the pairs."""
+        names = [field.name for field in dataclass_fields(self)]
+        return {name: getattr(self, name) for name in names if name not in ("X", "A")}
 
     def _check_points(self) -> None:
         if self.lower is None or self.outside != "refuse":

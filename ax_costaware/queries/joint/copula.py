@@ -23,7 +23,6 @@ from ax_costaware.queries.joint.law import (
     Placement,
     at_points,
     independent_rows,
-    uniforms,
 )
 from ax_costaware.queries.joint.scores import (
     ScoreMap,
@@ -35,6 +34,7 @@ from ax_costaware.queries.joint.scores import (
     score_map,
 )
 from ax_costaware.queries.marginals import Marginal, RawValue
+from ax_costaware.queries.quadrature import uniforms
 
 _SYMMETRY = 1e-8
 """How far entries of a correlation may be from those across the diagonal, and these from one."""

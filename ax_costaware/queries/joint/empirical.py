@@ -22,9 +22,9 @@ from ax_costaware.queries.joint.law import (
     Placement,
     at_points,
     independent_rows,
-    uniforms,
 )
 from ax_costaware.queries.marginals import Marginal, RawValue
+from ax_costaware.queries.quadrature import uniforms
 
 MAX_ROWS = 512
 """The most rows that are nodes where something of the law is controlled."""

@@ -17,8 +17,8 @@ from ax_costaware.queries.argument_checks import (
     sequence_of,
     set_fields,
 )
-from ax_costaware.queries.gauss_rule import gauss_rule
 from ax_costaware.queries.marginals.marginal import AtomicMarginal
+from ax_costaware.queries.quadrature import gauss_rule
 
 _MAX_PRINTED = 8
 """Longer samples are printed by their size and range."""

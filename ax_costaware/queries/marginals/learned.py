@@ -26,10 +26,10 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
     unit_interval,
 )
-from ax_costaware.queries.gauss_rule import gauss_rule
 from ax_costaware.queries.marginals.discrete import Discrete
 from ax_costaware.queries.marginals.empirical import Empirical
 from ax_costaware.queries.marginals.marginal import Marginal, RawValue
+from ax_costaware.queries.quadrature import gauss_rule
 
 _MAX_PRINTED = 8
 """More samples are printed by their number."""

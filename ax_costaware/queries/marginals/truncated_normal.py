@@ -41,9 +41,9 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
     unit_interval,
 )
-from ax_costaware.queries.gauss_rule import gauss_legendre, gauss_rule
 from ax_costaware.queries.marginals.marginal import Marginal
 from ax_costaware.queries.marginals.uniform import Uniform
+from ax_costaware.queries.quadrature import gauss_legendre, gauss_rule
 
 Array = npt.NDArray[np.float64]
 

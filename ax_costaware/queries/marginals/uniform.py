@@ -14,8 +14,8 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
     unit_interval,
 )
-from ax_costaware.queries.gauss_rule import gauss_legendre
 from ax_costaware.queries.marginals.marginal import Marginal
+from ax_costaware.queries.quadrature import gauss_legendre
 
 
 # Slots make the fields attributes of the class, so that they implement the abstract bounds.
