@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+
+Numbers: TypeAlias = tuple[float, ...]
+Matrix: TypeAlias = tuple[Numbers, ...]
 
 _LARGEST_WIDTH = 1e100
 
@@ -159,6 +162,66 @@ def sequence_of(values: Any, name: str, expected: str) -> tuple[Any, ...]:
     return tuple(map(plain_value, values))
 
 
+def checked_items(
+    values: Any,
+    name: str,
+    expected: str,
+    check: Callable[[Any, str], Any] = finite_number,
+    length: int | None = None,
+) -> tuple[Any, ...]:
+    """The elements of a sequence, each as its check returns it.
+
+    Args:
+        values: A list, tuple, array or one-dimensional tensor.
+        name: How the refusal names it.
+        expected: What the refusal says the argument takes.
+        check: What each element has to pass.
+        length: How many there have to be; ``None`` for any number but zero.
+
+    Raises:
+        InputError: For anything else.
+    """
+    items = sequence_of(values, name, expected)
+    found = tuple(check(item, f"{name}[{i}]") for i, item in enumerate(items))
+    if not found:
+        raise InputError(f"{name}={values!r}: expected {expected}.")
+    if length is not None and len(found) != length:
+        raise InputError(f"{name}={values!r} has {len(found)} entries: expected {expected}.")
+    return found
+
+
+def numbers(
+    values: Any,
+    name: str,
+    length: int | None = None,
+    check: Callable[[Any, str], float] = finite_number,
+) -> Numbers:
+    """A vector of finite numbers; see ``checked_items``."""
+    expected = f"a sequence of {'one or more' if length is None else length} finite numbers"
+    return checked_items(values, name, expected, check, length)
+
+
+def matrix(values: Any, name: str, num_columns: int | None = None) -> Matrix:
+    """A matrix of finite numbers, as a tuple of rows.
+
+    Args:
+        values: A sequence of sequences, array or tensor.
+        name: How the refusal names it.
+        num_columns: The length of each row; ``None`` for that of the first.
+
+    Raises:
+        InputError: For anything else.
+    """
+    rows = sequence_of(values, name, "a matrix of finite numbers: a sequence of rows")
+    if not rows:
+        raise InputError(f"{name}={values!r}: expected one or more rows of finite numbers.")
+    found: list[Numbers] = []
+    for i, row in enumerate(rows):
+        found.append(numbers(row, f"{name}[{i}]", num_columns))
+        num_columns = len(found[0])
+    return tuple(found)
+
+
 def plain_value(value: Any) -> Any:
     """A numpy scalar as the Python value it stands for; anything else unchanged."""
     return value.item() if isinstance(value, np.generic) else value
@@ -205,20 +268,17 @@ def values_of_one_kind(values: Any, name: str, expected: str) -> tuple[Any, ...]
     return tuple(map(int, items)) if all(isinstance(i, Integral) for i in items) else numbers
 
 
-def probabilities(values: Any, name: str, expected: str) -> tuple[float, ...]:
+def probabilities(values: Any, name: str, expected: str, length: int | None = None) -> Numbers:
     """Numbers >= 0 that sum to one, within 1e-6: they may come from single precision.
 
     Raises:
         InputError: For anything else.
     """
-    numbers = tuple(
-        nonnegative_number(value, f"{name}[{i}]")
-        for i, value in enumerate(sequence_of(values, name, expected))
-    )
-    total = math.fsum(numbers)
+    shares = checked_items(values, name, expected, nonnegative_number, length)
+    total = math.fsum(shares)
     if abs(total - 1.0) > SUM_TOLERANCE:
-        raise InputError(f"{name}={list(numbers)!r} sum to {total!r}: expected {expected}.")
-    return numbers
+        raise InputError(f"{name}={list(shares)!r} sum to {total!r}: expected {expected}.")
+    return shares
 
 
 def unit_interval(u: Tensor) -> Tensor:

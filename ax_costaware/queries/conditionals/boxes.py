@@ -12,15 +12,19 @@ from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
+    Matrix,
+    Numbers,
     at_least,
     check_fields,
+    matrix,
     nonnegative_number,
+    numbers,
     optional,
     set_fields,
 )
 from ax_costaware.queries.conditionals import fields
 from ax_costaware.queries.conditionals.conditional import plain
-from ax_costaware.queries.conditionals.fields import Matrix, Numbers, Outside
+from ax_costaware.queries.conditionals.fields import Outside
 from ax_costaware.queries.conditionals.independent import UNIFORM, IndependentConditional
 
 
@@ -56,7 +60,7 @@ class UniformBoxConditional(IndependentConditional):
         check_fields(self, num_columns=optional(at_least(1)), num_nodes=at_least(1))
         check: Callable[..., Any] = nonnegative_number
         if fields.is_sequence(self.half_width):
-            check = partial(fields.numbers, length=self.num_columns, check=nonnegative_number)
+            check = partial(numbers, length=self.num_columns, check=nonnegative_number)
         check_fields(self, half_width=check)
         known = len(self.half_width) if isinstance(self.half_width, tuple) else self.num_columns
         fields.check_bounds(self, known)
@@ -107,7 +111,7 @@ class CellConditional(IndependentConditional):
     _STANDARD = UNIFORM
 
     def __post_init__(self) -> None:
-        half_widths = fields.matrix(self.half_widths, "half_widths")
+        half_widths = matrix(self.half_widths, "half_widths")
         for level, row in enumerate(half_widths):
             if min(row) <= 0:
                 raise InputError(f"half_widths[{level}]={row!r}: expected numbers > 0.")

@@ -18,7 +18,8 @@ from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.conditionals.fields import Numbers, bounds
+from ax_costaware.queries.argument_checks import Numbers
+from ax_costaware.queries.conditionals.fields import bounds
 from ax_costaware.queries.conditionals.rules import (
     ColumnNodes,
     JointNodes,

@@ -1,8 +1,7 @@
-"""Checks of the fields of conditionals, which return them as plain, nested tuples of floats."""
+"""Checks of the fields of conditionals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -10,62 +9,13 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import finite_number, sequence_of, set_fields
+from ax_costaware.queries.argument_checks import Numbers, numbers, set_fields
 
-Numbers: TypeAlias = tuple[float, ...]
-Matrix: TypeAlias = tuple[Numbers, ...]
 Array: TypeAlias = npt.NDArray[np.float64]
 Outside: TypeAlias = Literal["refuse", "clip", "keep"]
 
 LARGEST = 1e100
 """Larger numbers are refused in tables: their squares would overflow."""
-
-
-def numbers(
-    values: Any,
-    name: str,
-    length: int | None = None,
-    check: Callable[[Any, str], float] = finite_number,
-) -> Numbers:
-    """A vector of finite numbers.
-
-    Args:
-        values: A sequence, array or tensor.
-        name: How the refusal names it.
-        length: How many numbers it has to have; ``None`` for any number but zero.
-        check: What each number has to pass.
-
-    Raises:
-        InputError: For anything else.
-    """
-    expected = f"a sequence of {'one or more' if length is None else length} finite numbers"
-    found = tuple(
-        check(value, f"{name}[{i}]") for i, value in enumerate(sequence_of(values, name, expected))
-    )
-    if not found or (length is not None and len(found) != length):
-        raise InputError(f"{name}={values!r}: expected {expected}.")
-    return found
-
-
-def matrix(values: Any, name: str, num_columns: int | None = None) -> Matrix:
-    """A matrix of finite numbers, as a tuple of rows.
-
-    Args:
-        values: A sequence of sequences, array or tensor.
-        name: How the refusal names it.
-        num_columns: The length of each row; ``None`` for that of the first.
-
-    Raises:
-        InputError: For anything else.
-    """
-    rows = sequence_of(values, name, "a matrix of finite numbers: a sequence of rows")
-    if not rows:
-        raise InputError(f"{name}={values!r}: expected one or more rows of finite numbers.")
-    found: list[Numbers] = []
-    for i, row in enumerate(rows):
-        found.append(numbers(row, f"{name}[{i}]", num_columns))
-        num_columns = len(found[0])
-    return tuple(found)
 
 
 def table(values: Any, name: str) -> Array:

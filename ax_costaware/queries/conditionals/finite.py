@@ -11,14 +11,15 @@ from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
+    Matrix,
     finite_number,
+    matrix,
     probabilities,
     sequence_of,
     set_fields,
 )
 from ax_costaware.queries.conditionals import fields
 from ax_costaware.queries.conditionals.conditional import Conditional, plain
-from ax_costaware.queries.conditionals.fields import Matrix
 from ax_costaware.queries.conditionals.rules import SharedNodes
 
 
@@ -46,11 +47,11 @@ class FiniteConditional(Conditional):
     def __post_init__(self) -> None:
         policies = tuple(
             probabilities(row, f"policies[{i}]", "probabilities >= 0 that sum to one")
-            for i, row in enumerate(fields.matrix(self.policies, "policies"))
+            for i, row in enumerate(matrix(self.policies, "policies"))
         )
         set_fields(self, policies=policies)
         if self.points is not None:
-            points = fields.matrix(self.points, "points")
+            points = matrix(self.points, "points")
             if len(points) != len(policies[0]):
                 raise InputError(
                     f"points has {len(points)} rows: expected {len(policies[0])}, one for each "

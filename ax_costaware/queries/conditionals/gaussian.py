@@ -13,14 +13,18 @@ from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
+    Matrix,
+    Numbers,
     at_least,
     check_fields,
+    matrix,
     nonnegative_number,
+    numbers,
     plain_value,
     set_fields,
 )
 from ax_costaware.queries.conditionals import fields
-from ax_costaware.queries.conditionals.fields import Matrix, Numbers, Outside
+from ax_costaware.queries.conditionals.fields import Outside
 from ax_costaware.queries.conditionals.independent import (
     MOST_GRID_COLUMNS,
     NORMAL,
@@ -89,9 +93,9 @@ class GaussianConditional(IndependentConditional):
                     f"weight={self.weight!r}, mean=None, query_columns={self.query_columns!r}: "
                     "expected a weight, or mean and query_columns (see from_mean)."
                 )
-            weight = fields.matrix(self.weight, "weight")
+            weight = matrix(self.weight, "weight")
             d = len(weight)
-            bias = (0.0,) * d if self.bias is None else fields.numbers(self.bias, "bias", d)
+            bias = (0.0,) * d if self.bias is None else numbers(self.bias, "bias", d)
             set_fields(self, weight=weight, bias=bias)
         else:
             _checked_name(self.mean)
@@ -266,8 +270,8 @@ def _checked_covariance(value: Any, d: int | None) -> float | Numbers | Matrix:
     if not fields.is_sequence(value):
         return nonnegative_number(plain_value(value), "covariance")
     if len(value) and not fields.is_sequence(value[0]):
-        return fields.numbers(value, "covariance", d, nonnegative_number)
-    full = fields.matrix(value, "covariance", d)
+        return numbers(value, "covariance", d, nonnegative_number)
+    full = matrix(value, "covariance", d)
     array = np.array(full)
     if array.shape[0] != array.shape[1] or (d is not None and len(full) != d):
         raise InputError(

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
+    Numbers,
     at_least,
     boolean,
     check_fields,
@@ -24,7 +25,7 @@ from ax_costaware.queries.argument_checks import (
 from ax_costaware.queries.conditionals import fields
 from ax_costaware.queries.conditionals.conditional import BoundedConditional, plain
 from ax_costaware.queries.conditionals.embedding import Embedding, fit
-from ax_costaware.queries.conditionals.fields import Array, Numbers, Outside
+from ax_costaware.queries.conditionals.fields import Array, Outside
 from ax_costaware.queries.conditionals.rules import SharedNodes
 
 _FARTHEST = 3.0

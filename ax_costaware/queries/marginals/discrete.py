@@ -128,9 +128,4 @@ def _checked_probabilities(given: Any, count: int) -> tuple[float, ...]:
     if given is None:
         return (1.0 / count,) * count
     expected = f"{count} numbers >= 0 that sum to one, one for each value"
-    checked = probabilities(given, "probabilities", expected)
-    if len(checked) != count:
-        raise InputError(
-            f"probabilities={list(checked)!r} has {len(checked)} entries: expected {expected}."
-        )
-    return checked
+    return probabilities(given, "probabilities", expected, count)

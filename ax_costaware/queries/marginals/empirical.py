@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    finite_number,
+    checked_items,
     integer_at_least,
-    sequence_of,
     set_fields,
 )
 from ax_costaware.queries.marginals.marginal import AtomicMarginal
@@ -42,14 +40,7 @@ class Empirical(AtomicMarginal):
         Raises:
             InputError: For no samples, or one that is not a finite number.
         """
-        given = sequence_of(samples, "samples", _EXPECTED)
-        if not given:
-            raise InputError(f"samples={samples!r}: expected {_EXPECTED}.")
-        checked = sorted(
-            finite_number(value, f"samples[{i}]", "a finite number")
-            for i, value in enumerate(given)
-        )
-        set_fields(self, samples=tuple(checked))
+        set_fields(self, samples=tuple(sorted(checked_items(samples, "samples", _EXPECTED))))
 
     def __repr__(self) -> str:
         if len(self.samples) <= _MAX_PRINTED:
