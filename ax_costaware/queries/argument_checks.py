@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, fields
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
@@ -47,6 +48,16 @@ def check_fields(instance: Any, **checks: Callable[..., Any]) -> None:
 def optional(check: Callable[..., Any]) -> Callable[..., Any]:
     """The check that lets ``None`` pass, too."""
     return lambda value, name: None if value is None else check(value, name=name)
+
+
+def given_fields(instance: Any) -> list[str]:
+    """``name=value`` of each field of a dataclass that is not at its default, for its repr."""
+    values = ((f.name, getattr(instance, f.name), f.default) for f in fields(instance))
+    return [
+        f"{name}={value!r}"
+        for name, value, default in values
+        if default is not MISSING and value != default
+    ]
 
 
 def finite_number(value: Any, name: str, expected: str = "a finite number") -> float:

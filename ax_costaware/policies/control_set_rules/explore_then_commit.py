@@ -26,7 +26,14 @@ from ax_costaware.policies.control_set_rules.rule import (
     Evaluate,
     SeenValues,
 )
-from ax_costaware.queries.argument_checks import integer_at_least, positive_number, sequence_of
+from ax_costaware.queries.argument_checks import (
+    check_fields,
+    integer_at_least,
+    optional,
+    positive_number,
+    sequence_of,
+    set_fields,
+)
 
 _ROUNDING = 1e-9
 """A quotient this close to the next integer, relatively, is that integer: 4 / (0.3 / 3) is 40."""
@@ -63,10 +70,8 @@ class ExploreThenCommit:
         """
         if (plays is None) == (scale is None):
             raise InputError(f"plays={plays!r}, scale={scale!r}: expected one of the two.")
-        object.__setattr__(self, "plays", None if plays is None else _checked_plays(plays))
-        object.__setattr__(
-            self, "scale", None if scale is None else positive_number(scale, "scale")
-        )
+        set_fields(self, plays=plays, scale=scale)
+        check_fields(self, plays=optional(_checked_plays), scale=optional(positive_number))
 
     @classmethod
     def adaptive(cls, scale: float = 4.0) -> ExploreThenCommit:
@@ -167,9 +172,8 @@ def _floor(quotient: float) -> int:
     return nearest if math.isclose(quotient, nearest, rel_tol=_ROUNDING) else math.floor(quotient)
 
 
-def _checked_plays(plays: Any) -> int | tuple[int, ...]:
+def _checked_plays(plays: Any, name: str) -> int | tuple[int, ...]:
     if isinstance(plays, Integral):
-        return integer_at_least(plays, 0, "plays")
-    expected = "an integer >= 0, or a list of them"
-    counts = sequence_of(plays, "plays", expected)
-    return tuple(integer_at_least(count, 0, f"plays[{i}]") for i, count in enumerate(counts))
+        return integer_at_least(plays, 0, name)
+    counts = sequence_of(plays, name, "an integer >= 0, or a list of them")
+    return tuple(integer_at_least(count, 0, f"{name}[{i}]") for i, count in enumerate(counts))

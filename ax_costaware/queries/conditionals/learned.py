@@ -18,6 +18,7 @@ from ax_costaware.queries.argument_checks import (
     at_least,
     boolean,
     check_fields,
+    given_fields,
     optional,
     positive_number,
     set_fields,
@@ -134,11 +135,8 @@ class LearnedConditional(BoundedConditional):
         return hash((self.X.tobytes(), self.A.tobytes(), *self._settings().values()))
 
     def __repr__(self) -> str:
-        shown = [f"<{len(self.X)} pairs: {self.X.shape[1]} columns of X, {self.A.shape[1]} of A>"]
-        for name, value in self._settings().items():
-            if value != type(self).__dataclass_fields__[name].default:
-                shown.append(f"{name}={value!r}")
-        return f"LearnedConditional({', '.join(shown)})"
+        pairs = f"<{len(self.X)} pairs: {self.X.shape[1]} columns of X, {self.A.shape[1]} of A>"
+        return f"LearnedConditional({', '.join([pairs, *given_fields(self)])})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # It does not change, and models that are copied for every fantasy share what it learned.
