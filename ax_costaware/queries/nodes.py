@@ -86,7 +86,7 @@ class ProductNodes:
                 "in one block only."
             )
         for b, block in enumerate(columns):
-            _check_rule(f"nodes[{b}]", nodes[b], f"weights[{b}]", weights[b], len(block))
+            _check_rule(b, nodes[b], weights[b], len(block))
         set_fields(self, columns=columns, nodes=nodes, weights=weights)
 
     @classmethod
@@ -119,23 +119,21 @@ def _checked_marginals(marginals: Any) -> tuple[Marginal, ...]:
     return laws
 
 
-def _check_rule(
-    nodes_name: str, nodes: Tensor, weights_name: str, weights: Tensor, width: int
-) -> None:
+def _check_rule(b: int, nodes: Tensor, weights: Tensor, width: int) -> None:
     if nodes.ndim != 2 or nodes.shape[0] == 0 or nodes.shape[1] != width:
         raise InputError(
-            f"{nodes_name} has the shape {tuple(nodes.shape)}: expected (number of nodes, {width})."
+            f"nodes[{b}] has the shape {tuple(nodes.shape)}: expected (number of nodes, {width})."
         )
     if not bool(torch.isfinite(nodes).all()):
-        raise InputError(f"{nodes_name}={nodes!r}: expected finite values.")
+        raise InputError(f"nodes[{b}]={nodes!r}: expected finite values.")
     if weights.shape != nodes.shape[:1]:
         raise InputError(
-            f"{weights_name} has the shape {tuple(weights.shape)}: expected one weight for each of "
+            f"weights[{b}] has the shape {tuple(weights.shape)}: expected one weight for each of "
             f"the {len(nodes)} nodes."
         )
     total = float(weights.sum())
     if not bool((weights >= 0).all()) or not abs(total - 1.0) <= SUM_TOLERANCE:
         raise InputError(
-            f"{weights_name} has the minimum {float(weights.min())!r} and the sum {total!r}: "
+            f"weights[{b}] has the minimum {float(weights.min())!r} and the sum {total!r}: "
             "expected weights >= 0 that sum to one."
         )

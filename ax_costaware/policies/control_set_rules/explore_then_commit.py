@@ -128,43 +128,33 @@ class ExploreThenCommit:
         Raises:
             InputError: Also if ``plays`` lists another number of groups than the costs have.
         """
-        affordable = history.affordable_indices()
-        groups = cost_groups(history.costs)[:-1]
-        allowances = self.plays_per_group(history.costs)
-        for group, allowance in zip(groups, allowances, strict=True):
-            left = allowance - sum(history.plays[i] for i in group)
-            in_play = [i for i in group if history.affordable[i]]
-            if left > 0 and in_play:
-                return _largest(
-                    history,
-                    evaluate,
-                    in_play,
-                    f"Exploring control sets of cost {history.costs[group[0]]:g}, which have "
-                    f"{left} of {allowance} plays left",
-                )
-        return _largest(
-            history,
-            evaluate,
-            affordable,
-            f"No cost group has affordable plays left to explore, so all {len(affordable)} "
-            "affordable control sets compete",
+        in_play = history.affordable_indices()
+        because = (
+            f"No cost group has affordable plays left to explore, so all {len(in_play)} "
+            "affordable control sets compete"
         )
-
-
-def _largest(
-    history: ControlSetHistory, evaluate: Evaluate, in_play: Sequence[int], because: str
-) -> ControlSetDecision:
-    """The largest value among ``in_play``, which is reached on a set that is part of no other."""
-    seen = SeenValues(evaluate)
-    seen.look(maximal(proper_supersets(history.parameters), in_play))
-    index = history.largest(seen.values, seen.values)
-    return ControlSetDecision(
-        index=index,
-        reason=f"{because}: {history.describe(index)} has the largest value, "
-        f"{seen.values[index]:.6g}.",
-        in_play=tuple(in_play),
-        values=seen.values,
-    )
+        groups = cost_groups(history.costs)[:-1]
+        for group, allowance in zip(groups, self.plays_per_group(history.costs), strict=True):
+            left = allowance - sum(history.plays[i] for i in group)
+            affordable = [i for i in group if history.affordable[i]]
+            if left > 0 and affordable:
+                in_play = affordable
+                because = (
+                    f"Exploring control sets of cost {history.costs[group[0]]:g}, which have "
+                    f"{left} of {allowance} plays left"
+                )
+                break
+        # The largest value is reached on a set that is part of no other.
+        seen = SeenValues(evaluate)
+        seen.look(maximal(proper_supersets(history.parameters), in_play))
+        index = history.largest(seen.values, seen.values)
+        return ControlSetDecision(
+            index=index,
+            reason=f"{because}: {history.describe(index)} has the largest value, "
+            f"{seen.values[index]:.6g}.",
+            in_play=tuple(in_play),
+            values=seen.values,
+        )
 
 
 def _floor(quotient: float) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-import torch
 from torch import Tensor
 from typing_extensions import override
 
@@ -78,29 +77,29 @@ class FiniteConditional(Conditional):
     @property
     @override
     def num_target_columns(self) -> int:
-        return 1 if self.points is None else len(self.points[0])
+        return len(self._nodes[0])
 
     @override
     def joint_rule(self, A: Tensor) -> SharedNodes:
         self.check_shape(A)
-        if self.points is None:
-            nodes = torch.arange(len(self.policies[0])).to(A).unsqueeze(-1)
-        else:
-            nodes = A.new_tensor(self.points)
         index = A[..., 0].detach().round().long().clamp(0, len(self.policies) - 1)
-        return SharedNodes(nodes, A.new_tensor(self.policies)[index])
+        return SharedNodes(A.new_tensor(self._nodes), A.new_tensor(self.policies)[index])
 
     @override
     def within(self, lower: Any, upper: Any) -> Self:
         low, high = fields.bounds(lower, upper, self.num_target_columns)
         if low is not None and high is not None:
-            points = self.points or tuple((float(k),) for k in range(len(self.policies[0])))
-            for k, point in enumerate(points):
+            for k, point in enumerate(self._nodes):
                 if any(not a <= x <= b for a, x, b in zip(low, point, high, strict=True)):
                     raise InputError(
                         f"points[{k}]={point!r} is outside of X, from {low} to {high}."
                     )
         return self
+
+    @property
+    def _nodes(self) -> Matrix:
+        """The points, ``K x d``."""
+        return self.points or tuple((float(k),) for k in range(len(self.policies[0])))
 
     @override
     def _check_rows(self, rows: Tensor) -> None:
