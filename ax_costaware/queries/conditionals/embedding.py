@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -73,6 +74,21 @@ class Embedding:
 
     regularization: float
     """``lambda``."""
+
+    @cached_property
+    def origin(self) -> Array:
+        """The middle of the centres, ``p``."""
+        return np.asarray(self.centres.mean(0))
+
+    @cached_property
+    def unit(self) -> Array:
+        """The length-scale of each column of the queries, in its raw unit."""
+        return self.scales * self.lengthscale
+
+    @cached_property
+    def scaled_centres(self) -> Array:
+        """The centres, in this unit from the origin."""
+        return np.asarray((self.centres - self.origin) / self.unit)
 
 
 def fit(

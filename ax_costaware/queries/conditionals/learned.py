@@ -165,30 +165,17 @@ class LearnedConditional(BoundedConditional):
             X = np.clip(X, np.array(self.lower), np.array(self.upper))
         return fit(X, self.A, self.lengthscale, self.regularization, self.landmarks, self.seed)
 
-    @cached_property
-    def _tensors(self) -> _Tensors:
-        fitted = self.embedding
-        origin, unit = fitted.centres.mean(0), fitted.scales * fitted.lengthscale
-        return _Tensors(
-            nodes=torch.tensor(fitted.nodes),
-            projection=torch.tensor(fitted.projection),
-            errors=torch.tensor(fitted.errors) if self.sampling_error else None,
-            origin=torch.tensor(origin),
-            unit=torch.tensor(unit),
-            landmarks=torch.tensor((fitted.centres - origin) / unit),
-        )
-
     @override
     def joint_rule(self, A: Tensor) -> SharedNodes:
         self.check_shape(A)
-        fitted = self._tensors
+        fitted = self.embedding
         kernel = torch.exp(-0.5 * self._squared_distances(A))
         # In double precision: the weights of one point may be large and cancel those of the next.
-        weights = kernel @ fitted.projection.to(A.device).T
+        weights = kernel @ torch.as_tensor(fitted.projection, device=A.device).T
         errors = None
-        if fitted.errors is not None:
-            errors = (kernel @ fitted.errors.to(A.device).T).to(A)
-        return SharedNodes(fitted.nodes.to(A), weights.to(A), errors)
+        if self.sampling_error:
+            errors = (kernel @ torch.as_tensor(fitted.errors, device=A.device).T).to(A)
+        return SharedNodes(torch.as_tensor(fitted.nodes).to(A), weights.to(A), errors)
 
     def with_pairs(self, X: Any, A: Any) -> Self:
         """This conditional with more pairs, to be fitted anew.
@@ -228,9 +215,12 @@ class LearnedConditional(BoundedConditional):
 
     def _squared_distances(self, A: Tensor) -> Tensor:
         """Squared distances ``... x M_a`` of queries from the landmarks, in length-scales."""
-        fitted = self._tensors
-        landmarks = fitted.landmarks.to(A.device)
-        scaled = (A.to(landmarks) - fitted.origin.to(landmarks)) / fitted.unit.to(landmarks)
+        fitted = self.embedding
+        origin, unit, landmarks = (
+            torch.as_tensor(array, device=A.device)
+            for array in (fitted.origin, fitted.unit, fitted.scaled_centres)
+        )
+        scaled = (A.to(landmarks) - origin) / unit
         squares = (scaled**2).sum(-1, keepdim=True) + (landmarks**2).sum(-1)
         return (squares - 2 * scaled @ landmarks.T).clamp_min(0.0)
 
@@ -251,20 +241,3 @@ class LearnedConditional(BoundedConditional):
                 'points inside; outside="clip" moves them to the bounds, outside="keep" says that '
                 "the objective exists there too."
             )
-
-
-@dataclass(frozen=True, eq=False)
-class _Tensors:
-    """What was fitted, as tensors."""
-
-    nodes: Tensor
-    projection: Tensor
-    errors: Tensor | None
-    origin: Tensor
-    """The centre of the queries."""
-
-    unit: Tensor
-    """The length-scale in raw units, of each column."""
-
-    landmarks: Tensor
-    """In this unit, from the origin."""
