@@ -12,7 +12,6 @@ from dataclasses import MISSING, fields
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -234,8 +233,8 @@ def matrix(values: Any, name: str, num_columns: int | None = None) -> Matrix:
 
 
 def plain_value(value: Any) -> Any:
-    """A numpy scalar as the Python value it stands for; anything else unchanged."""
-    return value.item() if isinstance(value, np.generic) else value
+    """A scalar of numpy or torch as the Python value that it stands for; all else unchanged."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def pairs_of(values: Any, name: str, expected: str) -> tuple[tuple[Any, Any], ...]:

@@ -45,6 +45,7 @@ from ax_costaware.queries.argument_checks import (
     integer_at_least,
     nonnegative_number,
     number_between_zero_and_one,
+    plain_value,
     positive_number,
 )
 
@@ -200,9 +201,7 @@ class CostlyFeedbackLoop:
                 round; the loop is then unchanged.
         """
         asked = self._open("tell")
-        if isinstance(y, np.ndarray | Tensor) and y.ndim == 0:
-            y = y.item()
-        value = finite_number(y, "y")
+        value = finite_number(plain_value(y), "y")
         if abs(value) > _LARGEST_OUTCOME:
             raise InputError(
                 f"y={y!r}: expected a number of a size of {_LARGEST_OUTCOME:g} at most."
