@@ -175,16 +175,15 @@ class Learned(Marginal):
     def icdf(self, u: Tensor) -> Tensor:
         if len(self._parts) == 1:
             return self._parts[0][1].icdf(u)
-        (share, prior), (rest, sample) = self._parts
         p = unit_interval(u).detach().cpu().double().contiguous()
-        atoms, _ = sample.nodes_and_weights(len(self.samples))
+        atoms, before, after, known = self._jumps
         # The first atom whose distribution function reaches p; beyond the last, the prior's tail.
-        index = torch.searchsorted(self.cdf(atoms), p)
-        known = rest * torch.cat([p.new_zeros(1), sample.cdf(atoms)])[index]
+        index = torch.searchsorted(after, p)
         low = torch.cat([p.new_tensor([self.lower]), atoms])[index]
         high = torch.cat([atoms, p.new_tensor([self.upper])])[index]
-        between = prior.icdf(((p - known) / share).clamp(0.0, 1.0)).clamp(low, high)
-        before = self.cdf(torch.nextafter(atoms, torch.full_like(atoms, -torch.inf)))
+        share, prior = self._parts[0]
+        rest = (p - torch.cat([p.new_zeros(1), known])[index]) / share
+        between = prior.icdf(rest.clamp(0.0, 1.0)).clamp(low, high)
         on_atom = p > torch.cat([before, p.new_tensor([2.0])])[index]
         return torch.where(on_atom, high, between).to(u)
 
@@ -211,6 +210,18 @@ class Learned(Marginal):
         values = Empirical([float(value) for value in self.samples])
         share = self.strength / total
         return ((share, self.prior), (1.0 - share, values))
+
+    @cached_property
+    def _jumps(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Where the values let the distribution function jump.
+
+        The distinct values, the function just below them and there, and the part of the values in
+        the latter.
+        """
+        share, sample = self._parts[1]
+        atoms, _ = sample.nodes_and_weights(len(self.samples))
+        below = torch.nextafter(atoms, torch.full_like(atoms, -torch.inf))
+        return atoms, self.cdf(below), self.cdf(atoms), share * sample.cdf(atoms)
 
 
 def _checked_samples(samples: Any, prior: Marginal) -> tuple[RawValue, ...]:
