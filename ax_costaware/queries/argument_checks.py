@@ -211,13 +211,19 @@ def numbers(
     return checked_items(values, name, expected, check, length)
 
 
-def matrix(values: Any, name: str, num_columns: int | None = None) -> Matrix:
+def matrix(
+    values: Any,
+    name: str,
+    num_columns: int | None = None,
+    check: Callable[[Any, str], float] = finite_number,
+) -> Matrix:
     """A matrix of finite numbers, as a tuple of rows.
 
     Args:
         values: A sequence of sequences, array or tensor.
         name: How the refusal names it.
         num_columns: The length of each row; ``None`` for that of the first.
+        check: What each number has to pass.
 
     Raises:
         InputError: For anything else.
@@ -227,7 +233,7 @@ def matrix(values: Any, name: str, num_columns: int | None = None) -> Matrix:
         raise InputError(f"{name}={values!r}: expected one or more rows of finite numbers.")
     found: list[Numbers] = []
     for i, row in enumerate(rows):
-        found.append(numbers(row, f"{name}[{i}]", num_columns))
+        found.append(numbers(row, f"{name}[{i}]", num_columns, check))
         num_columns = len(found[0])
     return tuple(found)
 

@@ -20,6 +20,7 @@ from ax_costaware.queries.argument_checks import (
     nonnegative_number,
     numbers,
     optional,
+    positive_number,
     set_fields,
 )
 from ax_costaware.queries.conditionals import fields
@@ -111,10 +112,7 @@ class CellConditional(IndependentConditional):
     _STANDARD = UNIFORM
 
     def __post_init__(self) -> None:
-        half_widths = matrix(self.half_widths, "half_widths")
-        for level, row in enumerate(half_widths):
-            if min(row) <= 0:
-                raise InputError(f"half_widths[{level}]={row!r}: expected numbers > 0.")
+        half_widths = matrix(self.half_widths, "half_widths", check=positive_number)
         lower, upper = fields.bounds(self.lower, self.upper, len(half_widths[0]))
         if lower is None:
             raise InputError("lower=None: expected the bounds of X.")
