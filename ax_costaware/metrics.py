@@ -63,9 +63,13 @@ class SkippingMetric(IMetric):
     ) -> tuple[int, float | tuple[float, float]]:
         """Measure; see ``IMetric.fetch``."""
 
+    def has_value(self, trial: BaseTrial) -> bool:
+        """Whether there is a value to fetch: whether the strategy asks for one."""
+        return is_to_be_measured(trial)
+
     def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
-        """No data where the strategy asks for none, else those of ``fetch``."""
-        if not is_to_be_measured(trial):
+        """No data where there is no value, else those of ``fetch``."""
+        if not self.has_value(trial):
             return Ok(value=Data())
         fetched: MetricFetchResult = super().fetch_trial_data(trial, **kwargs)
         return fetched
@@ -77,17 +81,27 @@ class SkippingMetric(IMetric):
         trials: list[BaseTrial] | None = None,
         **kwargs: Any,
     ) -> tuple[dict[int, dict[str, MetricFetchResult]], bool]:
-        """As of any metric, but without trials that have no value and are to have none.
+        """As of any metric, but without metrics that a trial has no value of.
 
         Ax would take their empty data for an error and say so in the log.
         """
-        known = {i for metric in metrics for i in values_in_data(experiment, metric.name)}
-        relevant = [
-            trial
-            for trial in (experiment.trials.values() if trials is None else trials)
-            if trial.index in known or is_to_be_measured(trial)
-        ]
-        return super().fetch_data_prefer_lookup(experiment, metrics, relevant, **kwargs)
+        found: dict[int, dict[str, MetricFetchResult]] = {}
+        is_new = False
+        known = {metric.name: values_in_data(experiment, metric.name) for metric in metrics}
+        for trial in experiment.trials.values() if trials is None else trials:
+            asked = [
+                metric
+                for metric in metrics
+                if trial.index in known[metric.name]
+                or (isinstance(metric, SkippingMetric) and metric.has_value(trial))
+            ]
+            if asked:
+                results, new = super().fetch_data_prefer_lookup(
+                    experiment, asked, [trial], **kwargs
+                )
+                found.update(results)
+                is_new = is_new or new
+        return found, is_new
 
 
 class ReportedMetric(SkippingMetric):
@@ -116,13 +130,13 @@ class ReportedMetric(SkippingMetric):
         mean, sem = trial_metadata[RECORD]["outcomes"][self.name]
         return 0, (mean, math.nan if sem is None else sem)
 
-    def is_recorded(self, trial: BaseTrial) -> bool:
+    def has_value(self, trial: BaseTrial) -> bool:
         """Whether the trial's record has a value of this metric."""
         return self.name in (outcome_record(trial).get("outcomes") or {})
 
     def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
         """The recorded value; no data where there is none."""
-        if not self.is_recorded(trial):
+        if not self.has_value(trial):
             return Ok(value=Data())
         trial = with_one_arm(trial)
         _, (mean, sem) = self.fetch(trial.index, trial.run_metadata)
@@ -135,35 +149,6 @@ class ReportedMetric(SkippingMetric):
             "sem": sem,
         }
         return Ok(value=Data(df=pd.DataFrame([row])))
-
-    def fetch_data_prefer_lookup(
-        self,
-        experiment: Experiment,
-        metrics: list[Metric],
-        trials: list[BaseTrial] | None = None,
-        **kwargs: Any,
-    ) -> tuple[dict[int, dict[str, MetricFetchResult]], bool]:
-        """As of any metric, but without metrics that a trial has no value of.
-
-        Ax would take their empty data for an error and say so in the log.
-        """
-        found: dict[int, dict[str, MetricFetchResult]] = {}
-        is_new = False
-        known = {metric.name: values_in_data(experiment, metric.name) for metric in metrics}
-        for trial in experiment.trials.values() if trials is None else trials:
-            asked = [
-                metric
-                for metric in metrics
-                if trial.index in known[metric.name]
-                or (isinstance(metric, ReportedMetric) and metric.is_recorded(trial))
-            ]
-            if asked:
-                results, new = Metric.fetch_data_prefer_lookup(
-                    self, experiment, asked, [trial], **kwargs
-                )
-                found.update(results)
-                is_new = is_new or new
-        return found, is_new
 
 
 class CostMetric(ReportedMetric):
@@ -187,6 +172,6 @@ class CostMetric(ReportedMetric):
             return 0, (record["cost"], math.nan)
         return super().fetch(trial_index, trial_metadata)
 
-    def is_recorded(self, trial: BaseTrial) -> bool:
+    def has_value(self, trial: BaseTrial) -> bool:
         """Whether the trial's record has a cost."""
-        return "cost" in outcome_record(trial) or super().is_recorded(trial)
+        return "cost" in outcome_record(trial) or super().has_value(trial)

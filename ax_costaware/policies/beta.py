@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
+    check_fields,
     integer_at_least,
     nonnegative_number,
+    number_above_one,
     number_between_zero_and_one,
     positive_number,
 )
@@ -43,10 +44,12 @@ class TheoreticalBeta:
     """Probability with which the bound may fail."""
 
     def __post_init__(self) -> None:
-        delta = number_between_zero_and_one(self.delta, "delta")
-        object.__setattr__(self, "norm_bound", nonnegative_number(self.norm_bound, "norm_bound"))
-        object.__setattr__(self, "noise_std", positive_number(self.noise_std, "noise_std"))
-        object.__setattr__(self, "delta", delta)
+        check_fields(
+            self,
+            norm_bound=nonnegative_number,
+            noise_std=positive_number,
+            delta=number_between_zero_and_one,
+        )
 
     def __call__(self, information_gain: float, num_control_sets: int) -> float:
         """Beta of the next decision.
@@ -84,11 +87,7 @@ class LogarithmicBeta:
     """Factor of the round; above 1, so that beta is positive from the first round."""
 
     def __post_init__(self) -> None:
-        rate = positive_number(self.rate, "rate")
-        if not rate > 1:
-            raise InputError(f"rate={self.rate!r}: expected a finite number > 1.")
-        object.__setattr__(self, "scale", positive_number(self.scale, "scale"))
-        object.__setattr__(self, "rate", rate)
+        check_fields(self, scale=positive_number, rate=number_above_one)
 
     def __call__(self, round_index: float) -> float:
         """Beta of a round.

@@ -14,8 +14,13 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import finite_number, positive_number
+from ax_costaware.queries.argument_checks import (
+    check_fields,
+    finite_number,
+    number_above_one,
+    optional,
+    positive_number,
+)
 
 
 @dataclass(frozen=True)
@@ -36,12 +41,7 @@ class GittinsDecay:
     """What the price is divided by, each time."""
 
     def __post_init__(self) -> None:
-        expected = "a finite number > 1"
-        factor = finite_number(self.factor, "factor", expected)
-        if not factor > 1:
-            raise InputError(f"factor={self.factor!r}: expected {expected}.")
-        object.__setattr__(self, "initial", positive_number(self.initial, "initial"))
-        object.__setattr__(self, "factor", factor)
+        check_fields(self, initial=positive_number, factor=number_above_one)
 
     def after(self, lmbda: float, index: float, incumbent: float) -> float:
         """The price of the next decision.
@@ -76,7 +76,26 @@ class StopDecision:
 
 
 @dataclass(frozen=True)
-class GittinsStop:
+class _PricedStop:
+    """A stopping rule with a price of its own, or that in force."""
+
+    lmbda: float | None = None
+    """The price that the rule goes by; None for the price in force."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, lmbda=optional(positive_number))
+
+    def price(self, lmbda: float | None) -> float:
+        """The price that the rule goes by, given the price in force.
+
+        Raises:
+            InputError: If neither the rule has a price nor ``lmbda`` is a finite number > 0.
+        """
+        return positive_number(lmbda, "lmbda") if self.lmbda is None else self.lmbda
+
+
+@dataclass(frozen=True)
+class GittinsStop(_PricedStop):
     """Stop when the best value so far is at least the largest Gittins index.
 
     On independent boxes that is optimal (Weitzman 1979): no trial is worth its cost then.
@@ -84,20 +103,6 @@ class GittinsStop:
     Raises:
         InputError: Unless ``lmbda`` is None or a finite number > 0.
     """
-
-    lmbda: float | None = None
-    """The price at which the indices are taken; None for the price in force."""
-
-    def __post_init__(self) -> None:
-        _set_lmbda(self)
-
-    def price(self, lmbda: float | None) -> float:
-        """The price at which the rule looks at the indices, given the price in force.
-
-        Raises:
-            InputError: If neither the rule has a price nor ``lmbda`` is a finite number > 0.
-        """
-        return _price(self.lmbda, lmbda)
 
     def decide(self, index: float, incumbent: float, lmbda: float | None) -> StopDecision:
         """Decide whether to stop.
@@ -126,7 +131,7 @@ class GittinsStop:
 
 
 @dataclass(frozen=True)
-class ImprovementPerCostStop:
+class ImprovementPerCostStop(_PricedStop):
     """Stop when no trial's expected improvement exceeds the price of its cost.
 
     The rule for expected improvement per cost. At one price it agrees with ``GittinsStop``: the
@@ -136,20 +141,6 @@ class ImprovementPerCostStop:
     Raises:
         InputError: Unless ``lmbda`` is None or a finite number > 0.
     """
-
-    lmbda: float | None = None
-    """The price that the improvement is compared with; None for the price in force."""
-
-    def __post_init__(self) -> None:
-        _set_lmbda(self)
-
-    def price(self, lmbda: float | None) -> float:
-        """The price that the rule compares with, given the price in force.
-
-        Raises:
-            InputError: If neither the rule has a price nor ``lmbda`` is a finite number > 0.
-        """
-        return _price(self.lmbda, lmbda)
 
     def decide(self, log_improvement_per_cost: float, lmbda: float | None) -> StopDecision:
         """Decide whether to stop.
@@ -170,15 +161,6 @@ class ImprovementPerCostStop:
             f"the largest expected improvement per unit of cost is {_exp(log_ratio)}, "
             f"{'not above' if stop else 'above'} the price of {price:.6g} for a unit of cost",
         )
-
-
-def _set_lmbda(rule: GittinsStop | ImprovementPerCostStop) -> None:
-    if rule.lmbda is not None:
-        object.__setattr__(rule, "lmbda", positive_number(rule.lmbda, "lmbda"))
-
-
-def _price(own: float | None, in_force: float | None) -> float:
-    return positive_number(in_force, "lmbda") if own is None else own
 
 
 def _log(value: Any) -> float:

@@ -13,14 +13,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import number_between_zero_and_one, probability
+from ax_costaware.queries.argument_checks import (
+    boolean,
+    check_fields,
+    number_between_zero_and_one,
+    probability,
+)
 
 Compare: TypeAlias = Literal["correlation", "local_optima"]
 """Which points are rivals of the chosen one: those whose prior correlation with it is small, or, as
@@ -129,10 +134,9 @@ class QueryRule(FeedbackRule):
     independent, which measures more."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kappa", number_between_zero_and_one(self.kappa, "kappa"))
-        _check_compare(self.compare)
-        if not isinstance(self.joint, bool):
-            raise InputError(f"joint={self.joint!r}: expected True or False.")
+        check_fields(
+            self, kappa=number_between_zero_and_one, compare=_checked_compare, joint=boolean
+        )
 
     def decide(self, prospect: Prospect) -> QueryDecision:
         """Compare the point with its rivals; see ``FeedbackRule.decide``."""
@@ -169,7 +173,7 @@ class LCBUCBRule(FeedbackRule):
     """Which points are rivals."""
 
     def __post_init__(self) -> None:
-        _check_compare(self.compare)
+        check_fields(self, compare=_checked_compare)
 
     def decide(self, prospect: Prospect) -> QueryDecision:
         """Compare the confidence intervals; see ``FeedbackRule.decide``."""
@@ -196,7 +200,7 @@ class BernoulliRule(FeedbackRule):
     """The probability, which is the expected share of the rounds that are measured."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "quota", probability(self.quota, "quota"))
+        check_fields(self, quota=probability)
 
     def decide(self, prospect: Prospect) -> QueryDecision:
         """Draw; see ``FeedbackRule.decide``."""
@@ -234,13 +238,11 @@ class MixedRule(FeedbackRule):
     def __post_init__(self) -> None:
         if not isinstance(self.rule, FeedbackRule):
             raise InputError(f"rule={self.rule!r}: expected a rule such as QueryRule(0.9).")
-        lower, upper = probability(self.lower, "lower"), probability(self.upper, "upper")
-        if lower > upper:
+        check_fields(self, lower=probability, upper=probability)
+        if self.lower > self.upper:
             raise InputError(
                 f"lower={self.lower!r}, upper={self.upper!r}: expected quotas with lower <= upper."
             )
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
 
     @property
     def compare(self) -> Compare | None:
@@ -288,9 +290,10 @@ def default_rule(forgetting_is_given: bool) -> FeedbackRule:
     return rule if forgetting_is_given else MixedRule(rule, lower=0.1, upper=1.0)
 
 
-def _check_compare(compare: object) -> None:
-    if compare not in get_args(Compare):
-        raise InputError(f"compare={compare!r}: expected one of {list(get_args(Compare))}.")
+def _checked_compare(value: Any, name: str) -> Any:
+    if value not in get_args(Compare):
+        raise InputError(f"{name}={value!r}: expected one of {list(get_args(Compare))}.")
+    return value
 
 
 def _rivals_of(prospect: Prospect) -> Rivals:

@@ -23,12 +23,15 @@ import numpy.typing as npt
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
+    at_least,
+    checked_items,
     finite_number,
     integer_at_least,
     interval,
     nonnegative_number,
     positive_number,
     sequence_of,
+    set_fields,
 )
 
 _MOST_PER_COLUMN = 2**40
@@ -127,17 +130,18 @@ class ResolutionTree:
         noise = self.noise
         if noise is not None and not isinstance(noise, Iterable):
             noise = (noise,) * (levels + 1)
-        for name, value in {
-            "lower": tuple(low for low, _ in bounds),
-            "upper": tuple(high for _, high in bounds),
-            "max_level": levels,
-            "splits": splits,
-            "costs": _per_level(costs, levels, "costs", positive_number),
-            "noise": None
-            if noise is None
-            else _per_level(noise, levels, "noise", nonnegative_number),
-        }.items():
-            object.__setattr__(self, name, value)
+        per_level = f"{levels + 1} numbers, one for each level from 0 to {levels}"
+        if noise is not None:
+            noise = checked_items(noise, "noise", per_level, nonnegative_number, levels + 1)
+        set_fields(
+            self,
+            lower=tuple(low for low, _ in bounds),
+            upper=tuple(high for _, high in bounds),
+            max_level=levels,
+            splits=splits,
+            costs=checked_items(costs, "costs", per_level, positive_number, levels + 1),
+            noise=noise,
+        )
 
     @property
     def num_columns(self) -> int:
@@ -161,12 +165,7 @@ class ResolutionTree:
             InputError: If it is no cell of the tree, here and below.
         """
         self._check(cell)
-        return tuple(
-            low + (high - low) * ((i + 0.5) / n)
-            for low, high, i, n in zip(
-                self.lower, self.upper, cell.index, self._counts(cell.level), strict=True
-            )
-        )
+        return tuple(self.centres([cell])[0].tolist())
 
     def centres(self, cells: Sequence[Cell]) -> npt.NDArray[np.float64]:
         """The centres of cells of the tree, which are not checked, ``n x d`` in raw units."""
@@ -181,9 +180,8 @@ class ResolutionTree:
         Raises:
             InputError: If the tree has no such level, here and below.
         """
-        counts = self._counts(self._level(level))
-        widths = (high - low for low, high in zip(self.lower, self.upper, strict=True))
-        return tuple(0.5 * width / n for width, n in zip(widths, counts, strict=True))
+        counts = np.array(self._counts(self._level(level)))
+        return tuple((0.5 * (np.array(self.upper) - np.array(self.lower)) / counts).tolist())
 
     def cost(self, level: int) -> float:
         """Cost of measuring a cell of a level."""
@@ -206,10 +204,9 @@ class ResolutionTree:
             InputError: If the tree has no such level, or no such centre there.
         """
         level = self._level(level)
-        point = sequence_of(centre, "centre", f"{self.num_columns} numbers")
-        if len(point) != self.num_columns:
-            raise InputError(f"centre={centre!r}: expected {self.num_columns} numbers.")
-        numbers = [finite_number(value, f"centre[{i}]") for i, value in enumerate(point)]
+        numbers = checked_items(
+            centre, "centre", f"{self.num_columns} numbers", length=self.num_columns
+        )
         index = []
         for column, (value, n) in enumerate(zip(numbers, self._counts(level), strict=True)):
             low, high = self.lower[column], self.upper[column]
@@ -234,17 +231,6 @@ class ResolutionTree:
             return ()
         parts = (range(i * k, (i + 1) * k) for i, k in zip(cell.index, self._splits, strict=True))
         return tuple(Cell(cell.level + 1, index) for index in product(*parts))
-
-    def parent(self, cell: Cell) -> Cell | None:
-        """The cell that a cell is a part of; None for the root."""
-        self._check(cell)
-        return self._parent(cell)
-
-    def _parent(self, cell: Cell) -> Cell | None:
-        if cell.level == 0:
-            return None
-        index = (i // k for i, k in zip(cell.index, self._splits, strict=True))
-        return Cell(cell.level - 1, tuple(index))
 
     def leaves(self, measured: Iterable[Cell] = ()) -> tuple[Cell, ...]:
         """The leaves of the tree once some cells are measured; they partition the box.
@@ -328,10 +314,10 @@ class ResolutionTree:
         )
 
     def _ancestors(self, cell: Cell) -> Iterator[Cell]:
-        parent = self._parent(cell)
-        while parent is not None:
-            yield parent
-            parent = self._parent(parent)
+        """The cells that a cell is a part of, the smallest first."""
+        for level in reversed(range(cell.level)):
+            counts = self._counts(cell.level - level)
+            yield Cell(level, tuple(i // n for i, n in zip(cell.index, counts, strict=True)))
 
     @cached_property
     def _splits(self) -> tuple[int, ...]:
@@ -380,18 +366,7 @@ def _splits(splits: Any, num_columns: int) -> tuple[int, ...]:
     expected = "an integer >= 2, or one integer >= 1 for each column, not all 1"
     if isinstance(splits, Integral) and not isinstance(splits, bool):
         splits = (splits,) * num_columns
-    numbers = tuple(
-        integer_at_least(value, 1, f"splits[{i}]")
-        for i, value in enumerate(sequence_of(splits, "splits", expected))
-    )
-    if len(numbers) != num_columns or max(numbers) < 2:
+    numbers = checked_items(splits, "splits", expected, at_least(1), num_columns)
+    if max(numbers) < 2:
         raise InputError(f"splits={splits!r}: expected {expected}.")
     return numbers
-
-
-def _per_level(values: Any, max_level: int, name: str, check: Any) -> tuple[float, ...]:
-    expected = f"{max_level + 1} numbers, one for each level from 0 to {max_level}"
-    numbers = sequence_of(values, name, expected)
-    if len(numbers) != max_level + 1:
-        raise InputError(f"{name}={values!r}: expected {expected}.")
-    return tuple(check(value, f"{name}[{level}]") for level, value in enumerate(numbers))

@@ -7,16 +7,56 @@ scalars or read back from JSON compares equal to one built from Python numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, fields
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 
+Numbers: TypeAlias = tuple[float, ...]
+Matrix: TypeAlias = tuple[Numbers, ...]
+
 _LARGEST_WIDTH = 1e100
+
+SUM_TOLERANCE = 1e-6
+"""How far probabilities may be from a sum of one, so that those from single precision pass."""
+
+
+def set_fields(instance: Any, **values: Any) -> None:
+    """Set fields of a frozen dataclass, in its ``__init__`` or ``__post_init__``."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
+def check_fields(instance: Any, **checks: Callable[..., Any]) -> None:
+    """Set fields of a frozen dataclass to what their checks return, in its ``__post_init__``.
+
+    Args:
+        instance: The dataclass.
+        checks: The check of each field: a function of a value and, as ``name``, of how a refusal
+            names it.
+    """
+    for field, check in checks.items():
+        set_fields(instance, **{field: check(getattr(instance, field), name=field)})
+
+
+def optional(check: Callable[..., Any]) -> Callable[..., Any]:
+    """The check that lets ``None`` pass, too."""
+    return lambda value, name: None if value is None else check(value, name=name)
+
+
+def given_fields(instance: Any) -> list[str]:
+    """``name=value`` of each field of a dataclass that is not at its default, for its repr."""
+    values = ((f.name, getattr(instance, f.name), f.default) for f in fields(instance))
+    return [
+        f"{name}={value!r}"
+        for name, value, default in values
+        if default is not MISSING and value != default
+    ]
 
 
 def finite_number(value: Any, name: str, expected: str = "a finite number") -> float:
@@ -40,39 +80,49 @@ def finite_number(value: Any, name: str, expected: str = "a finite number") -> f
     raise InputError(f"{name}={value!r}: expected {expected}.")
 
 
+def number_where(value: Any, name: str, expected: str, holds: Callable[[float], bool]) -> float:
+    """As ``finite_number``, of a number of which ``holds`` says so."""
+    number = finite_number(value, name, expected)
+    if not holds(number):
+        raise InputError(f"{name}={value!r}: expected {expected}.")
+    return number
+
+
 def positive_number(value: Any, name: str, expected: str = "a finite number > 0") -> float:
     """As ``finite_number``, and greater than zero."""
-    return _bounded_number(value, name, expected, exclusive=True)
+    return number_where(value, name, expected, lambda number: number > 0)
 
 
 def nonnegative_number(value: Any, name: str, expected: str = "a finite number >= 0") -> float:
     """As ``finite_number``, and at least zero."""
-    return _bounded_number(value, name, expected, exclusive=False)
+    return number_where(value, name, expected, lambda number: number >= 0)
 
 
-def _bounded_number(value: Any, name: str, expected: str, exclusive: bool) -> float:
-    number = finite_number(value, name, expected)
-    if number < 0 or (exclusive and number == 0):
-        raise InputError(f"{name}={value!r}: expected {expected}.")
-    return number
+def number_above_one(value: Any, name: str) -> float:
+    """As ``finite_number``, and greater than one."""
+    return number_where(value, name, "a finite number > 1", lambda number: number > 1)
 
 
 def number_between_zero_and_one(value: Any, name: str) -> float:
     """As ``finite_number``, and strictly between zero and one."""
     expected = "a number strictly between 0 and 1"
-    number = finite_number(value, name, expected)
-    if not 0 < number < 1:
-        raise InputError(f"{name}={value!r}: expected {expected}.")
-    return number
+    return number_where(value, name, expected, lambda number: 0 < number < 1)
 
 
 def probability(value: Any, name: str) -> float:
     """As ``finite_number``, and in ``[0, 1]``."""
-    expected = "a number in [0, 1]"
-    number = finite_number(value, name, expected)
-    if not 0 <= number <= 1:
-        raise InputError(f"{name}={value!r}: expected {expected}.")
-    return number
+    return number_where(value, name, "a number in [0, 1]", lambda number: 0 <= number <= 1)
+
+
+def boolean(value: Any, name: str) -> bool:
+    """``value`` unchanged.
+
+    Raises:
+        InputError: Unless it is ``True`` or ``False``.
+    """
+    if not isinstance(value, bool):
+        raise InputError(f"{name}={value!r}: expected True or False.")
+    return value
 
 
 def integer_at_least(value: Any, least: int, name: str) -> int:
@@ -84,6 +134,11 @@ def integer_at_least(value: Any, least: int, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{name}={value!r}: expected an integer >= {least}.")
     return int(value)
+
+
+def at_least(least: int) -> Callable[..., int]:
+    """The check that a value is an integer, ``least`` at least."""
+    return lambda value, name: integer_at_least(value, least, name)
 
 
 def interval(lower: Any, upper: Any) -> tuple[float, float]:
@@ -114,7 +169,132 @@ def sequence_of(values: Any, name: str, expected: str) -> tuple[Any, ...]:
         values = values.tolist()
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InputError(f"{name}={values!r}: expected {expected}.")
-    return tuple(values)
+    return tuple(map(plain_value, values))
+
+
+def checked_items(
+    values: Any,
+    name: str,
+    expected: str,
+    check: Callable[[Any, str], Any] = finite_number,
+    length: int | None = None,
+) -> tuple[Any, ...]:
+    """The elements of a sequence, each as its check returns it.
+
+    Args:
+        values: A list, tuple, array or one-dimensional tensor.
+        name: How the refusal names it.
+        expected: What the refusal says the argument takes.
+        check: What each element has to pass.
+        length: How many there have to be; ``None`` for any number but zero.
+
+    Raises:
+        InputError: For anything else.
+    """
+    items = sequence_of(values, name, expected)
+    found = tuple(check(item, f"{name}[{i}]") for i, item in enumerate(items))
+    if not found:
+        raise InputError(f"{name}={values!r}: expected {expected}.")
+    if length is not None and len(found) != length:
+        raise InputError(f"{name}={values!r} has {len(found)} entries: expected {expected}.")
+    return found
+
+
+def numbers(
+    values: Any,
+    name: str,
+    length: int | None = None,
+    check: Callable[[Any, str], float] = finite_number,
+) -> Numbers:
+    """A vector of finite numbers; see ``checked_items``."""
+    expected = f"a sequence of {'one or more' if length is None else length} finite numbers"
+    return checked_items(values, name, expected, check, length)
+
+
+def matrix(
+    values: Any,
+    name: str,
+    num_columns: int | None = None,
+    check: Callable[[Any, str], float] = finite_number,
+) -> Matrix:
+    """A matrix of finite numbers, as a tuple of rows.
+
+    Args:
+        values: A sequence of sequences, array or tensor.
+        name: How the refusal names it.
+        num_columns: The length of each row; ``None`` for that of the first.
+        check: What each number has to pass.
+
+    Raises:
+        InputError: For anything else.
+    """
+    rows = sequence_of(values, name, "a matrix of finite numbers: a sequence of rows")
+    if not rows:
+        raise InputError(f"{name}={values!r}: expected one or more rows of finite numbers.")
+    found: list[Numbers] = []
+    for i, row in enumerate(rows):
+        found.append(numbers(row, f"{name}[{i}]", num_columns, check))
+        num_columns = len(found[0])
+    return tuple(found)
+
+
+def plain_value(value: Any) -> Any:
+    """A scalar of numpy or torch as the Python value that it stands for; all else unchanged."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
+def pairs_of(values: Any, name: str, expected: str) -> tuple[tuple[Any, Any], ...]:
+    """The items of a mapping or a data frame, or a sequence of pairs.
+
+    Raises:
+        InputError: For anything else, or no pairs.
+    """
+    items = values.items() if hasattr(values, "items") else values
+    pairs = sequence_of(items, name, expected)
+    if not pairs or any(not isinstance(p, list | tuple) or len(p) != 2 for p in pairs):
+        raise InputError(f"{name}={values!r}: expected {expected}.")
+    return tuple((plain_value(key), value) for key, value in pairs)
+
+
+def distinct(items: Sequence[Any], name: str, expected: str) -> None:
+    """Check that no item is there twice.
+
+    Raises:
+        InputError: If one is.
+    """
+    if len(set(items)) < len(items):
+        repeated = next(item for i, item in enumerate(items) if item in items[:i])
+        raise InputError(f"{name} has {repeated!r} more than once: expected {expected}.")
+
+
+def values_of_one_kind(values: Any, name: str, expected: str) -> tuple[Any, ...]:
+    """Values that are all strings, all booleans, all ``int`` or all ``float``.
+
+    Raises:
+        InputError: For mixed values, or numbers that are not finite.
+    """
+    items = sequence_of(values, name, expected)
+    for kind in (str, bool):
+        if any(isinstance(item, kind) for item in items):
+            for i, item in enumerate(items):
+                if not isinstance(item, kind):
+                    raise InputError(f"{name}[{i}]={item!r}: expected {expected}.")
+            return items
+    numbers = tuple(finite_number(item, f"{name}[{i}]", expected) for i, item in enumerate(items))
+    return tuple(map(int, items)) if all(isinstance(i, Integral) for i in items) else numbers
+
+
+def probabilities(values: Any, name: str, expected: str, length: int | None = None) -> Numbers:
+    """Numbers >= 0 that sum to one, within 1e-6: they may come from single precision.
+
+    Raises:
+        InputError: For anything else.
+    """
+    shares = checked_items(values, name, expected, nonnegative_number, length)
+    total = math.fsum(shares)
+    if abs(total - 1.0) > SUM_TOLERANCE:
+        raise InputError(f"{name}={list(shares)!r} sum to {total!r}: expected {expected}.")
+    return shares
 
 
 def unit_interval(u: Tensor) -> Tensor:

@@ -12,9 +12,11 @@ from typing import Any
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
+    distinct,
     nonnegative_number,
     positive_number,
     sequence_of,
+    set_fields,
 )
 
 _EXPECTED_PARAMETERS = "a list of one or more distinct parameter names"
@@ -67,10 +69,13 @@ class ControlSet:
                 f"cost={cost!r}, fixed_cost={fixed_cost!r}: expected fixed_cost only with "
                 "cost=None, where it is the known part of a cost that has to be learned."
             )
-        object.__setattr__(self, "parameters", names)
-        object.__setattr__(self, "cost", checked_cost)
-        object.__setattr__(self, "name", "+".join(names) if name is None else str(name))
-        object.__setattr__(self, "fixed_cost", fixed)
+        set_fields(
+            self,
+            parameters=names,
+            cost=checked_cost,
+            name="+".join(names) if name is None else str(name),
+            fixed_cost=fixed,
+        )
 
     def __repr__(self) -> str:
         fixed = f", fixed_cost={self.fixed_cost!r}" if self.fixed_cost else ""
@@ -116,13 +121,10 @@ def check_control_sets(control_sets: Iterable[ControlSet]) -> tuple[ControlSet, 
 
 def _checked_parameters(parameters: Any) -> tuple[str, ...]:
     names = sequence_of(parameters, "parameters", _EXPECTED_PARAMETERS)
+    if not names:
+        raise InputError(f"parameters={parameters!r}: expected {_EXPECTED_PARAMETERS}.")
     for name in names:
         if not isinstance(name, str) or not name:
             raise InputError(f"parameters has the entry {name!r}: expected {_EXPECTED_PARAMETERS}.")
-        if names.count(name) > 1:
-            raise InputError(
-                f"parameters has {name!r} more than once: expected {_EXPECTED_PARAMETERS}."
-            )
-    if not names:
-        raise InputError(f"parameters={parameters!r}: expected {_EXPECTED_PARAMETERS}.")
+    distinct(names, "parameters", _EXPECTED_PARAMETERS)
     return tuple(str(name) for name in names)

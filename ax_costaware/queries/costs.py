@@ -15,13 +15,21 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import finite_number, positive_number, sequence_of
+from ax_costaware.queries.argument_checks import (
+    check_fields,
+    distinct,
+    finite_number,
+    pairs_of,
+    plain_value,
+    positive_number,
+    set_fields,
+    values_of_one_kind,
+)
 from ax_costaware.queries.marginals.marginal import RawValue
 
 Key: TypeAlias = str | int
@@ -134,7 +142,7 @@ class ConstantCost(Cost):
     """Cost of one trial, in the user's own unit."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", positive_number(self.value, "value"))
+        check_fields(self, value=positive_number)
 
     @property
     @override
@@ -178,18 +186,17 @@ class AffineCost(Cost):
             InputError: For weights that are none, not finite, of one parameter twice, or of names
                 and indices mixed; for a ``fixed`` that is not finite.
         """
-        pairs = _pairs(weights, "weights", _EXPECTED_WEIGHTS)
-        keys = _distinct_of_one_kind(
-            [_key(key, f"weights={weights!r}: expected {_EXPECTED_WEIGHTS}.") for key, _ in pairs],
-            "weights",
-            _EXPECTED_WEIGHTS,
-        )
-        numbers = [
-            finite_number(weight, f"weights[{key!r}]")
-            for key, (_, weight) in zip(keys, pairs, strict=True)
-        ]
-        object.__setattr__(self, "weights", tuple(sorted(zip(keys, numbers, strict=True))))
-        object.__setattr__(self, "fixed", finite_number(fixed, "fixed"))
+        pairs = pairs_of(weights, "weights", _EXPECTED_WEIGHTS)
+        message = f"weights={weights!r}: expected {_EXPECTED_WEIGHTS}."
+        checked = [(_key(key, message), finite_number(w, f"weights[{key!r}]")) for key, w in pairs]
+        keys = [key for key, _ in checked]
+        for key in keys:
+            if type(key) is not type(keys[0]):
+                raise InputError(
+                    f"weights has the keys {keys[0]!r} and {key!r}: expected {_EXPECTED_WEIGHTS}."
+                )
+        distinct(keys, "weights", _EXPECTED_WEIGHTS)
+        set_fields(self, weights=tuple(sorted(checked)), fixed=finite_number(fixed, "fixed"))
 
     def __repr__(self) -> str:
         return f"AffineCost({dict(self.weights)!r}, fixed={self.fixed!r})"
@@ -236,17 +243,15 @@ class TableCost(Cost):
             InputError: For any other ``parameter``; for costs that are none, not finite and > 0, of
                 one value twice, or of values of different kinds.
         """
-        pairs = _pairs(costs, "costs", _EXPECTED_COSTS)
-        values = _distinct_of_one_kind(
-            [_choice(value) for value, _ in pairs], "costs", _EXPECTED_COSTS
-        )
-        numbers = [
-            positive_number(cost, f"costs[{value!r}]")
-            for value, (_, cost) in zip(values, pairs, strict=True)
+        given = pairs_of(costs, "costs", _EXPECTED_COSTS)
+        values = values_of_one_kind([v for v, _ in given], "the values of costs", _EXPECTED_COSTS)
+        distinct(values, "costs", _EXPECTED_COSTS)
+        checked = [
+            (value, positive_number(cost, f"costs[{value!r}]"))
+            for value, (_, cost) in zip(values, given, strict=True)
         ]
         name = _key(parameter, f"parameter={parameter!r}: expected {_EXPECTED_KEY}.")
-        object.__setattr__(self, "parameter", name)
-        object.__setattr__(self, "costs", tuple(sorted(zip(values, numbers, strict=True))))
+        set_fields(self, parameter=name, costs=tuple(sorted(checked)))
 
     def __repr__(self) -> str:
         return f"TableCost({self.parameter!r}, {dict(self.costs)!r})"
@@ -278,42 +283,20 @@ class TableCost(Cost):
 
     @override
     def _of(self, values: Sequence[Any]) -> float:
-        value = _python(values[0])
+        value = plain_value(values[0])
         costs: dict[Any, float] = dict(self.costs)
-        kind = _kind(self.costs[0][0])
-        if kind is float and _kind(value) is float:
+        known = self.costs[0][0]
+        if isinstance(known, str | bool):
+            if type(value) is type(known) and value in costs:
+                return costs[value]
+        elif isinstance(value, Real) and not isinstance(value, bool):
             number = finite_number(value, f"values[{self.parameter!r}]")
             nearest = min(costs, key=lambda known: abs(float(known) - number))
-            value = nearest if math.isclose(number, nearest, rel_tol=_SAME_VALUE) else number
-        if _kind(value) is not kind or value not in costs:
-            raise InputError(
-                f"values[{self.parameter!r}]={values[0]!r}: expected one of {list(costs)}."
-            )
-        return costs[value]
-
-
-def _pairs(mapping: Any, name: str, expected: str) -> list[Any]:
-    items = mapping.items() if isinstance(mapping, Mapping) else mapping
-    pairs = list(sequence_of(items, name, expected))
-    if not pairs or any(not isinstance(pair, list | tuple) or len(pair) != 2 for pair in pairs):
-        raise InputError(f"{name}={mapping!r}: expected {expected}.")
-    return pairs
-
-
-def _distinct_of_one_kind(keys: list[Any], name: str, expected: str) -> list[Any]:
-    for key in keys:
-        if _kind(key) != _kind(keys[0]):
-            raise InputError(f"{name} has the keys {keys[0]!r} and {key!r}: expected {expected}.")
-        if keys.count(key) > 1:
-            raise InputError(f"{name} has {key!r} more than once: expected {expected}.")
-    return keys
-
-
-def _kind(value: Any) -> type | None:
-    """What values must have in common to be compared: ``str``, ``bool`` or ``float``."""
-    if isinstance(value, str | bool):
-        return type(value)
-    return float if isinstance(value, Real) else None
+            if math.isclose(number, nearest, rel_tol=_SAME_VALUE):
+                return costs[nearest]
+        raise InputError(
+            f"values[{self.parameter!r}]={values[0]!r}: expected one of {list(costs)}."
+        )
 
 
 def _key(key: Any, message: str) -> Key:
@@ -322,18 +305,6 @@ def _key(key: Any, message: str) -> Key:
     if isinstance(key, Integral) and not isinstance(key, bool):
         return int(key)
     raise InputError(message)
-
-
-def _choice(value: Any) -> RawValue:
-    choice = _python(value)
-    if isinstance(choice, str | bool):
-        return choice
-    number = finite_number(choice, "a value in costs", "a string, a boolean or a finite number")
-    return int(choice) if isinstance(choice, Integral) else number
-
-
-def _python(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _column(columns: Mapping[Any, Tensor], key: Key) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.stats import chisquare, ks_2samp, kstest, kstwo, spearmanr
+from scipy.stats import chisquare, ks_2samp, kstest, kstwo, norm, spearmanr
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
@@ -24,6 +24,7 @@ from ax_costaware.queries.argument_checks import (
     number_between_zero_and_one,
     probability,
     sequence_of,
+    values_of_one_kind,
 )
 from ax_costaware.queries.marginals import Discrete, Empirical, Learned, Marginal, RawValue
 
@@ -47,6 +48,16 @@ _LEAST_EXPECTED = 5.0
 
 _SAME_VALUE = 1e-6
 """How far a number may be from a value of a law, relative to its size."""
+
+_SPREAD = 1.06
+"""Of Fisher's transform of Spearman's correlation of ``n`` pairs, the variance is this over
+``n - 3`` (Fieller, Hartley and Pearson 1957)."""
+
+_LARGEST_CORRELATION = 1.0 - 1e-9
+"""Fisher's transform of a perfect correlation is infinite."""
+
+_LEAST_PAIRS = 10
+"""``dependence_beyond`` wants as many in either sample: the variance above is an approximation."""
 
 
 @dataclass(frozen=True)
@@ -173,25 +184,6 @@ def conditional_fit_of(
     return _fit(name, items, statistic, p_value, test, law)
 
 
-def drift_of(name: str, values: Sequence[RawValue], law: Marginal | None = None) -> InputFit:
-    """Test whether the later half of values follows another law than the earlier half.
-
-    It needs no law, and does not see a change that is undone later. Strings are in alphabetical
-    order, which makes the test weaker for them.
-
-    Args:
-        name: The input.
-        values: The values it took, in the order of the trials.
-        law: The law whose mean and standard deviation are reported, if any.
-
-    Raises:
-        InputError: For no values, or values that are neither all numbers, strings nor booleans.
-    """
-    given = _checked(values, name, None)
-    statistic, p_value = _halves(_numbers(given, None))
-    return _fit(name, given, statistic, p_value, HALVES, law)
-
-
 def dependence_of(
     names: tuple[str, str], first: Sequence[RawValue], second: Sequence[RawValue]
 ) -> Dependence:
@@ -210,7 +202,7 @@ def dependence_of(
             neither all numbers, all strings nor all booleans.
     """
     a, b = (
-        _numbers(_checked(values, name, None), None)
+        _numbers(_checked(values, name))
         for name, values in zip(names, (first, second), strict=True)
     )
     if len(a) != len(b):
@@ -223,6 +215,45 @@ def dependence_of(
         return Dependence(pair, len(a), 0.0, 1.0)
     found = spearmanr(a, b)
     return Dependence(pair, len(a), float(found.statistic), float(found.pvalue))
+
+
+def dependence_beyond(
+    names: tuple[str, str],
+    first: Sequence[RawValue],
+    second: Sequence[RawValue],
+    sample: tuple[Sequence[RawValue], Sequence[RawValue]],
+) -> Dependence:
+    """Test whether two inputs went together as they do in a sample.
+
+    Both Spearman correlations are put through Fisher's transform, whose difference is compared
+    with its normal law; the error of the sample counts.
+
+    Args:
+        names: The two inputs.
+        first: The values of the first, one for each trial that left both to chance.
+        second: Those of the second, in the same trials.
+        sample: Columns of the sample, for the first and the second input.
+
+    Returns:
+        The test, whose ``correlation`` is the realised one less that of the sample.
+
+    Raises:
+        InputError: As ``dependence_of``, and for fewer than 10 pairs in either.
+    """
+    realised, past = dependence_of(names, first, second), dependence_of(names, *sample)
+    if min(realised.n, past.n) < _LEAST_PAIRS:
+        raise InputError(
+            f"{names[0]!r} and {names[1]!r} have {realised.n} pairs of values and the sample "
+            f"{past.n}: expected {_LEAST_PAIRS} or more."
+        )
+    z, past_z = (
+        math.atanh(max(min(found.correlation, _LARGEST_CORRELATION), -_LARGEST_CORRELATION))
+        for found in (realised, past)
+    )
+    spread = math.sqrt(_SPREAD / (realised.n - 3) + _SPREAD / (past.n - 3))
+    p_value = 2.0 * float(norm.sf(abs(z - past_z) / spread))
+    difference = realised.correlation - past.correlation
+    return Dependence(realised.names, realised.n, difference, min(p_value, 1.0))
 
 
 def rejected(p_values: Sequence[float], significance: float = 0.01) -> tuple[bool, ...]:
@@ -307,32 +338,30 @@ def _fit(
     statistic: float,
     p_value: float,
     test: str,
-    law: Marginal | None,
+    law: Marginal,
 ) -> InputFit:
     realised: tuple[float | None, float | None] = (None, None)
     assumed: tuple[float | None, float | None] = (None, None)
     if not isinstance(items[0], str | bool):
         x = np.array(items, dtype=np.float64)
         realised = float(x.mean()), float(x.std(ddof=1)) if len(x) > 1 else 0.0
-    if law is not None and law.is_numeric:
+    if law.is_numeric:
         assumed = law.expectation, math.sqrt(law.variance)
     return InputFit(name, len(items), float(statistic), float(p_value), test, *realised, *assumed)
 
 
-def _checked(values: Any, name: str, numeric: bool | None) -> tuple[RawValue, ...]:
-    """Values of one kind: numbers, or strings or booleans; ``numeric`` None takes any."""
+def _checked(values: Any, name: str, numeric: bool = False) -> tuple[RawValue, ...]:
+    """Values of one kind, numbers if ``numeric``."""
     expected = "one or more finite numbers, strings or booleans, all of one kind"
-    items = sequence_of(values, f"values of {name!r}", expected)
-    items = tuple(item.item() if isinstance(item, np.generic) else item for item in items)
+    items = values_of_one_kind(values, f"values of {name!r}", expected)
     if not items:
         raise InputError(f"values of {name!r} are {values!r}: expected {expected}.")
-    for kind in (str, bool):
-        if numeric is not True and all(isinstance(item, kind) for item in items):
-            return items
-    return tuple(finite_number(x, f"values of {name!r}, entry {i},") for i, x in enumerate(items))
+    if numeric:
+        finite_number(items[0], f"values of {name!r}[0]")
+    return items
 
 
-def _numbers(items: Sequence[RawValue], law: Marginal | None) -> Array:
+def _numbers(items: Sequence[RawValue], law: Marginal | None = None) -> Array:
     """Numbers in the order of the values: those of a law on strings are their places in it."""
     if not isinstance(items[0], str):
         return np.array(items, dtype=np.float64)

@@ -15,13 +15,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import integer_at_least, sequence_of
+from ax_costaware.queries.argument_checks import (
+    SUM_TOLERANCE,
+    integer_at_least,
+    sequence_of,
+    set_fields,
+)
 from ax_costaware.queries.marginals import Marginal
-
-_SUM_TOLERANCE = 1e-6
+from ax_costaware.queries.quadrature import uniforms
 
 
 def sobol_nodes(marginals: Sequence[Marginal], n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -41,9 +44,7 @@ def sobol_nodes(marginals: Sequence[Marginal], n: int, seed: int = 0) -> tuple[T
     """
     laws = _checked_marginals(marginals)
     size = integer_at_least(n, 1, "n")
-    scramble_seed = integer_at_least(seed, 0, "seed")
-    engine = SobolEngine(len(laws), scramble=True, seed=scramble_seed)
-    u = engine.draw(size, dtype=torch.double)
+    u = uniforms(len(laws), size, seed)
     nodes = torch.stack([law.icdf(u[:, i]) for i, law in enumerate(laws)], dim=-1)
     return nodes, torch.full((size,), 1.0 / size, dtype=torch.double)
 
@@ -85,10 +86,8 @@ class ProductNodes:
                 "in one block only."
             )
         for b, block in enumerate(columns):
-            _check_rule(f"nodes[{b}]", nodes[b], f"weights[{b}]", weights[b], len(block))
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "nodes", nodes)
-        object.__setattr__(self, "weights", weights)
+            _check_rule(b, nodes[b], weights[b], len(block))
+        set_fields(self, columns=columns, nodes=nodes, weights=weights)
 
     @classmethod
     def from_marginals(cls, marginals: Sequence[Marginal], n: int = 64) -> ProductNodes:
@@ -120,23 +119,21 @@ def _checked_marginals(marginals: Any) -> tuple[Marginal, ...]:
     return laws
 
 
-def _check_rule(
-    nodes_name: str, nodes: Tensor, weights_name: str, weights: Tensor, width: int
-) -> None:
+def _check_rule(b: int, nodes: Tensor, weights: Tensor, width: int) -> None:
     if nodes.ndim != 2 or nodes.shape[0] == 0 or nodes.shape[1] != width:
         raise InputError(
-            f"{nodes_name} has the shape {tuple(nodes.shape)}: expected (number of nodes, {width})."
+            f"nodes[{b}] has the shape {tuple(nodes.shape)}: expected (number of nodes, {width})."
         )
     if not bool(torch.isfinite(nodes).all()):
-        raise InputError(f"{nodes_name}={nodes!r}: expected finite values.")
+        raise InputError(f"nodes[{b}]={nodes!r}: expected finite values.")
     if weights.shape != nodes.shape[:1]:
         raise InputError(
-            f"{weights_name} has the shape {tuple(weights.shape)}: expected one weight for each of "
+            f"weights[{b}] has the shape {tuple(weights.shape)}: expected one weight for each of "
             f"the {len(nodes)} nodes."
         )
     total = float(weights.sum())
-    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= _SUM_TOLERANCE:
+    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= SUM_TOLERANCE:
         raise InputError(
-            f"{weights_name} has the minimum {float(weights.min())!r} and the sum {total!r}: "
+            f"weights[{b}] has the minimum {float(weights.min())!r} and the sum {total!r}: "
             "expected weights >= 0 that sum to one."
         )

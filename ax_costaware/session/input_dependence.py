@@ -7,8 +7,7 @@ from itertools import combinations
 
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.chance import RealizedInputs, chances_of, condition_of
-from ax_costaware.queries.dependence_fit import dependence_beyond
-from ax_costaware.queries.input_fit import Dependence, dependence_of
+from ax_costaware.queries.input_fit import Dependence, dependence_beyond, dependence_of
 from ax_costaware.queries.joint import JointEmpirical, JointLaw
 from ax_costaware.queries.marginals import RawValue
 

@@ -144,9 +144,9 @@ def test_a_mean_is_stored_by_its_name(tmp_path: Path) -> None:
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
         complete_trial(client, index, {"z": answer(dict(arm))})
     client.save_to_json_file(str(tmp_path / "toy.json"))
-    from ax_costaware.queries.conditionals import means
+    from ax_costaware.queries.conditionals import gaussian
 
-    function = means._MEANS.pop("ten times")
+    function = gaussian._MEANS.pop("ten times")
     loaded = Client.load_from_json_file(str(tmp_path / "toy.json"))
     with pytest.raises(UserInputError, match=r"mean='ten times' is not registered .*register_cond"):
         loaded.get_next_trials(max_trials=1)

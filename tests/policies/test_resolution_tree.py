@@ -97,11 +97,10 @@ def test_a_cell_and_its_centre(data: st.DataObject) -> None:
         assert c + h * (1 - 1e-9) <= high
     children = tree.children(cell)
     assert len(children) == (tree.num_children if cell.level < tree.max_level else 0)
-    assert all(tree.parent(child) == cell for child in children)
-    if cell.level:
-        parent = tree.parent(cell)
-        assert parent is not None
-        assert cell in tree.children(parent)
+    # Each child's ancestors are the cell and those of the cell.
+    above = list(tree._ancestors(cell))
+    assert len(above) == cell.level
+    assert all(list(tree._ancestors(child)) == [cell, *above] for child in children)
     if children:
         assert np.mean([tree.centre(c) for c in children], axis=0) == pytest.approx(
             np.array(centre), rel=1e-9, abs=1e-9
@@ -111,7 +110,6 @@ def test_a_cell_and_its_centre(data: st.DataObject) -> None:
 def test_the_papers_tree() -> None:
     assert TREE.num_children == 4
     assert TREE.root == Cell(0, (0, 0))
-    assert TREE.parent(TREE.root) is None
     assert TREE.centre(TREE.root) == (2.5, 7.5)
     assert TREE.half_widths(0) == (7.5, 7.5)
     assert TREE.half_widths(6) == (7.5 / 64, 7.5 / 64)
@@ -210,7 +208,7 @@ def test_bad_trees(arguments: tuple[Any, ...], message: str) -> None:
         (0.5, (2.5, 7.5), "level=0.5"),
         (math.nan, (2.5, 7.5), "level=nan"),
         ("0", (2.5, 7.5), "level='0'"),
-        (0, (2.5,), r"centre=\(2.5,\): expected 2 numbers"),
+        (0, (2.5,), r"centre=\(2.5,\) has 1 entries: expected 2 numbers"),
         (0, (2.5, "x"), r"centre\[1\]='x'"),
         (1, (2.5, 7.5), "in column 0: expected the centre of a cell of level 1; the nearest is"),
         (1, (-1.25, 1e300), "in column 1"),
@@ -226,7 +224,7 @@ def test_bad_cells(level: Any, centre: Any, message: str) -> None:
     "cell", [Cell(7, (0, 0)), Cell(0, (0,)), Cell(1, (2, 0)), Cell(-1, (0, 0)), (0, (0, 0))]
 )
 def test_cells_of_another_tree(cell: Any) -> None:
-    for call in (TREE.centre, TREE.children, TREE.parent, lambda c: TREE.leaves([c])):
+    for call in (TREE.centre, TREE.children, lambda c: TREE.leaves([c])):
         with pytest.raises(InputError, match=r"cell=.*expected a cell of a tree of 2 columns"):
             call(cell)
 

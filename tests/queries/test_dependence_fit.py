@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.dependence_fit import dependence_beyond
+from ax_costaware.queries.input_fit import dependence_beyond
 
 NAMES = ("a", "b")
 

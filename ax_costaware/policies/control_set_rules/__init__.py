@@ -2,7 +2,7 @@
 
 from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSchedule
 from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
-from ax_costaware.policies.control_set_rules.information_per_cost import InformationPerCost
+from ax_costaware.policies.control_set_rules.per_cost import InformationPerCost, LargestValuePerCost
 from ax_costaware.policies.control_set_rules.recommended import (
     RecommendedRule,
     recommended_rule,
@@ -17,7 +17,6 @@ from ax_costaware.policies.control_set_rules.rule import (
     PastDecision,
 )
 from ax_costaware.policies.control_set_rules.unknown_costs import UnknownCosts
-from ax_costaware.policies.control_set_rules.value_per_cost import LargestValuePerCost
 
 __all__ = [
     "ControlSetDecision",

@@ -26,7 +26,14 @@ from ax_costaware.policies.control_set_rules.rule import (
     Evaluate,
     SeenValues,
 )
-from ax_costaware.queries.argument_checks import integer_at_least, positive_number, sequence_of
+from ax_costaware.queries.argument_checks import (
+    check_fields,
+    integer_at_least,
+    optional,
+    positive_number,
+    sequence_of,
+    set_fields,
+)
 
 _ROUNDING = 1e-9
 """A quotient this close to the next integer, relatively, is that integer: 4 / (0.3 / 3) is 40."""
@@ -63,10 +70,8 @@ class ExploreThenCommit:
         """
         if (plays is None) == (scale is None):
             raise InputError(f"plays={plays!r}, scale={scale!r}: expected one of the two.")
-        object.__setattr__(self, "plays", None if plays is None else _checked_plays(plays))
-        object.__setattr__(
-            self, "scale", None if scale is None else positive_number(scale, "scale")
-        )
+        set_fields(self, plays=plays, scale=scale)
+        check_fields(self, plays=optional(_checked_plays), scale=optional(positive_number))
 
     @classmethod
     def adaptive(cls, scale: float = 4.0) -> ExploreThenCommit:
@@ -123,43 +128,33 @@ class ExploreThenCommit:
         Raises:
             InputError: Also if ``plays`` lists another number of groups than the costs have.
         """
-        affordable = history.affordable_indices()
-        groups = cost_groups(history.costs)[:-1]
-        allowances = self.plays_per_group(history.costs)
-        for group, allowance in zip(groups, allowances, strict=True):
-            left = allowance - sum(history.plays[i] for i in group)
-            in_play = [i for i in group if history.affordable[i]]
-            if left > 0 and in_play:
-                return _largest(
-                    history,
-                    evaluate,
-                    in_play,
-                    f"Exploring control sets of cost {history.costs[group[0]]:g}, which have "
-                    f"{left} of {allowance} plays left",
-                )
-        return _largest(
-            history,
-            evaluate,
-            affordable,
-            f"No cost group has affordable plays left to explore, so all {len(affordable)} "
-            "affordable control sets compete",
+        in_play = history.affordable_indices()
+        because = (
+            f"No cost group has affordable plays left to explore, so all {len(in_play)} "
+            "affordable control sets compete"
         )
-
-
-def _largest(
-    history: ControlSetHistory, evaluate: Evaluate, in_play: Sequence[int], because: str
-) -> ControlSetDecision:
-    """The largest value among ``in_play``, which is reached on a set that is part of no other."""
-    seen = SeenValues(evaluate)
-    seen.look(maximal(proper_supersets(history.parameters), in_play))
-    index = history.largest(seen.values, seen.values)
-    return ControlSetDecision(
-        index=index,
-        reason=f"{because}: {history.describe(index)} has the largest value, "
-        f"{seen.values[index]:.6g}.",
-        in_play=tuple(in_play),
-        values=seen.values,
-    )
+        groups = cost_groups(history.costs)[:-1]
+        for group, allowance in zip(groups, self.plays_per_group(history.costs), strict=True):
+            left = allowance - sum(history.plays[i] for i in group)
+            affordable = [i for i in group if history.affordable[i]]
+            if left > 0 and affordable:
+                in_play = affordable
+                because = (
+                    f"Exploring control sets of cost {history.costs[group[0]]:g}, which have "
+                    f"{left} of {allowance} plays left"
+                )
+                break
+        # The largest value is reached on a set that is part of no other.
+        seen = SeenValues(evaluate)
+        seen.look(maximal(proper_supersets(history.parameters), in_play))
+        index = history.largest(seen.values, seen.values)
+        return ControlSetDecision(
+            index=index,
+            reason=f"{because}: {history.describe(index)} has the largest value, "
+            f"{seen.values[index]:.6g}.",
+            in_play=tuple(in_play),
+            values=seen.values,
+        )
 
 
 def _floor(quotient: float) -> int:
@@ -167,9 +162,8 @@ def _floor(quotient: float) -> int:
     return nearest if math.isclose(quotient, nearest, rel_tol=_ROUNDING) else math.floor(quotient)
 
 
-def _checked_plays(plays: Any) -> int | tuple[int, ...]:
+def _checked_plays(plays: Any, name: str) -> int | tuple[int, ...]:
     if isinstance(plays, Integral):
-        return integer_at_least(plays, 0, "plays")
-    expected = "an integer >= 0, or a list of them"
-    counts = sequence_of(plays, "plays", expected)
-    return tuple(integer_at_least(count, 0, f"plays[{i}]") for i, count in enumerate(counts))
+        return integer_at_least(plays, 0, name)
+    counts = sequence_of(plays, name, "an integer >= 0, or a list of them")
+    return tuple(integer_at_least(count, 0, f"{name}[{i}]") for i, count in enumerate(counts))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import integer_at_least, positive_number
+from ax_costaware.queries.argument_checks import integer_at_least, positive_number, set_fields
 
 Evaluate: TypeAlias = Callable[[Sequence[int]], Sequence[float]]
 """Gives, for indices of control sets, the largest expected acquisition value of each."""
@@ -125,14 +125,14 @@ class ControlSetHistory:
     """Whether outcomes are outstanding, which the values believe in."""
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
-        set_field(self, "parameters", tuple(frozenset(names) for names in self.parameters))
-        costs = (positive_number(cost, f"costs[{i}]") for i, cost in enumerate(self.costs))
-        set_field(self, "costs", tuple(costs))
-        plays = (integer_at_least(count, 0, f"plays[{i}]") for i, count in enumerate(self.plays))
-        set_field(self, "plays", tuple(plays))
-        set_field(self, "affordable", tuple(bool(flag) for flag in self.affordable))
-        set_field(self, "round", integer_at_least(self.round, 1, "round"))
+        set_fields(
+            self,
+            parameters=tuple(frozenset(names) for names in self.parameters),
+            costs=tuple(positive_number(c, f"costs[{i}]") for i, c in enumerate(self.costs)),
+            plays=tuple(integer_at_least(n, 0, f"plays[{i}]") for i, n in enumerate(self.plays)),
+            affordable=tuple(bool(flag) for flag in self.affordable),
+            round=integer_at_least(self.round, 1, "round"),
+        )
         lengths = {
             name: len(getattr(self, name))
             for name in ("parameters", "costs", "plays", "affordable", "names", "known", "reported")

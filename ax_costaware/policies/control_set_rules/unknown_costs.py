@@ -37,7 +37,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ax_costaware.exceptions import InputError
@@ -52,8 +53,14 @@ from ax_costaware.policies.control_set_rules.rule import (
     finite_values,
 )
 from ax_costaware.queries.argument_checks import (
+    at_least,
+    boolean,
+    check_fields,
     finite_number,
-    integer_at_least,
+    given_fields,
+    number_between_zero_and_one,
+    number_where,
+    optional,
     positive_number,
 )
 
@@ -103,34 +110,22 @@ class UnknownCosts:
     """Whether the bounds are those of the paper; see the module."""
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
-        tolerance = finite_number(self.tolerance, "tolerance", "a number in [0, 1)")
-        if not 0 <= tolerance < 1:
-            raise InputError(f"tolerance={self.tolerance!r}: expected a number in [0, 1).")
-        set_field(self, "tolerance", tolerance)
-        exploration = finite_number(self.exploration, "exploration", "a number in (0, 1)")
-        if not 0 < exploration < 1:
-            raise InputError(f"exploration={self.exploration!r}: expected a number in (0, 1).")
-        set_field(self, "exploration", exploration)
-        if self.halve_every is not None:
-            set_field(self, "halve_every", integer_at_least(self.halve_every, 0, "halve_every"))
-        if self.cost_range is not None:
-            set_field(self, "cost_range", positive_number(self.cost_range, "cost_range"))
-        if self.worst_value is not None:
-            worst = finite_number(self.worst_value, "worst_value", "a finite number, or None")
-            set_field(self, "worst_value", worst)
-        if self.rounds is not None:
-            set_field(self, "rounds", integer_at_least(self.rounds, 1, "rounds"))
-        if not isinstance(self.pointwise_bounds, bool):
-            raise InputError(f"pointwise_bounds={self.pointwise_bounds!r}: expected True or False.")
+        tolerance = partial(
+            number_where, expected="a number in [0, 1)", holds=lambda number: 0 <= number < 1
+        )
+        check_fields(
+            self,
+            tolerance=tolerance,
+            exploration=number_between_zero_and_one,
+            halve_every=optional(at_least(0)),
+            cost_range=optional(positive_number),
+            worst_value=optional(partial(finite_number, expected="a finite number, or None")),
+            rounds=optional(at_least(1)),
+            pointwise_bounds=boolean,
+        )
 
     def __repr__(self) -> str:
-        given = [
-            f"{f.name}={getattr(self, f.name)!r}"
-            for f in fields(self)
-            if getattr(self, f.name) != f.default
-        ]
-        return f"UnknownCosts({', '.join(given)})"
+        return f"UnknownCosts({', '.join(given_fields(self))})"
 
     def oriented(self, minimize: bool) -> UnknownCosts:
         """The same rule for values with the sign of maximisation."""
@@ -225,30 +220,31 @@ class UnknownCosts:
         worst = evaluate.worst() if self.worst_value is None else self.worst_value
         tolerance = self._tolerance_now(history)
         running_lower, running_upper = _running_bounds(history)
+
+        def threshold(goal: float) -> float:
+            return goal - tolerance * max(goal - worst, 0.0)
+
         goal = max(running_lower, lower)
-        threshold = goal - tolerance * max(goal - worst, 0.0)
-        qualified = [i for i in affordable if min(running_upper[i], present[i]) >= threshold]
+        qualified = [i for i in affordable if min(running_upper[i], present[i]) >= threshold(goal)]
         reset = not qualified
         if reset:
             goal = lower
-            threshold = goal - tolerance * max(goal - worst, 0.0)
-            qualified = [i for i in affordable if present[i] >= threshold]
+            qualified = [i for i in affordable if present[i] >= threshold(goal)]
         if not qualified:
             # Money is left only for control sets below the best: these compare with each other.
             tops = maximal(proper_supersets(history.parameters), affordable)
             goal = max(finite_values(evaluate.lower(tops, self.pointwise_bounds), tops))
-            threshold = goal - tolerance * max(goal - worst, 0.0)
-            best = max(present.values())
-            qualified = [i for i in affordable if present[i] >= min(threshold, best)]
+            least = min(threshold(goal), max(present.values()))
+            qualified = [i for i in affordable if present[i] >= least]
         costs = self._least_costs(history, evaluate, qualified)
         least = min(costs.values())
         cheapest = [i for i in qualified if math.isclose(costs[i], least, rel_tol=1e-9)]
         seen.look(cheapest)
         index = history.largest(cheapest, seen.values)
         reason = (
-            f"{len(qualified)} of {len(affordable)} affordable control sets reach"
-            f"{'' if len(qualified) > 1 else 'es'} {threshold:.6g}, which is the best lower bound, "
-            f"{goal:.6g}, less {tolerance:.3g} of its height above {worst:.6g}. "
+            f"{len(qualified)} of {len(affordable)} affordable control sets "
+            f"{'reach' if len(qualified) > 1 else 'reaches'} {threshold(goal):.6g}, which is the "
+            f"best lower bound, {goal:.6g}, less {tolerance:.3g} of its height above {worst:.6g}. "
             f"{history.describe(index)} has the least lower bound of the cost among them, "
             f"{least:.6g}"
         )

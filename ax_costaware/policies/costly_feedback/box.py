@@ -33,7 +33,6 @@ from ax_costaware.models.time_varying_gp import TimeVaryingGP
 from ax_costaware.policies.costly_feedback.domain import (
     NO_FORGETTING,
     Choice,
-    Domain,
     Hyperparameters,
     Observation,
     Point,
@@ -85,7 +84,7 @@ class _Searched:
         return self.search.rival_points(found, compare, joint)
 
 
-class BoxDomain(Domain):
+class BoxDomain:
     """All points of a box.
 
     Args:
@@ -138,7 +137,7 @@ class BoxDomain(Domain):
         self._forget()
 
     def observe(self, observation: Observation) -> None:
-        """Condition on one more observation."""
+        """Condition on one more observation, not older than any before it."""
         self._observations.append(observation)
         self._forget()
 

@@ -20,7 +20,6 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.candidate_posterior import CandidatePosterior
 from ax_costaware.policies.costly_feedback.domain import (
     Choice,
-    Domain,
     Hyperparameters,
     Observation,
     Point,
@@ -36,7 +35,7 @@ _LARGEST_MATRIX = 2_000
 """Candidates up to which the whole prior covariance is kept (32 MB); above, a row at a time."""
 
 
-class FiniteDomain(Domain):
+class FiniteDomain:
     """Candidates, at least two and all different.
 
     Args:
@@ -87,7 +86,7 @@ class FiniteDomain(Domain):
             self.observe(observation)
 
     def observe(self, observation: Observation) -> None:
-        """Condition on one more observation."""
+        """Condition on one more observation, not older than any before it."""
         self._posterior.observe(observation.key, observation.round, observation.value - self._mean)
         self._last_moments = None
         self._kept = None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,6 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.policies.beta import LogarithmicBeta
 from ax_costaware.policies.costly_feedback.box import BoxDomain
 from ax_costaware.policies.costly_feedback.domain import (
-    Domain,
     Hyperparameters,
     Observation,
     Point,
@@ -45,6 +45,7 @@ from ax_costaware.queries.argument_checks import (
     integer_at_least,
     nonnegative_number,
     number_between_zero_and_one,
+    plain_value,
     positive_number,
 )
 
@@ -141,7 +142,7 @@ class CostlyFeedbackLoop:
         self._beta = _checked_beta(beta)
         self._seed = 0 if seed is None else integer_at_least(seed, 0, "seed")
         self._kernel = None if kernel is None else deepcopy(kernel).double().requires_grad_(False)
-        self._domain: Domain
+        self._domain: FiniteDomain | BoxDomain
         if candidates is not None:
             self._domain = FiniteDomain(candidates, unit_cube=kernel is None)
         elif bounds is not None:
@@ -156,7 +157,7 @@ class CostlyFeedbackLoop:
         self._num_measured = 0
         self._history: deque[Observation] = deque(maxlen=_MOST_REPLAYED)
         self._asked: _Asked | None = None
-        self._start = self._domain.random_key(self._generator(0))
+        self._start: Any = self._domain.random_key(self._generator(0))
         rate = 0.0 if isinstance(forgetting, ResetEvery) else forgetting
         self._take(initial_model(self._domain.dimension, self._kernel, rate, self._noise))
 
@@ -200,9 +201,7 @@ class CostlyFeedbackLoop:
                 round; the loop is then unchanged.
         """
         asked = self._open("tell")
-        if isinstance(y, np.ndarray | Tensor) and y.ndim == 0:
-            y = y.item()
-        value = finite_number(y, "y")
+        value = finite_number(plain_value(y), "y")
         if abs(value) > _LARGEST_OUTCOME:
             raise InputError(
                 f"y={y!r}: expected a number of a size of {_LARGEST_OUTCOME:g} at most."
@@ -235,7 +234,6 @@ class CostlyFeedbackLoop:
             UnsupportedInputError: If the kernel, the rule or the schedule is not of a class that
                 is known by name; the message says which.
         """
-        model = self._model
         return {
             **self._domain.to_dict(),
             "kernel": None if self._kernel is None else kernel_to_dict(self._kernel),
@@ -248,13 +246,7 @@ class CostlyFeedbackLoop:
             "num_measured": self._num_measured,
             "asked": self._asked is not None,
             "history": [list(observation) for observation in self._history],
-            "model": {
-                "kernel": kernel_to_dict(model.kernel),
-                "forgetting": model.forgetting,
-                "noise": model.noise,
-                "outputscale": model.outputscale,
-                "mean": model.mean,
-            },
+            "model": {**vars(self._model), "kernel": kernel_to_dict(self._model.kernel)},
         }
 
     @classmethod
@@ -323,7 +315,8 @@ class CostlyFeedbackLoop:
         rivals = None
         if rule.compare is not None:
             rivals = self._domain.rivals(choice, now, beta, rule.compare, rule.joint)
-        prospect = Prospect(choice.mean, choice.variance, beta, self._draw(), rivals)
+        draw = partial(next, self._draws())
+        prospect = Prospect(choice.mean, choice.variance, beta, draw, rivals)
         return choice.key, rule.decide(prospect)
 
     def _learn(self) -> None:
@@ -370,16 +363,11 @@ class CostlyFeedbackLoop:
     def _generator(self, round_index: int) -> np.random.Generator:
         return np.random.default_rng((self._seed, round_index))
 
-    def _draw(self) -> Callable[[], float]:
-        generator: list[np.random.Generator] = []
-
-        def draw() -> float:
-            # Made when it is needed: most rules draw nothing.
-            if not generator:
-                generator.append(self._generator(self._round))
-            return float(generator[0].random())
-
-        return draw
+    def _draws(self) -> Iterator[float]:
+        """Uniform numbers; the generator is made when it is needed: most rules draw nothing."""
+        generator = self._generator(self._round)
+        while True:
+            yield float(generator.random())
 
 
 class _Asked(NamedTuple):

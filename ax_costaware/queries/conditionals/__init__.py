@@ -3,9 +3,11 @@
 from ax_costaware.queries.conditionals.boxes import CellConditional, UniformBoxConditional
 from ax_costaware.queries.conditionals.conditional import Conditional
 from ax_costaware.queries.conditionals.finite import FiniteConditional
-from ax_costaware.queries.conditionals.gaussian import GaussianConditional
+from ax_costaware.queries.conditionals.gaussian import (
+    GaussianConditional,
+    register_conditional_mean,
+)
 from ax_costaware.queries.conditionals.learned import LearnedConditional
-from ax_costaware.queries.conditionals.means import register_conditional_mean
 from ax_costaware.queries.conditionals.rules import (
     ColumnNodes,
     JointNodes,

@@ -2,65 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
 
-import torch
 from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    integer_at_least,
+    Matrix,
+    Numbers,
+    at_least,
+    check_fields,
+    matrix,
     nonnegative_number,
+    numbers,
+    optional,
+    positive_number,
+    set_fields,
 )
 from ax_costaware.queries.conditionals import fields
 from ax_costaware.queries.conditionals.conditional import plain
-from ax_costaware.queries.conditionals.fields import Matrix, Numbers
-from ax_costaware.queries.conditionals.independent import (
-    IndependentConditional,
-    uniform_columns,
-)
-from ax_costaware.queries.conditionals.rules import ColumnNodes
-
-
-class _BoxConditional(IndependentConditional):
-    """The uniform law on a box whose centre and half-widths the query decides."""
-
-    _NODES_PER_REACH = 3.2
-
-    def _box(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        """Centres and half-widths, ``... x d`` each."""
-        raise NotImplementedError
-
-    @override
-    def _columns(self, A: Tensor, num_nodes: int, clip: bool) -> ColumnNodes:
-        centre, half_width = self._box(A)
-        if not bool((half_width > 0).any()):
-            num_nodes = 1
-        limits = self._limits(A) if clip else None
-        return uniform_columns(centre, half_width, limits, num_nodes)
-
-    @override
-    def _quantiles(self, A: Tensor, u: Tensor) -> Tensor:
-        centre, half_width = self._box(A)
-        return centre.unsqueeze(-2) + (2 * u - 1) * half_width.unsqueeze(-2)
-
-    @override
-    def _columns_outside(self, rows: Tensor) -> Tensor:
-        centre, half_width = self._box(rows)
-        lower, upper = self._limits(rows)
-        outside = (lower - centre + half_width).clamp_min(0) + (
-            centre + half_width - upper
-        ).clamp_min(0)
-        width = 2 * half_width
-        moving = torch.where(width > 0, width, torch.ones_like(width))
-        point = ((centre < lower) | (centre > upper)).to(rows)
-        return torch.where(width > 0, (outside / moving).clamp_max(1.0), point)
+from ax_costaware.queries.conditionals.fields import Outside
+from ax_costaware.queries.conditionals.independent import UNIFORM, IndependentConditional
 
 
 @dataclass(frozen=True)
-class UniformBoxConditional(_BoxConditional):
+class UniformBoxConditional(IndependentConditional):
     """Points that are uniform on the box around the query, which is its centre (``p = d``).
 
     Raises:
@@ -76,7 +46,7 @@ class UniformBoxConditional(_BoxConditional):
     upper: Numbers | None = None
     """Upper bounds of X."""
 
-    outside: Literal["refuse", "clip", "keep"] = "refuse"
+    outside: Outside = "refuse"
     """What is done with points outside of the bounds; see ``GaussianConditional``."""
 
     num_nodes: int = 16
@@ -85,26 +55,17 @@ class UniformBoxConditional(_BoxConditional):
     num_columns: int | None = None
     """``d``, which is needed where neither the half-widths nor the bounds tell it."""
 
+    _STANDARD = UNIFORM
+
     def __post_init__(self) -> None:
-        known = self.num_columns
-        if known is not None:
-            known = integer_at_least(known, 1, "num_columns")
-        half_width: float | Numbers
-        is_array = getattr(self.half_width, "ndim", 0) > 0
-        if isinstance(self.half_width, list | tuple) or is_array:
-            half_width = fields.numbers(self.half_width, "half_width", known)
-            for i, number in enumerate(half_width):
-                nonnegative_number(number, f"half_width[{i}]")
-            known = len(half_width)
-        else:
-            half_width = nonnegative_number(self.half_width, "half_width")
-        fields.set_field(self, "half_width", half_width)
-        lower, upper = fields.bounds(self.lower, self.upper, known)
-        fields.set_field(self, "lower", lower)
-        fields.set_field(self, "upper", upper)
-        fields.set_field(self, "num_columns", len(lower) if lower is not None else known)
-        fields.outside(self.outside)
-        fields.set_field(self, "num_nodes", integer_at_least(self.num_nodes, 1, "num_nodes"))
+        check_fields(self, num_columns=optional(at_least(1)), num_nodes=at_least(1))
+        check: Callable[..., Any] = nonnegative_number
+        if fields.is_sequence(self.half_width):
+            check = partial(numbers, length=self.num_columns, check=nonnegative_number)
+        check_fields(self, half_width=check)
+        known = len(self.half_width) if isinstance(self.half_width, tuple) else self.num_columns
+        fields.check_bounds(self, known)
+        set_fields(self, num_columns=known if self.lower is None else len(self.lower))
 
     @property
     @override
@@ -122,17 +83,12 @@ class UniformBoxConditional(_BoxConditional):
         return self.num_columns
 
     @override
-    def within(self, lower: Any, upper: Any) -> Self:
-        low, high = fields.bounds(lower, upper, self.num_columns)
-        return self if self.lower is not None else replace(self, lower=low, upper=high)
-
-    @override
-    def _box(self, A: Tensor) -> tuple[Tensor, Tensor]:
+    def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:
         return A, A.new_tensor(self.half_width).expand_as(A)
 
 
 @dataclass(frozen=True)
-class CellConditional(_BoxConditional):
+class CellConditional(IndependentConditional):
     """Points that are uniform on a cell of a resolution tree.
 
     A query has ``d + 1`` columns: the level of the cell, then its centre.
@@ -153,21 +109,18 @@ class CellConditional(_BoxConditional):
     num_nodes: int = 16
     """Gauss-Legendre nodes of each column."""
 
+    _STANDARD = UNIFORM
+
     def __post_init__(self) -> None:
-        half_widths = fields.matrix(self.half_widths, "half_widths")
-        for level, row in enumerate(half_widths):
-            if min(row) <= 0:
-                raise InputError(f"half_widths[{level}]={row!r}: expected numbers > 0.")
+        half_widths = matrix(self.half_widths, "half_widths", check=positive_number)
         lower, upper = fields.bounds(self.lower, self.upper, len(half_widths[0]))
         if lower is None:
             raise InputError("lower=None: expected the bounds of X.")
-        object.__setattr__(self, "half_widths", half_widths)
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-        object.__setattr__(self, "num_nodes", integer_at_least(self.num_nodes, 1, "num_nodes"))
+        set_fields(self, half_widths=half_widths, lower=lower, upper=upper)
+        check_fields(self, num_nodes=at_least(1))
 
     @property
-    def outside(self) -> str:
+    def outside(self) -> Outside:
         """A cell that leaves X is none of the tree."""
         return "refuse"
 
@@ -197,6 +150,6 @@ class CellConditional(_BoxConditional):
             )
 
     @override
-    def _box(self, A: Tensor) -> tuple[Tensor, Tensor]:
+    def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:
         levels = A[..., 0].detach().round().long().clamp(0, len(self.half_widths) - 1)
         return A[..., 1:], A.new_tensor(self.half_widths)[levels]

@@ -10,12 +10,16 @@ Integrated Feedback"; here for known laws as well as for learned ones).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import Numbers
+from ax_costaware.queries.conditionals.fields import bounds
 from ax_costaware.queries.conditionals.rules import (
     ColumnNodes,
     JointNodes,
@@ -150,6 +154,28 @@ class Conditional(ABC):
     def _check_rows(self, rows: Tensor) -> None:
         """What ``check_queries`` checks beyond shape and finiteness, of rows ``n x p``."""
         del rows
+
+
+class BoundedConditional(Conditional):
+    """A conditional that may know the bounds of X, and what is to be done with what leaves them.
+
+    Subclasses are dataclasses with these fields.
+    """
+
+    lower: Numbers | None
+    upper: Numbers | None
+    outside: Any
+
+    @override
+    def within(self, lower: Any, upper: Any) -> Self:
+        low, high = bounds(lower, upper, self.num_target_columns)
+        if self.lower is not None:
+            return self
+        return replace(self, lower=low, upper=high)  # type: ignore[type-var]
+
+    @property
+    def _clips(self) -> bool:
+        return self.lower is not None and self.outside == "clip"
 
 
 def plain(row: Tensor) -> tuple[float, ...]:

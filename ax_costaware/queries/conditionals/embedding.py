@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -73,6 +74,21 @@ class Embedding:
 
     regularization: float
     """``lambda``."""
+
+    @cached_property
+    def origin(self) -> Array:
+        """The middle of the centres, ``p``."""
+        return np.asarray(self.centres.mean(0))
+
+    @cached_property
+    def unit(self) -> Array:
+        """The length-scale of each column of the queries, in its raw unit."""
+        return self.scales * self.lengthscale
+
+    @cached_property
+    def scaled_centres(self) -> Array:
+        """The centres, in this unit from the origin."""
+        return np.asarray((self.centres - self.origin) / self.unit)
 
 
 def fit(
@@ -152,11 +168,11 @@ def _fit_exact(pairs: _Pairs, lengthscale: float | None, regularization: float |
     ridge = None if regularization is None else num_pairs * regularization
     if lengthscale is None:
         some = pairs.some(_MOST_TO_SEARCH)
-        lengthscale, found = choose(_exact_errors_of(some), None, ridge)
+        lengthscale, found = choose(_exact_errors_of(some), ridge)
         if len(some.A) == num_pairs:
             ridge = found
     if ridge is None:
-        _, ridge = choose(_exact_errors_of(pairs), lengthscale, None)
+        ridge, _ = least_ridge(_exact_errors_of(pairs)(lengthscale))
     scaled = pairs.scaled(lengthscale)
     L = rbf(scaled, scaled)
     L[np.diag_indices_from(L)] += ridge
@@ -223,7 +239,7 @@ def _fit_nystrom(
             psi = _Basis.of(candidates, scale, most).psi(some)
             return nystrom_errors(psi.T @ psi, psi.T @ F, psi[left_out], F[left_out])
 
-        lengthscale, _ = choose(errors_of, None, ridge)
+        lengthscale, _ = choose(errors_of, ridge)
 
     basis = _Basis.of(candidates, lengthscale, most)
     gram: Any = 0.0

@@ -1,4 +1,4 @@
-"""Checks of the fields of conditionals, which return them as plain, nested tuples of floats."""
+"""Checks of the fields of conditionals."""
 
 from __future__ import annotations
 
@@ -10,61 +10,13 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import finite_number, sequence_of
+from ax_costaware.queries.argument_checks import Numbers, numbers, set_fields
 
-Numbers: TypeAlias = tuple[float, ...]
-Matrix: TypeAlias = tuple[Numbers, ...]
 Array: TypeAlias = npt.NDArray[np.float64]
 Outside: TypeAlias = Literal["refuse", "clip", "keep"]
 
 LARGEST = 1e100
 """Larger numbers are refused in tables: their squares would overflow."""
-
-
-def numbers(values: Any, name: str, length: int | None = None) -> Numbers:
-    """A vector of finite numbers.
-
-    Args:
-        values: A sequence, array or tensor.
-        name: How the refusal names it.
-        length: How many numbers it has to have; ``None`` for any number but zero.
-
-    Raises:
-        InputError: For anything else.
-    """
-    expected = (
-        "a sequence of one or more finite numbers"
-        if length is None
-        else (f"a sequence of {length} finite numbers")
-    )
-    found = tuple(
-        finite_number(value, f"{name}[{i}]")
-        for i, value in enumerate(sequence_of(values, name, expected))
-    )
-    if not found or (length is not None and len(found) != length):
-        raise InputError(f"{name}={values!r}: expected {expected}.")
-    return found
-
-
-def matrix(values: Any, name: str, num_columns: int | None = None) -> Matrix:
-    """A matrix of finite numbers, as a tuple of rows.
-
-    Args:
-        values: A sequence of sequences, array or tensor.
-        name: How the refusal names it.
-        num_columns: The length of each row; ``None`` for that of the first.
-
-    Raises:
-        InputError: For anything else.
-    """
-    rows = sequence_of(values, name, "a matrix of finite numbers: a sequence of rows")
-    if not rows:
-        raise InputError(f"{name}={values!r}: expected one or more rows of finite numbers.")
-    found: list[Numbers] = []
-    for i, row in enumerate(rows):
-        found.append(numbers(row, f"{name}[{i}]", num_columns))
-        num_columns = len(found[0])
-    return tuple(found)
 
 
 def column_names(values: Any) -> tuple[str, ...] | None:
@@ -134,17 +86,19 @@ def bounds(
     return low, high
 
 
-def outside(value: Any, choices: Sequence[str] = get_args(Outside)) -> Any:
-    """What is to be done with mass outside of X.
+def check_bounds(conditional: Any, num_columns: int | None) -> None:
+    """Check the fields ``lower``, ``upper`` and ``outside`` of a conditional.
 
     Raises:
-        InputError: For anything but one of ``choices``.
+        InputError: As ``bounds``, or for another word than those of ``Outside``.
     """
-    if value not in choices:
-        raise InputError(f"outside={value!r}: expected one of {', '.join(map(repr, choices))}.")
-    return value
+    lower, upper = bounds(conditional.lower, conditional.upper, num_columns)
+    set_fields(conditional, lower=lower, upper=upper)
+    if conditional.outside not in get_args(Outside):
+        choices = ", ".join(map(repr, get_args(Outside)))
+        raise InputError(f"outside={conditional.outside!r}: expected one of {choices}.")
 
 
-def set_field(instance: Any, name: str, value: Any) -> None:
-    """Set a field of a frozen dataclass, in its ``__post_init__``."""
-    object.__setattr__(instance, name, value)
+def is_sequence(value: Any) -> bool:
+    """Whether a field that takes a number or several was given several."""
+    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0

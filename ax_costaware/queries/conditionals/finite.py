@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-import torch
 from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import sequence_of
+from ax_costaware.queries.argument_checks import (
+    Matrix,
+    finite_number,
+    matrix,
+    probabilities,
+    sequence_of,
+    set_fields,
+)
 from ax_costaware.queries.conditionals import fields
 from ax_costaware.queries.conditionals.conditional import Conditional, plain
-from ax_costaware.queries.conditionals.fields import Matrix
 from ax_costaware.queries.conditionals.rules import SharedNodes
-
-_SUM_TOLERANCE = 1e-6
-"""Probabilities may come from single precision."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,13 @@ class FiniteConditional(Conditional):
     """The values of the parameter that stand for the ``P`` queries; ``None``: 0 to ``P - 1``."""
 
     def __post_init__(self) -> None:
-        policies = fields.matrix(self.policies, "policies")
-        for i, row in enumerate(policies):
-            if min(row) < 0:
-                raise InputError(f"policies[{i}]={row!r}: expected probabilities >= 0.")
-            if not abs(sum(row) - 1) <= _SUM_TOLERANCE:
-                raise InputError(
-                    f"policies[{i}]={row!r} sums to {sum(row)!r}: expected probabilities that "
-                    "sum to one."
-                )
-        object.__setattr__(self, "policies", policies)
+        policies = tuple(
+            probabilities(row, f"policies[{i}]", "probabilities >= 0 that sum to one")
+            for i, row in enumerate(matrix(self.policies, "policies"))
+        )
+        set_fields(self, policies=policies)
         if self.points is not None:
-            points = fields.matrix(self.points, "points")
+            points = matrix(self.points, "points")
             if len(points) != len(policies[0]):
                 raise InputError(
                     f"points has {len(points)} rows: expected {len(policies[0])}, one for each "
@@ -63,23 +58,16 @@ class FiniteConditional(Conditional):
                 )
             if len(set(points)) < len(points):
                 raise InputError(f"points={points!r}: expected rows that differ.")
-            object.__setattr__(self, "points", points)
+            set_fields(self, points=points)
         if self.queries is not None:
-            values = sequence_of(self.queries, "queries", "numbers or strings")
-            queries = tuple(q.item() if isinstance(q, np.generic) else q for q in values)
-            wrong = [
-                q
-                for q in queries
-                if isinstance(q, bool)
-                or not isinstance(q, str | float | int)
-                or (isinstance(q, float) and not math.isfinite(q))
-            ]
-            if wrong or len(queries) != len(policies) or len(set(queries)) < len(queries):
-                raise InputError(
-                    f"queries={queries!r}: expected {len(policies)} different numbers or strings, "
-                    "one for each row of policies."
-                )
-            object.__setattr__(self, "queries", queries)
+            expected = f"{len(policies)} different numbers or strings, one for each row of policies"
+            queries = sequence_of(self.queries, "queries", expected)
+            for i, query in enumerate(queries):
+                if not isinstance(query, str):
+                    finite_number(query, f"queries[{i}]", expected)
+            if len(queries) != len(policies) or len(set(queries)) < len(queries):
+                raise InputError(f"queries={queries!r}: expected {expected}.")
+            set_fields(self, queries=queries)
 
     @property
     @override
@@ -89,29 +77,29 @@ class FiniteConditional(Conditional):
     @property
     @override
     def num_target_columns(self) -> int:
-        return 1 if self.points is None else len(self.points[0])
+        return len(self._nodes[0])
 
     @override
     def joint_rule(self, A: Tensor) -> SharedNodes:
         self.check_shape(A)
-        if self.points is None:
-            nodes = torch.arange(len(self.policies[0])).to(A).unsqueeze(-1)
-        else:
-            nodes = A.new_tensor(self.points)
         index = A[..., 0].detach().round().long().clamp(0, len(self.policies) - 1)
-        return SharedNodes(nodes, A.new_tensor(self.policies)[index])
+        return SharedNodes(A.new_tensor(self._nodes), A.new_tensor(self.policies)[index])
 
     @override
     def within(self, lower: Any, upper: Any) -> Self:
         low, high = fields.bounds(lower, upper, self.num_target_columns)
         if low is not None and high is not None:
-            points = self.points or tuple((float(k),) for k in range(len(self.policies[0])))
-            for k, point in enumerate(points):
+            for k, point in enumerate(self._nodes):
                 if any(not a <= x <= b for a, x, b in zip(low, point, high, strict=True)):
                     raise InputError(
                         f"points[{k}]={point!r} is outside of X, from {low} to {high}."
                     )
         return self
+
+    @property
+    def _nodes(self) -> Matrix:
+        """The points, ``K x d``."""
+        return self.points or tuple((float(k),) for k in range(len(self.policies[0])))
 
     @override
     def _check_rows(self, rows: Tensor) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -11,22 +12,32 @@ from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import integer_at_least, nonnegative_number
+from ax_costaware.queries.argument_checks import (
+    Matrix,
+    Numbers,
+    at_least,
+    check_fields,
+    matrix,
+    nonnegative_number,
+    numbers,
+    plain_value,
+    set_fields,
+)
 from ax_costaware.queries.conditionals import fields
-from ax_costaware.queries.conditionals.fields import Matrix, Numbers
+from ax_costaware.queries.conditionals.fields import Outside
 from ax_costaware.queries.conditionals.independent import (
     MOST_GRID_COLUMNS,
+    NORMAL,
     IndependentConditional,
     grid_side,
     sobol_points,
 )
-from ax_costaware.queries.conditionals.means import checked_name, conditional_mean
-from ax_costaware.queries.conditionals.normal_rules import (
-    clipped_normal,
-    normal_grid,
-    normal_rule,
-)
 from ax_costaware.queries.conditionals.rules import ColumnNodes, JointNodes, NormalLaw
+from ax_costaware.queries.quadrature import normal_grid
+
+MeanFunction: TypeAlias = Callable[[Tensor], Tensor]
+
+_MEANS: dict[str, MeanFunction] = {}
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class GaussianConditional(IndependentConditional):
     upper: Numbers | None = None
     """Upper bounds of X."""
 
-    outside: Literal["refuse", "clip", "keep"] = "refuse"
+    outside: Outside = "refuse"
     """What is done with points outside of the bounds. ``"refuse"``: a query that has more than a
     thousandth of its mass there is an error. ``"clip"``: a point outside is moved to the bound.
     ``"keep"``: the objective exists out there too."""
@@ -69,10 +80,10 @@ class GaussianConditional(IndependentConditional):
     form. Dependent columns that are clipped, and other kernels, have at most 64 joint nodes, which
     are enough where a standard deviation is at most a length-scale."""
 
-    _NODES_PER_REACH = 1.95
-
     query_columns: int | None = None
     """The number of columns of a query, with a named mean only."""
+
+    _STANDARD = NORMAL
 
     def __post_init__(self) -> None:
         d: int | None
@@ -82,28 +93,22 @@ class GaussianConditional(IndependentConditional):
                     f"weight={self.weight!r}, mean=None, query_columns={self.query_columns!r}: "
                     "expected a weight, or mean and query_columns (see from_mean)."
                 )
-            fields.set_field(self, "weight", fields.matrix(self.weight, "weight"))
-            d = len(self.weight)
-            bias = (0.0,) * d if self.bias is None else self.bias
-            fields.set_field(self, "bias", fields.numbers(bias, "bias", d))
+            weight = matrix(self.weight, "weight")
+            d = len(weight)
+            bias = (0.0,) * d if self.bias is None else numbers(self.bias, "bias", d)
+            set_fields(self, weight=weight, bias=bias)
         else:
-            checked_name(self.mean)
+            _checked_name(self.mean)
             if self.weight is not None or self.bias is not None:
                 raise InputError(
                     f"mean={self.mean!r} beside weight={self.weight!r}, bias={self.bias!r}: "
                     "expected either."
                 )
-            fields.set_field(
-                self, "query_columns", integer_at_least(self.query_columns, 1, "query_columns")
-            )
+            check_fields(self, query_columns=at_least(1))
             d = None
-        covariance, width = _checked_covariance(self.covariance, d)
-        fields.set_field(self, "covariance", covariance)
-        lower, upper = fields.bounds(self.lower, self.upper, d or width)
-        fields.set_field(self, "lower", lower)
-        fields.set_field(self, "upper", upper)
-        fields.outside(self.outside)
-        fields.set_field(self, "num_nodes", integer_at_least(self.num_nodes, 1, "num_nodes"))
+        set_fields(self, covariance=_checked_covariance(self.covariance, d))
+        check_fields(self, num_nodes=at_least(1))
+        fields.check_bounds(self, self.num_target_columns)
 
     @classmethod
     def from_mean(
@@ -138,11 +143,6 @@ class GaussianConditional(IndependentConditional):
                 return len(field)
         return None
 
-    @override
-    def within(self, lower: Any, upper: Any) -> Self:
-        low, high = fields.bounds(lower, upper, self.num_target_columns)
-        return self if self.lower is not None else replace(self, lower=low, upper=high)
-
     def mean_of(self, A: Tensor) -> Tensor:
         """The means ``... x d`` of queries ``... x p``, in raw units.
 
@@ -174,25 +174,24 @@ class GaussianConditional(IndependentConditional):
 
     @override
     def column_rule(self, A: Tensor) -> ColumnNodes | None:
-        if self._variances(self.mean_of(A)) is None:
-            return None
-        return super().column_rule(A)
+        self.check_shape(A)
+        return None if self._is_dependent else super().column_rule(A)
 
     @override
     def normal_law(self, A: Tensor) -> NormalLaw | None:
         if self._clips:
             return None
         mean = self.mean_of(A)
-        variances = self._variances(mean)
-        if variances is None:
-            return NormalLaw(mean, mean.new_tensor(self.covariance))
-        return NormalLaw(mean, torch.diag(mean.new_tensor(variances)))
+        covariance = mean.new_tensor(self.covariance)
+        if covariance.ndim < 2:
+            covariance = torch.diag(covariance.expand(mean.shape[-1]))
+        return NormalLaw(mean, covariance)
 
     @override
     def joint_rule(self, A: Tensor) -> JointNodes:
-        mean = self.mean_of(A)
-        if self._variances(mean) is not None:
+        if not self._is_dependent:
             return super().joint_rule(A)
+        mean = self.mean_of(A)
         d = mean.shape[-1]
         values, vectors = np.linalg.eigh(np.array(self.covariance))
         axes = mean.new_tensor(vectors * np.sqrt(np.clip(values, 0, None)))
@@ -206,74 +205,73 @@ class GaussianConditional(IndependentConditional):
         return self._clipped(JointNodes(nodes, weights.expand(nodes.shape[:-1])))
 
     @override
-    def _columns(self, A: Tensor, num_nodes: int, clip: bool) -> ColumnNodes:
+    def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:
         mean = self.mean_of(A)
-        variances = self._variances(mean)
-        assert variances is not None
-        scale = mean.new_tensor(variances).sqrt()
-        if clip:
-            return clipped_normal(mean, scale, *self._limits(mean), num_nodes)
-        standard, weights = (torch.tensor(v).to(mean) for v in normal_rule(num_nodes))
-        if not any(variances):
-            standard, weights = standard.new_zeros(1), weights.new_ones(1)
-        nodes = mean.unsqueeze(-2) + standard[:, None] * scale
-        return ColumnNodes(nodes, weights[:, None].expand_as(nodes))
-
-    @override
-    def _quantiles(self, A: Tensor, u: Tensor) -> Tensor:
-        mean = self.mean_of(A)
-        variances = self._variances(mean)
-        assert variances is not None
-        spread: Tensor = torch.special.ndtri(u) * mean.new_tensor(variances).sqrt()
-        return mean.unsqueeze(-2) + spread
-
-    @override
-    def _columns_outside(self, rows: Tensor) -> Tensor:
-        mean = self.mean_of(rows)
-        lower, upper = self._limits(mean)
-        covariance = self.covariance
-        if isinstance(covariance, tuple) and isinstance(covariance[0], tuple):
-            covariance = tuple(float(v) for v in np.diag(np.array(covariance)))
-        scale = mean.new_tensor(covariance).sqrt().expand_as(mean)
-        moving = torch.where(scale > 0, scale, torch.ones_like(scale))
-        spread = torch.special.ndtr((lower - mean) / moving) + torch.special.ndtr(
-            (mean - upper) / moving
-        )
-        return torch.where(scale > 0, spread, ((mean < lower) | (mean > upper)).to(mean))
+        variances = np.array(self.covariance)
+        if variances.ndim == 2:
+            variances = np.diag(variances)
+        return mean, mean.new_tensor(variances).sqrt().expand_as(mean)
 
     @override
     def _probability_outside(self, rows: Tensor) -> Tensor:
-        columns = self._columns_outside(rows)
-        if self._variances(columns) is None:
+        if self._is_dependent:
             # The probability of a union is at most the sum, whatever the correlations.
-            return columns.sum(dim=-1).clamp_max(1.0)
-        return 1 - (1 - columns).prod(dim=-1)
+            return self._columns_outside(rows).sum(dim=-1).clamp_max(1.0)
+        return super()._probability_outside(rows)
 
-    def _variances(self, mean: Tensor) -> Numbers | None:
-        """The ``d`` variances of independent columns, or ``None`` where they are dependent."""
-        covariance = self.covariance
-        if not isinstance(covariance, tuple):
-            return (covariance,) * mean.shape[-1]
-        if not isinstance(covariance[0], tuple):
-            return covariance
-        full = np.array(covariance)
-        if np.array_equal(full, np.diag(np.diag(full))):
-            return tuple(np.diag(full).tolist())
-        return None
+    @property
+    def _is_dependent(self) -> bool:
+        covariance = np.array(self.covariance)
+        return covariance.ndim == 2 and bool((covariance != np.diag(np.diag(covariance))).any())
 
 
-def _checked_covariance(value: Any, d: int | None) -> tuple[float | Numbers | Matrix, int | None]:
-    """The covariance as a plain value, and its number of columns where it shows."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if not isinstance(value, list | tuple):
-        return nonnegative_number(value, "covariance"), None
-    if value and not isinstance(value[0], list | tuple) and not getattr(value[0], "ndim", 0):
-        variances = fields.numbers(value, "covariance", d)
-        for i, variance in enumerate(variances):
-            nonnegative_number(variance, f"covariance[{i}]")
-        return variances, len(variances)
-    full = fields.matrix(value, "covariance", d)
+def register_conditional_mean(name: str, function: MeanFunction) -> None:
+    """Give a function a name under which ``GaussianConditional.from_mean`` finds it.
+
+    An experiment stores the name only: register the same function under the same name, in each
+    process that loads the experiment, before it is used. A name that is registered again stands
+    for the newest function.
+
+    Args:
+        name: Any string that is not empty.
+        function: From queries ``... x p`` to means ``... x d`` in raw units, made of PyTorch
+            operations, so that it can be differentiated.
+
+    Raises:
+        InputError: For a name that is no string or empty, or a function that cannot be called.
+    """
+    if not callable(function):
+        raise InputError(f"function={function!r}: expected a function of a tensor.")
+    _MEANS[_checked_name(name)] = function
+
+
+def conditional_mean(name: str) -> MeanFunction:
+    """The function that is registered under a name.
+
+    Raises:
+        InputError: Where there is none.
+    """
+    if name not in _MEANS:
+        known = ", ".join(map(repr, sorted(_MEANS))) or "none"
+        raise InputError(
+            f"mean={name!r} is not registered (registered: {known}): call "
+            f"register_conditional_mean({name!r}, function) first, in each process."
+        )
+    return _MEANS[name]
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise InputError(f"mean={name!r}: expected the name of a registered function.")
+    return name
+
+
+def _checked_covariance(value: Any, d: int | None) -> float | Numbers | Matrix:
+    if not fields.is_sequence(value):
+        return nonnegative_number(plain_value(value), "covariance")
+    if len(value) and not fields.is_sequence(value[0]):
+        return numbers(value, "covariance", d, nonnegative_number)
+    full = matrix(value, "covariance", d)
     array = np.array(full)
     if array.shape[0] != array.shape[1] or (d is not None and len(full) != d):
         raise InputError(
@@ -286,4 +284,4 @@ def _checked_covariance(value: Any, d: int | None) -> tuple[float | Numbers | Ma
         raise InputError(
             f"covariance={value!r} has the eigenvalue {least:.3g}: expected none below zero."
         )
-    return full, len(full)
+    return full

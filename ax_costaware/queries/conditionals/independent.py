@@ -1,23 +1,29 @@
-"""What conditionals with bounds and with independent columns share."""
+"""What conditionals share whose columns of X are independent."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.quasirandom import SobolEngine
+from torch.special import ndtr, ndtri
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.conditionals.conditional import Conditional, plain
-from ax_costaware.queries.conditionals.fields import Array, Numbers
+from ax_costaware.queries.conditionals.conditional import BoundedConditional, plain
+from ax_costaware.queries.conditionals.fields import Array
 from ax_costaware.queries.conditionals.rules import ColumnNodes, JointNodes
-from ax_costaware.queries.gauss_rule import gauss_legendre
+from ax_costaware.queries.quadrature import (
+    NORMAL_REACH,
+    gauss_legendre,
+    normal_rule,
+    uniforms,
+)
 
 MOST_OUTSIDE = 1e-3
 """The greatest probability outside of X that ``outside="refuse"`` lets pass."""
@@ -32,15 +38,62 @@ _MOST_REFINED = 16
 """How many times more nodes are taken at most where length-scales are short."""
 
 
-class BoundedConditional(Conditional):
-    """A known law, and the bounds of X that it may leave.
+@dataclass(frozen=True)
+class StandardLaw:
+    """A law of one column, symmetric about zero, which a query moves and scales."""
 
-    Subclasses are dataclasses with the fields ``lower``, ``upper`` and ``outside``.
+    rule: Callable[[int], tuple[Array, Array]]
+    """Nodes and weights of a number of nodes."""
+
+    density: Callable[[Tensor], Tensor]
+    cdf: Callable[[Tensor], Tensor]
+    icdf: Callable[[Tensor], Tensor]
+
+    reach: float
+    """Its mass is within this distance of zero."""
+
+    clipped_nodes: int
+    """Gauss-Legendre nodes of a clipped law, for each node of one that is not."""
+
+    nodes_per_reach: float
+    """Nodes that a rule needs for each length-scale that it reaches from its middle; averages of a
+    squared-exponential kernel are then right to about 1e-7."""
+
+
+UNIFORM = StandardLaw(
+    rule=gauss_legendre,
+    density=lambda t: torch.full_like(t, 0.5),
+    cdf=lambda t: ((t + 1) / 2).clamp(0.0, 1.0),
+    icdf=lambda u: 2 * u - 1,
+    reach=1.0,
+    clipped_nodes=1,
+    nodes_per_reach=3.2,
+)
+
+NORMAL = StandardLaw(
+    rule=normal_rule,
+    density=lambda t: torch.exp(-0.5 * t**2) / math.sqrt(2 * math.pi),
+    cdf=ndtr,
+    icdf=ndtri,
+    reach=NORMAL_REACH,
+    clipped_nodes=2,
+    nodes_per_reach=1.95,
+)
+
+
+class IndependentConditional(BoundedConditional):
+    """A law under which the columns of X are independent: a standard one, moved and scaled.
+
+    Subclasses are dataclasses with the field ``num_nodes``.
     """
 
-    lower: Numbers | None
-    upper: Numbers | None
-    outside: Any
+    num_nodes: int
+
+    _STANDARD: ClassVar[StandardLaw]
+
+    @abstractmethod
+    def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:
+        """Centres and scales of the columns, ``... x d`` each; a scale is zero for a point."""
 
     @override
     def check_queries(self, A: Tensor) -> None:
@@ -60,44 +113,9 @@ class BoundedConditional(Conditional):
                 'outside="keep" says that the objective exists there too.'
             )
 
-    def _limits(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """The bounds as tensors; infinite where there are none."""
-        if self.lower is None or self.upper is None:
-            infinite = torch.full((self.num_target_columns or 1,), torch.inf).to(like)
-            return -infinite, infinite
-        return like.new_tensor(self.lower), like.new_tensor(self.upper)
-
-    @property
-    def _clips(self) -> bool:
-        return self.lower is not None and self.outside == "clip"
-
-    def _clipped(self, rule: JointNodes) -> JointNodes:
-        """Joint nodes, moved to the bounds where they are outside and that is what is asked."""
-        if not self._clips:
-            return rule
-        lower, upper = self._limits(rule.nodes)
-        return JointNodes(torch.minimum(torch.maximum(rule.nodes, lower), upper), rule.weights)
-
-    @abstractmethod
-    def _probability_outside(self, rows: Tensor) -> Tensor:
-        """The probability ``n`` that a point of the queries ``n x p`` is outside of the bounds."""
-
-
-class IndependentConditional(BoundedConditional):
-    """A law under which the columns of X are independent.
-
-    Subclasses are dataclasses with the field ``num_nodes``.
-    """
-
-    num_nodes: int
-
-    _NODES_PER_REACH: ClassVar[float]
-    """Nodes that a rule needs for each length-scale that it reaches from its middle; averages of a
-    squared-exponential kernel are then right to about 1e-7."""
-
     @override
     def refinement(self, reach: float) -> int:
-        needed = self._NODES_PER_REACH * reach / self.num_nodes
+        needed = self._STANDARD.nodes_per_reach * reach / self.num_nodes
         factor = 1
         while factor < needed and factor < _MOST_REFINED:
             factor *= 2
@@ -110,35 +128,81 @@ class IndependentConditional(BoundedConditional):
     @override
     def column_rule(self, A: Tensor) -> ColumnNodes | None:
         self.check_shape(A)
-        return self._columns(A, self.num_nodes, self._clips)
+        centre, scale = self._place(A)
+        if self._clips:
+            return self._clipped_columns(centre, scale)
+        return self._columns(centre, scale, self.num_nodes)
 
     @override
     def joint_rule(self, A: Tensor) -> JointNodes:
         self.check_shape(A)
-        rule = self._columns(A, 1, False)
-        d = rule.nodes.shape[-1]
+        centre, scale = self._place(A)
+        d = centre.shape[-1]
         if d <= MOST_GRID_COLUMNS:
-            rule = self._columns(A, min(self.num_nodes, grid_side(d)), False)
-            return self._clipped(rule.product())
-        nodes = self._quantiles(A, sobol_points(d, A))
+            num_nodes = min(self.num_nodes, grid_side(d))
+            return self._clipped(self._columns(centre, scale, num_nodes).product())
+        standard = self._STANDARD.icdf(sobol_points(d, A))
+        nodes = centre.unsqueeze(-2) + standard * scale.unsqueeze(-2)
         weights = torch.full_like(nodes[..., 0], 1 / MOST_JOINT_NODES)
         return self._clipped(JointNodes(nodes, weights))
 
-    @override
+    def _limits(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """The bounds as tensors, where there are some."""
+        return like.new_tensor(self.lower), like.new_tensor(self.upper)
+
+    def _clipped(self, rule: JointNodes) -> JointNodes:
+        """Joint nodes, moved to the bounds where they are outside and that is what is asked."""
+        if not self._clips:
+            return rule
+        return JointNodes(rule.nodes.clamp(*self._limits(rule.nodes)), rule.weights)
+
+    def _columns(self, centre: Tensor, scale: Tensor, num_nodes: int) -> ColumnNodes:
+        rule = self._STANDARD.rule(num_nodes if bool((scale > 0).any()) else 1)
+        standard, weights = (torch.tensor(v).to(centre) for v in rule)
+        nodes = centre.unsqueeze(-2) + standard[:, None] * scale.unsqueeze(-2)
+        return ColumnNodes(nodes, weights[:, None].expand_as(nodes))
+
+    def _clipped_columns(self, centre: Tensor, scale: Tensor) -> ColumnNodes:
+        """Rules of laws whose mass outside of the bounds is moved to them.
+
+        Atoms at the bounds, and Gauss-Legendre nodes on what is inside, which follow the centre, so
+        that nodes and weights are smooth in it. A column of no scale has its node at the bound
+        where the centre is outside.
+        """
+        law, (lower, upper) = self._STANDARD, self._limits(centre)
+        moves = scale > 0
+        num_nodes = law.clipped_nodes * self.num_nodes if bool(moves.any()) else 1
+        standard, weights = (torch.tensor(v).to(centre) for v in gauss_legendre(num_nodes))
+        safe = torch.where(moves, scale, torch.ones_like(scale))
+        start = (centre - law.reach * safe).clamp(lower, upper)
+        end = (centre + law.reach * safe).clamp(lower, upper)
+        middle, half = ((start + end) / 2).unsqueeze(-2), ((end - start) / 2).unsqueeze(-2)
+        nodes = middle + standard[:, None] * half
+        density = law.density((nodes - centre.unsqueeze(-2)) / safe.unsqueeze(-2))
+        inside = density * weights[:, None] * 2 * half / safe.unsqueeze(-2)
+        below = law.cdf((lower - centre) / safe).unsqueeze(-2)
+        above = law.cdf((centre - upper) / safe).unsqueeze(-2)
+        masses = torch.cat([below, inside, above], dim=-2)
+        masses = masses / masses.sum(dim=-2, keepdim=True)
+        nodes = torch.cat([lower.expand_as(below), nodes, upper.expand_as(above)], dim=-2)
+        point = centre.clamp(lower, upper).unsqueeze(-2).expand_as(nodes)
+        return ColumnNodes(
+            torch.where(moves.unsqueeze(-2), nodes, point),
+            torch.where(moves.unsqueeze(-2), masses, 1 / masses.shape[-2]),
+        )
+
     def _probability_outside(self, rows: Tensor) -> Tensor:
+        """The probability ``n`` that a point of the queries ``n x p`` is outside of the bounds."""
         return 1 - (1 - self._columns_outside(rows)).prod(dim=-1)
 
-    @abstractmethod
-    def _columns(self, A: Tensor, num_nodes: int, clip: bool) -> ColumnNodes:
-        """The rules of the columns, of about this many nodes."""
-
-    @abstractmethod
-    def _quantiles(self, A: Tensor, u: Tensor) -> Tensor:
-        """Points ``... x n x d`` at the probabilities ``n x d`` of each column, not clipped."""
-
-    @abstractmethod
     def _columns_outside(self, rows: Tensor) -> Tensor:
         """The probabilities ``n x d`` that a column is outside of its bounds."""
+        centre, scale = self._place(rows)
+        lower, upper = self._limits(rows)
+        safe = torch.where(scale > 0, scale, torch.ones_like(scale))
+        cdf = self._STANDARD.cdf
+        spread = (cdf((lower - centre) / safe) + cdf((centre - upper) / safe)).clamp_max(1.0)
+        return torch.where(scale > 0, spread, ((centre < lower) | (centre > upper)).to(rows))
 
 
 def grid_side(num_columns: int) -> int:
@@ -148,57 +212,9 @@ def grid_side(num_columns: int) -> int:
 
 def sobol_points(num_columns: int, like: Tensor) -> Tensor:
     """Scrambled Sobol points ``MOST_JOINT_NODES x d`` in the open unit cube, always the same."""
-    return torch.as_tensor(_sobol_points(num_columns)).to(like)
+    return _sobol_points(num_columns).to(like)
 
 
 @lru_cache(maxsize=16)
-def _sobol_points(num_columns: int) -> Array:
-    engine = SobolEngine(num_columns, scramble=True, seed=0)
-    u: Array = engine.draw(MOST_JOINT_NODES, dtype=torch.double).numpy()
-    return np.clip(u, 1e-9, 1 - 1e-9)
-
-
-def uniform_columns(
-    centre: Tensor, half_width: Tensor, limits: tuple[Tensor, Tensor] | None, num_nodes: int
-) -> ColumnNodes:
-    """Rules of the uniform laws on ``centre`` plus or minus ``half_width``, both ``... x d``.
-
-    Args:
-        centre: Centres of the intervals.
-        half_width: Their half-widths; zero for a point.
-        limits: The bounds ``d`` that points outside are moved to, or ``None``.
-        num_nodes: Number of Gauss-Legendre nodes on the part inside.
-    """
-    standard, weights = (torch.tensor(v).to(centre) for v in gauss_legendre(num_nodes))
-    if limits is None:
-        nodes = centre.unsqueeze(-2) + standard[:, None] * half_width.unsqueeze(-2)
-        return ColumnNodes(nodes, weights[:, None].expand_as(nodes))
-    lower, upper = limits
-    start = torch.minimum(torch.maximum(centre - half_width, lower), upper)
-    end = torch.minimum(torch.maximum(centre + half_width, lower), upper)
-    width = 2 * half_width
-    safe = torch.where(width > 0, width, torch.ones_like(width))
-    below = ((lower - centre + half_width) / safe).clamp(0.0, 1.0)
-    above = ((centre + half_width - upper) / safe).clamp(0.0, 1.0)
-    # A point is a node of its own, at the bound where it is outside.
-    below = torch.where(width > 0, below, torch.zeros_like(below))
-    above = torch.where(width > 0, above, torch.zeros_like(above))
-    inside = 1 - below - above
-    middle, half = (start + end) / 2, (end - start) / 2
-    nodes = torch.cat(
-        [
-            lower.expand_as(middle).unsqueeze(-2),
-            middle.unsqueeze(-2) + standard[:, None] * half.unsqueeze(-2),
-            upper.expand_as(middle).unsqueeze(-2),
-        ],
-        dim=-2,
-    )
-    masses = torch.cat(
-        [
-            below.unsqueeze(-2),
-            weights[:, None] * inside.unsqueeze(-2),
-            above.unsqueeze(-2),
-        ],
-        dim=-2,
-    )
-    return ColumnNodes(nodes, masses)
+def _sobol_points(num_columns: int) -> Tensor:
+    return uniforms(num_columns, MOST_JOINT_NODES, 0)

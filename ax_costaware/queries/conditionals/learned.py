@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,11 +14,20 @@ from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import integer_at_least, positive_number
+from ax_costaware.queries.argument_checks import (
+    Numbers,
+    at_least,
+    boolean,
+    check_fields,
+    given_fields,
+    optional,
+    positive_number,
+    set_fields,
+)
 from ax_costaware.queries.conditionals import fields
-from ax_costaware.queries.conditionals.conditional import Conditional, plain
+from ax_costaware.queries.conditionals.conditional import BoundedConditional, plain
 from ax_costaware.queries.conditionals.embedding import Embedding, fit
-from ax_costaware.queries.conditionals.fields import Array, Numbers
+from ax_costaware.queries.conditionals.fields import Array, Outside
 from ax_costaware.queries.conditionals.rules import SharedNodes
 
 _FARTHEST = 3.0
@@ -27,7 +37,7 @@ _LEAST_REGULARIZATION = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LearnedConditional(Conditional):
+class LearnedConditional(BoundedConditional):
     """The conditional mean embedding of pairs ``(x_j, a_j)``.
 
     ``W(a) = (L + N lambda I)^-1 l(a)`` weighs the points of the pairs, with an RBF kernel ``l`` of
@@ -67,7 +77,7 @@ class LearnedConditional(Conditional):
     upper: Numbers | None = None
     """Upper bounds of X."""
 
-    outside: Literal["refuse", "clip", "keep"] = "refuse"
+    outside: Outside = "refuse"
     """What is done with points of pairs outside of the bounds: an error, moved to the bounds, or
     kept."""
 
@@ -87,7 +97,7 @@ class LearnedConditional(Conditional):
     def __post_init__(self) -> None:
         for side, field in (("X", "target_names"), ("A", "query_names")):
             names = getattr(self, field) or fields.column_names(getattr(self, side))
-            fields.set_field(self, field, None if names is None else tuple(names))
+            set_fields(self, **{field: None if names is None else tuple(names)})
         X = fields.table(self.X, "X", self.target_names)
         A = fields.table(self.A, "A", self.query_names)
         if len(X) != len(A):
@@ -107,25 +117,21 @@ class LearnedConditional(Conditional):
                 f"A has the value {float(A[0, constant[0]])!r} in every row of column "
                 f"{constant[0]}: expected queries that differ in each column."
             )
-        fields.set_field(self, "X", X)
-        fields.set_field(self, "A", A)
-        for name in ("lengthscale", "regularization"):
-            if getattr(self, name) is not None:
-                fields.set_field(self, name, positive_number(getattr(self, name), name))
+        set_fields(self, X=X, A=A)
+        check_fields(
+            self,
+            lengthscale=optional(positive_number),
+            regularization=optional(positive_number),
+            landmarks=optional(at_least(2)),
+            seed=at_least(0),
+            sampling_error=boolean,
+        )
         if self.regularization is not None and self.regularization < _LEAST_REGULARIZATION:
             raise InputError(
                 f"regularization={self.regularization!r}: expected at least "
                 f"{_LEAST_REGULARIZATION:g}, below which rounding decides."
             )
-        if self.landmarks is not None:
-            fields.set_field(self, "landmarks", integer_at_least(self.landmarks, 2, "landmarks"))
-        fields.set_field(self, "seed", integer_at_least(self.seed, 0, "seed"))
-        lower, upper = fields.bounds(self.lower, self.upper, X.shape[1])
-        fields.set_field(self, "lower", lower)
-        fields.set_field(self, "upper", upper)
-        fields.outside(self.outside)
-        if not isinstance(self.sampling_error, bool):
-            raise InputError(f"sampling_error={self.sampling_error!r}: expected True or False.")
+        fields.check_bounds(self, X.shape[1])
         self._check_points()
 
     def __eq__(self, other: object) -> bool:
@@ -138,27 +144,11 @@ class LearnedConditional(Conditional):
         )
 
     def __hash__(self) -> int:
-        return hash((self._settings(), self.X.tobytes(), self.A.tobytes()))
+        return hash((self.X.tobytes(), self.A.tobytes(), *self._settings().values()))
 
     def __repr__(self) -> str:
-        named = (
-            "lengthscale",
-            "regularization",
-            "landmarks",
-            "seed",
-            "lower",
-            "upper",
-            "outside",
-            "sampling_error",
-            "target_names",
-            "query_names",
-        )
-        shown = [f"<{len(self.X)} pairs: {self.X.shape[1]} columns of X, {self.A.shape[1]} of A>"]
-        for name in named:
-            value = getattr(self, name)
-            if value != type(self).__dataclass_fields__[name].default:
-                shown.append(f"{name}={value!r}")
-        return f"LearnedConditional({', '.join(shown)})"
+        pairs = f"<{len(self.X)} pairs: {self.X.shape[1]} columns of X, {self.A.shape[1]} of A>"
+        return f"LearnedConditional({', '.join([pairs, *given_fields(self)])})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # It does not change, and models that are copied for every fantasy share what it learned.
@@ -183,39 +173,21 @@ class LearnedConditional(Conditional):
     def embedding(self) -> Embedding:
         """What was fitted: nodes, weights, length-scale and regularisation."""
         X = self.X
-        if self.lower is not None and self.outside == "clip":
+        if self._clips:
             X = np.clip(X, np.array(self.lower), np.array(self.upper))
         return fit(X, self.A, self.lengthscale, self.regularization, self.landmarks, self.seed)
-
-    @cached_property
-    def _tensors(self) -> _Tensors:
-        fitted = self.embedding
-        origin, unit = fitted.centres.mean(0), fitted.scales * fitted.lengthscale
-        return _Tensors(
-            nodes=torch.tensor(fitted.nodes),
-            projection=torch.tensor(fitted.projection),
-            errors=torch.tensor(fitted.errors) if self.sampling_error else None,
-            origin=torch.tensor(origin),
-            unit=torch.tensor(unit),
-            landmarks=torch.tensor((fitted.centres - origin) / unit),
-        )
 
     @override
     def joint_rule(self, A: Tensor) -> SharedNodes:
         self.check_shape(A)
-        fitted = self._tensors
+        fitted = self.embedding
         kernel = torch.exp(-0.5 * self._squared_distances(A))
         # In double precision: the weights of one point may be large and cancel those of the next.
-        weights = kernel @ fitted.projection.to(A.device).T
+        weights = kernel @ torch.as_tensor(fitted.projection, device=A.device).T
         errors = None
-        if fitted.errors is not None:
-            errors = (kernel @ fitted.errors.to(A.device).T).to(A)
-        return SharedNodes(fitted.nodes.to(A), weights.to(A), errors)
-
-    @override
-    def within(self, lower: Any, upper: Any) -> Self:
-        low, high = fields.bounds(lower, upper, self.num_target_columns)
-        return self if self.lower is not None else replace(self, lower=low, upper=high)
+        if self.sampling_error:
+            errors = (kernel @ torch.as_tensor(fitted.errors, device=A.device).T).to(A)
+        return SharedNodes(torch.as_tensor(fitted.nodes).to(A), weights.to(A), errors)
 
     def ordered(self, target_names: Sequence[str]) -> Self:
         """This conditional with the columns of ``X`` in the order of some names.
@@ -275,25 +247,19 @@ class LearnedConditional(Conditional):
 
     def _squared_distances(self, A: Tensor) -> Tensor:
         """Squared distances ``... x M_a`` of queries from the landmarks, in length-scales."""
-        fitted = self._tensors
-        landmarks = fitted.landmarks.to(A.device)
-        scaled = (A.to(landmarks) - fitted.origin.to(landmarks)) / fitted.unit.to(landmarks)
+        fitted = self.embedding
+        origin, unit, landmarks = (
+            torch.as_tensor(array, device=A.device)
+            for array in (fitted.origin, fitted.unit, fitted.scaled_centres)
+        )
+        scaled = (A.to(landmarks) - origin) / unit
         squares = (scaled**2).sum(-1, keepdim=True) + (landmarks**2).sum(-1)
         return (squares - 2 * scaled @ landmarks.T).clamp_min(0.0)
 
-    def _settings(self) -> tuple[Any, ...]:
-        return (
-            self.lengthscale,
-            self.regularization,
-            self.landmarks,
-            self.seed,
-            self.lower,
-            self.upper,
-            self.outside,
-            self.sampling_error,
-            self.target_names,
-            self.query_names,
-        )
+    def _settings(self) -> dict[str, Any]:
+        """All fields but the pairs."""
+        names = [field.name for field in dataclass_fields(self)]
+        return {name: getattr(self, name) for name in names if name not in ("X", "A")}
 
     def _check_points(self) -> None:
         if self.lower is None or self.outside != "refuse":
@@ -307,20 +273,3 @@ class LearnedConditional(Conditional):
                 'points inside; outside="clip" moves them to the bounds, outside="keep" says that '
                 "the objective exists there too."
             )
-
-
-@dataclass(frozen=True, eq=False)
-class _Tensors:
-    """What was fitted, as tensors."""
-
-    nodes: Tensor
-    projection: Tensor
-    errors: Tensor | None
-    origin: Tensor
-    """The centre of the queries."""
-
-    unit: Tensor
-    """The length-scale in raw units, of each column."""
-
-    landmarks: Tensor
-    """In this unit, from the origin."""

@@ -10,6 +10,7 @@ One eigendecomposition of ``L`` serves every ``c``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from scipy.linalg import eigh
@@ -65,15 +66,12 @@ def exact_errors(L: Array, F: Array) -> Callable[[Array], Array]:
     values = np.clip(values, 0, None)
     rotated, squares = vectors.T @ F, vectors**2
 
-    def errors(ridges: Array) -> Array:
-        found = np.empty(len(ridges))
-        for i, ridge in enumerate(ridges):
-            left = ridge / (values + ridge)
-            residual = vectors @ (left[:, None] * rotated)
-            found[i] = np.mean((residual**2).sum(1) / (squares @ left) ** 2)
-        return found
+    def error(ridge: float) -> float:
+        left = ridge / (values + ridge)
+        residual = vectors @ (left[:, None] * rotated)
+        return float(np.mean((residual**2).sum(1) / (squares @ left) ** 2))
 
-    return errors
+    return lambda ridges: np.array([error(ridge) for ridge in ridges])
 
 
 def nystrom_errors(gram: Array, cross: Array, psi: Array, F: Array) -> Callable[[Array], Array]:
@@ -90,16 +88,13 @@ def nystrom_errors(gram: Array, cross: Array, psi: Array, F: Array) -> Callable[
     rotated, inputs = vectors.T @ cross, psi @ vectors
     squares = inputs**2
 
-    def errors(ridges: Array) -> Array:
-        found = np.empty(len(ridges))
-        for i, ridge in enumerate(ridges):
-            gain = 1 / (values + ridge)
-            residual = F - inputs @ (gain[:, None] * rotated)
-            own = np.maximum(1 - squares @ gain, _LEAST)
-            found[i] = np.mean((residual**2).sum(1) / own**2)
-        return found
+    def error(ridge: float) -> float:
+        gain = 1 / (values + ridge)
+        residual = F - inputs @ (gain[:, None] * rotated)
+        own = np.maximum(1 - squares @ gain, _LEAST)
+        return float(np.mean((residual**2).sum(1) / own**2))
 
-    return errors
+    return lambda ridges: np.array([error(ridge) for ridge in ridges])
 
 
 def least_ridge(errors: Callable[[Array], Array]) -> tuple[float, float]:
@@ -112,32 +107,25 @@ def least_ridge(errors: Callable[[Array], Array]) -> tuple[float, float]:
 
 
 def choose(
-    errors_of: Callable[[float], Callable[[Array], Array]],
-    lengthscale: float | None,
-    ridge: float | None,
+    errors_of: Callable[[float], Callable[[Array], Array]], ridge: float | None
 ) -> tuple[float, float]:
     """The length-scale and the ridge of least error: a coarse grid, then a finer one around it.
 
     Args:
         errors_of: From a length-scale to the errors as a function of ridges.
-        lengthscale: Given, or ``None``.
         ridge: Given, or ``None``.
     """
-    tried: dict[float, tuple[float, float]] = {}
+
+    @cache
+    def tried(scale: float) -> tuple[float, float]:
+        errors = errors_of(scale)
+        if ridge is None:
+            return least_ridge(errors)
+        return ridge, float(errors(np.array([ridge]))[0])
 
     def value(scale: float) -> float:
-        if scale not in tried:
-            errors = errors_of(scale)
-            if ridge is None:
-                found, error = least_ridge(errors)
-            else:
-                found, error = ridge, float(errors(np.array([ridge]))[0])
-            tried[scale] = (error, found)
-        return tried[scale][0]
+        return tried(scale)[1]
 
-    if lengthscale is not None:
-        value(lengthscale)
-        return lengthscale, tried[lengthscale][1]
     best = min(_LENGTHSCALES.tolist(), key=value)
     ratio = float(_LENGTHSCALES[1] / _LENGTHSCALES[0])
     least = float(_LENGTHSCALES[0])
@@ -149,4 +137,4 @@ def choose(
         ratio = ratio**0.5
         near = [best, max(best / ratio, least), min(best * ratio, _LENGTHSCALES[-1])]
         best = min(near, key=value)
-    return best, tried[best][1]
+    return best, tried(best)[0]

@@ -28,11 +28,11 @@ class ColumnNodes:
         index = torch.cartesian_prod(
             *[torch.arange(num_nodes, device=self.nodes.device) for _ in range(num_columns)]
         ).reshape(-1, num_columns)
-        nodes = torch.stack([self.nodes[..., index[:, i], i] for i in range(num_columns)], dim=-1)
-        weights = torch.ones_like(nodes[..., 0])
-        for i in range(num_columns):
-            weights = weights * self.weights[..., index[:, i], i]
-        return JointNodes(nodes, weights)
+
+        def picked(values: Tensor) -> Tensor:
+            return torch.stack([values[..., index[:, i], i] for i in range(num_columns)], dim=-1)
+
+        return JointNodes(picked(self.nodes), picked(self.weights).prod(dim=-1))
 
 
 @dataclass(frozen=True, eq=False)

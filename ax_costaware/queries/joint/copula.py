@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy.stats import norm, rankdata
 from torch import Tensor
@@ -15,7 +14,13 @@ from torch.special import ndtr, ndtri
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import finite_number, sequence_of
+from ax_costaware.queries.argument_checks import (
+    Matrix,
+    Numbers,
+    checked_items,
+    finite_number,
+    set_fields,
+)
 from ax_costaware.queries.joint.columns import columns_of, marginal_of, named_pairs
 from ax_costaware.queries.joint.law import (
     JointLaw,
@@ -23,18 +28,16 @@ from ax_costaware.queries.joint.law import (
     Placement,
     at_points,
     independent_rows,
-    uniforms,
 )
 from ax_costaware.queries.joint.scores import (
     ScoreMap,
-    SmoothScores,
     StepScores,
     conditional_mean,
-    cut_normal,
     errors_given,
     score_map,
 )
 from ax_costaware.queries.marginals import Marginal, RawValue
+from ax_costaware.queries.quadrature import uniforms
 
 _SYMMETRY = 1e-8
 """How far entries of a correlation may be from those across the diagonal, and these from one."""
@@ -100,8 +103,8 @@ class GaussianCopula(JointLaw):
         for name, law in pairs:
             if not isinstance(law, Marginal) or not law.is_numeric:
                 raise InputError(f"marginals[{name!r}]={law!r}: expected a marginal on numbers.")
-        object.__setattr__(self, "marginals", pairs)
-        object.__setattr__(self, "correlation", _checked_correlation(correlation, len(pairs)))
+        checked = _checked_correlation(correlation, len(pairs))
+        set_fields(self, marginals=pairs, correlation=checked)
 
     @classmethod
     def fit(cls, frame: Any, marginals: Mapping[str, Marginal] | None = None) -> Self:
@@ -263,34 +266,12 @@ class _MovingNodes:
         nodes = self.base.expand(len(points), -1, -1).clone()
         for k in range(self.num_given, len(self.maps)):
             mean = conditional_mean(errors, self.factor, k, log_weights)
-            places, error, log_ratio = self._draw(k, mean)
+            places, error, log_ratio = self.maps[k].draw(mean, self.factor[k, k], self.u[:, k])
             errors.append(error)
             log_weights = log_weights + log_ratio
             nodes[..., list(self.blocks[k])] = places
         weights = torch.softmax(log_weights, dim=-1)
         return at_points(nodes, points, self.columns), weights.to(points)
-
-    def _draw(self, k: int, mean: Tensor) -> tuple[Tensor, Tensor, Tensor | float]:
-        """Coordinates of the k-th input, its error, and the log-ratio of law to draws."""
-        score, scale, u = self.maps[k], self.factor[k, k], self.u[:, k]
-        if isinstance(score, SmoothScores):
-            error = ndtri(u).expand_as(mean)
-            return score.place(mean + scale * error), error, 0.0
-        index, share = _cells(score, u)
-        edges = score.edges
-        error, log_probability = cut_normal(
-            (edges[index] - mean) / scale, (edges[index + 1] - mean) / scale, share
-        )
-        places = score.places[index].expand(*mean.shape, -1)
-        return places, error, log_probability - score.shares[index].log()
-
-
-def _cells(score: StepScores, u: Tensor) -> tuple[Tensor, Tensor]:
-    """The value that each uniform number picks, and where in its probability the number lies."""
-    cumulative = score.cumulative
-    index = torch.searchsorted(cumulative, u.contiguous()).clamp_max(len(cumulative) - 1)
-    below = cumulative[index] - score.shares[index]
-    return index, ((u - below) / score.shares[index]).clamp(1e-9, 1.0 - 1e-9)
 
 
 def _steps_last(maps: Mapping[str, ScoreMap]) -> list[str]:
@@ -302,29 +283,23 @@ def _one_column(values: Sequence[RawValue]) -> Tensor:
     return torch.tensor([[float(value)] for value in values], dtype=torch.double)
 
 
-def _checked_correlation(correlation: Any, size: int) -> tuple[tuple[float, ...], ...]:
+def _checked_correlation(correlation: Any, size: int) -> Matrix:
     expected = f"a symmetric, positive definite {size} x {size} matrix with ones on the diagonal"
-    rows = [
-        sequence_of(row, f"correlation[{i}]", expected)
-        for i, row in enumerate(sequence_of(correlation, "correlation", expected))
-    ]
-    if len(rows) != size or any(len(row) != size for row in rows):
-        shape = f"{len(rows)} rows of {sorted({len(row) for row in rows})}"
-        raise InputError(f"correlation has {shape} entries: expected {expected}.")
-    matrix: npt.NDArray[np.float64] = np.array(
-        [
-            [finite_number(value, f"correlation[{i}][{j}]") for j, value in enumerate(row)]
-            for i, row in enumerate(rows)
-        ]
-    )
-    if np.abs(np.diag(matrix) - 1.0).max() > _SYMMETRY:
-        raise InputError(f"correlation has the diagonal {np.diag(matrix).tolist()}: expected ones.")
-    if np.abs(matrix - matrix.T).max() > _SYMMETRY:
-        raise InputError(f"correlation={matrix.tolist()}: expected {expected}.")
-    least = float(np.linalg.eigvalsh(matrix)[0])
+
+    def checked_row(row: Any, name: str) -> Numbers:
+        return checked_items(row, name, expected, length=size)
+
+    rows: Matrix = checked_items(correlation, "correlation", expected, checked_row, size)
+    entries = np.array(rows)
+    diagonal = np.diag(entries)
+    if np.abs(diagonal - 1.0).max() > _SYMMETRY:
+        raise InputError(f"correlation has the diagonal {diagonal.tolist()}: expected ones.")
+    if np.abs(entries - entries.T).max() > _SYMMETRY:
+        raise InputError(f"correlation={entries.tolist()}: expected {expected}.")
+    least = float(np.linalg.eigvalsh(entries)[0])
     if not least > _LEAST_EIGENVALUE:
         raise InputError(
-            f"correlation={matrix.tolist()} has the eigenvalue {least:g}: expected {expected}, its "
-            f"eigenvalues above {_LEAST_EIGENVALUE:g}."
+            f"correlation={entries.tolist()} has the eigenvalue {least:g}: expected "
+            f"{expected}, its eigenvalues above {_LEAST_EIGENVALUE:g}."
         )
-    return tuple(map(tuple, matrix.tolist()))
+    return rows

@@ -13,18 +13,23 @@ from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import finite_number, integer_at_least
+from ax_costaware.queries.argument_checks import finite_number, integer_at_least, set_fields
 from ax_costaware.queries.joint.columns import Column, columns_of, marginal_of
-from ax_costaware.queries.joint.kernel import Kernel, Smoothing, kernel_of, smoothing_of
+from ax_costaware.queries.joint.density import (
+    ConditionalDensity,
+    Smoothing,
+    density_of,
+    smoothing_of,
+)
 from ax_costaware.queries.joint.law import (
     JointLaw,
     NodesGiven,
     Placement,
     at_points,
     independent_rows,
-    uniforms,
 )
 from ax_costaware.queries.marginals import Marginal, RawValue
+from ax_costaware.queries.quadrature import uniforms
 
 MAX_ROWS = 512
 """The most rows that are nodes where something of the law is controlled."""
@@ -75,7 +80,7 @@ class JointEmpirical(JointLaw):
             InputError: For values that are missing, mixed or not finite, columns of different
                 lengths, names that are no distinct strings, or fewer than 10 rows.
         """
-        object.__setattr__(self, "frame", columns_of(frame))
+        set_fields(self, frame=columns_of(frame))
 
     def __repr__(self) -> str:
         return f"JointEmpirical(<{self.num_rows} rows of {', '.join(map(repr, self.names))}>)"
@@ -108,11 +113,11 @@ class JointEmpirical(JointLaw):
         weights = torch.full((1, self.num_rows), 1.0 / self.num_rows, dtype=torch.double)
         if codes:
             rows, points = (torch.cat(part, dim=-1) for part in zip(*codes, strict=True))
-            kernel = kernel_of(rows, len(known), _raw_smoothing(self, tuple(known)))
-            weights = kernel.weights(points)
+            density = density_of(rows, len(known), _raw_smoothing(self, tuple(known)))
+            weights = density.weights(points)
             if _is_continuous(column):
                 column = tuple(
-                    kernel.moved(self._coded([name]), points, weights).flatten().tolist()
+                    density.moved(self._coded([name]), points, weights).flatten().tolist()
                 )
         below = torch.tensor([row < target for row in column])  # type: ignore[operator]
         equal = torch.tensor([row == target for row in column])
@@ -176,7 +181,7 @@ class JointEmpirical(JointLaw):
         return _NearRows(
             base=place.transform(rows),
             columns=place.columns_of(controlled),
-            kernel=kernel_of(centers, len(given), smoothing),
+            density=density_of(centers, len(given), smoothing),
             given=tuple(columns),
             numbers=numbers,
             copies=copies,
@@ -214,7 +219,7 @@ class _NearRows:
 
     base: Tensor
     columns: tuple[int, ...]
-    kernel: Kernel
+    density: ConditionalDensity
     given: tuple[int, ...]
     numbers: tuple[int, ...]
     copies: int
@@ -222,11 +227,11 @@ class _NearRows:
     def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """See ``NodesGiven``."""
         known = points[:, list(self.given)]
-        weights = self.kernel.weights(known)
+        weights = self.density.weights(known)
         nodes = self.base
-        if self.kernel.moves:
+        if self.density.moves:
             numbers = list(self.numbers)
-            values = self.kernel.moved(self.base[:: self.copies, numbers], known, weights)
+            values = self.density.moved(self.base[:: self.copies, numbers], known, weights)
             nodes = nodes.to(points).repeat(len(points), 1, 1)
             nodes[..., numbers] = values.repeat_interleave(self.copies, dim=-2)
         weights = weights.repeat_interleave(self.copies, dim=-1) / self.copies

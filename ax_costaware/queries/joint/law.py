@@ -14,14 +14,11 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import integer_at_least
 from ax_costaware.queries.marginals import Marginal, RawValue
-
-_LEAST_PROBABILITY = 1e-9
-"""Uniform draws stay this far from 0 and 1, whose normal scores are infinite."""
+from ax_costaware.queries.quadrature import uniforms
 
 
 class NodesGiven(Protocol):
@@ -218,19 +215,6 @@ def at_points(base: Tensor, points: Tensor, columns: Sequence[int]) -> Tensor:
     controlled = torch.zeros(points.shape[-1], dtype=torch.bool, device=points.device)
     controlled[list(columns)] = True
     return torch.where(controlled, points.unsqueeze(-2), nodes)
-
-
-def uniforms(num_columns: int, n: int, seed: int) -> Tensor:
-    """``n x num_columns`` scrambled Sobol points, strictly between 0 and 1, double.
-
-    Raises:
-        InputError: For ``seed < 0``.
-    """
-    scramble = integer_at_least(seed, 0, "seed")
-    if num_columns == 0:
-        return torch.empty(n, 0, dtype=torch.double)
-    draws = SobolEngine(num_columns, scramble=True, seed=scramble).draw(n, dtype=torch.double)
-    return draws.clamp(_LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)
 
 
 def independent_rows(laws: Mapping[str, Marginal], u: Tensor) -> list[dict[str, RawValue]]:

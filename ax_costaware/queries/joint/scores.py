@@ -58,6 +58,15 @@ class SmoothScores:
         """Coordinates of scores of any shape, with one more dimension of size one."""
         return interpolate(z, self.scores, self.coordinates).unsqueeze(-1)
 
+    def draw(self, mean: Tensor, scale: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``ScoreMap``."""
+        error = ndtri(u).expand_as(mean)
+        return self.place(mean + scale * error), error, torch.zeros_like(mean)
+
+    def error(self, x: Tensor, mean: Tensor, scale: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``ScoreMap``."""
+        return (self.score(x).unsqueeze(-1) - mean) / scale, torch.zeros_like(mean)
+
     def score(self, x: Tensor) -> Tensor:
         """Scores ``p`` of coordinates ``p x 1``, cut off at the furthest that counts."""
         keep = self.scores.abs() <= max(_GIVEN_REACH, float(self.scores.abs().min()))
@@ -97,6 +106,24 @@ class StepScores:
         inner = ndtri(self.cumulative[:-1]).clamp(-_EDGE, _EDGE)
         return torch.cat([inner.new_tensor([-_EDGE]), inner, inner.new_tensor([_EDGE])])
 
+    def draw(self, mean: Tensor, scale: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``ScoreMap``: each uniform number picks a value, and its place within it."""
+        cumulative, edges = self.cumulative, self.edges
+        index = torch.searchsorted(cumulative, u.contiguous()).clamp_max(len(cumulative) - 1)
+        share = (u - (cumulative[index] - self.shares[index])) / self.shares[index]
+        error, log_probability = cut_normal(
+            (edges[index] - mean) / scale,
+            (edges[index + 1] - mean) / scale,
+            share.clamp(1e-9, 1.0 - 1e-9),
+        )
+        places = self.places[index].expand(*mean.shape, -1)
+        return places, error, log_probability - self.shares[index].log()
+
+    def error(self, x: Tensor, mean: Tensor, scale: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``ScoreMap``: drawn within the bounds."""
+        lower, upper = ((bound.unsqueeze(-1) - mean) / scale for bound in self.bounds(x))
+        return cut_normal(lower, upper, u)
+
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The interval of scores at coordinates ``p x c``: between values, one between theirs."""
         edges = self.edges
@@ -111,6 +138,12 @@ class StepScores:
 
 
 ScoreMap: TypeAlias = SmoothScores | StepScores
+"""The score of an input is normal with a ``mean`` and a ``scale``, and its error standard normal.
+
+``draw`` gives model coordinates ``p x m x c`` by uniform numbers ``m``, their errors, and the
+log-ratios of the law to the draws; ``error`` gives the errors behind coordinates ``p x c``, drawn
+by uniform numbers where these only bound them, and the log-weights of the draws.
+"""
 
 
 def score_map(law: Marginal, place: Place) -> ScoreMap:
@@ -203,14 +236,8 @@ def errors_given(
     errors: list[Tensor] = []
     for k, (score, places) in enumerate(zip(maps, x, strict=True)):
         mean = conditional_mean(errors, factor, k, log_weights)
-        if isinstance(score, SmoothScores):
-            error = (score.score(places).unsqueeze(-1) - mean) / factor[k, k]
-        else:
-            lower, upper = (
-                (bound.unsqueeze(-1) - mean) / factor[k, k] for bound in score.bounds(places)
-            )
-            error, log_probability = cut_normal(lower, upper, u[:, k])
-            log_weights = log_weights + log_probability
+        error, log_weight = score.error(places, mean, factor[k, k], u[:, k])
+        log_weights = log_weights + log_weight
         errors.append(error)
     return torch.stack(errors, dim=-1), log_weights
 

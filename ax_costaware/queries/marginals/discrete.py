@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import override
@@ -16,16 +13,13 @@ from typing_extensions import override
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     column,
-    finite_number,
+    distinct,
     integer_at_least,
-    nonnegative_number,
-    sequence_of,
-    unit_interval,
+    probabilities,
+    set_fields,
+    values_of_one_kind,
 )
-from ax_costaware.queries.marginals.marginal import Marginal, RawValue
-
-_SUM_TOLERANCE = 1e-6
-"""How far probabilities may be from a sum of one, so that those from single precision pass."""
+from ax_costaware.queries.marginals.marginal import AtomicMarginal, RawValue
 
 _NODE_TOLERANCE = 1e-6
 """How far a node may be from a value, relative to the values' size: it went through transforms."""
@@ -34,7 +28,7 @@ _EXPECTED_VALUES = "one or more distinct values, all numbers or all strings or a
 
 
 @dataclass(frozen=True, init=False)
-class Discrete(Marginal):
+class Discrete(AtomicMarginal):
     """A law on finitely many values.
 
     The nodes of a law on numbers are the values. Those of a law on strings or booleans are
@@ -61,8 +55,8 @@ class Discrete(Marginal):
                 are negative, not one for each value, or do not sum to one (within 1e-6).
         """
         checked = _checked_values(values)
-        object.__setattr__(self, "values", checked)
-        object.__setattr__(self, "probabilities", _checked_probabilities(probabilities, checked))
+        shares = _checked_probabilities(probabilities, len(checked))
+        set_fields(self, values=checked, probabilities=shares)
 
     @property
     @override
@@ -76,47 +70,14 @@ class Discrete(Marginal):
 
     @property
     @override
-    def expectation(self) -> float:
-        nodes, weights = self._numbers("expectation")
-        return float(nodes @ weights)
-
-    @property
-    @override
-    def variance(self) -> float:
-        nodes, weights = self._numbers("variance")
-        return float((nodes - nodes @ weights).square() @ weights)
-
-    @property
-    @override
-    def lower(self) -> float:
-        return float(self._numbers("lower")[0][0])
-
-    @property
-    @override
-    def upper(self) -> float:
-        return float(self._numbers("upper")[0][-1])
-
-    @property
-    @override
     def nominal(self) -> RawValue:
         return self.mode
 
     @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
         integer_at_least(n, 1, "n")
-        return self._atoms()
-
-    @override
-    def cdf(self, nodes: Tensor) -> Tensor:
-        atoms, weights = self._atoms()
-        below = torch.searchsorted(atoms, nodes.detach().cpu().double(), right=True)
-        return torch.cat([atoms.new_zeros(1), _cumulative(weights)])[below].to(nodes)
-
-    @override
-    def icdf(self, u: Tensor) -> Tensor:
-        atoms, weights = self._atoms()
-        p = unit_interval(u).detach().cpu().double().contiguous()
-        return atoms[torch.searchsorted(_cumulative(weights), p)].to(u)
+        nodes, masses = self._atoms()
+        return nodes, masses / masses.sum()
 
     @override
     def decode(self, nodes: Tensor) -> list[RawValue]:
@@ -137,61 +98,34 @@ class Discrete(Marginal):
             return torch.tensor([float(value) for value in self.values], dtype=torch.double)
         return torch.arange(len(self.values), dtype=torch.double)
 
+    @override
     def _atoms(self) -> tuple[Tensor, Tensor]:
-        """Nodes of positive probability in increasing order, and their probabilities."""
         nodes = self._all_nodes()
-        weights = torch.tensor(self.probabilities, dtype=torch.double)
+        masses = torch.tensor(self.probabilities, dtype=torch.double)
         order = nodes.argsort()
-        order = order[weights[order] > 0]
-        return nodes[order], weights[order] / weights.sum()
+        order = order[masses[order] > 0]
+        return nodes[order], masses[order]
 
+    @override
     def _numbers(self, what: str) -> tuple[Tensor, Tensor]:
         if not self.is_numeric:
             raise InputError(
                 f"values={list(self.values)!r} are not numbers and have no {what}: "
                 "expected numbers; the most probable value is the mode."
             )
-        return self._atoms()
-
-
-def _cumulative(weights: Tensor) -> Tensor:
-    cumulative = weights.cumsum(dim=0).clamp_max(1.0)
-    cumulative[-1] = 1.0
-    return cumulative
+        return super()._numbers(what)
 
 
 def _checked_values(values: Any) -> tuple[RawValue, ...]:
-    items = sequence_of(values, "values", _EXPECTED_VALUES)
-    items = tuple(item.item() if isinstance(item, np.generic) else item for item in items)
+    items = values_of_one_kind(values, "values", _EXPECTED_VALUES)
     if not items:
         raise InputError(f"values={values!r}: expected {_EXPECTED_VALUES}.")
-    checked: tuple[RawValue, ...]
-    if all(isinstance(item, bool) for item in items) or all(
-        isinstance(item, str) for item in items
-    ):
-        checked = items
-    else:
-        numbers = tuple(finite_number(item, "values", _EXPECTED_VALUES) for item in items)
-        integers = all(isinstance(item, Integral) for item in items)
-        checked = tuple(int(item) for item in items) if integers else numbers
-        items = numbers
-    if len(set(items)) < len(items):
-        repeated = next(item for i, item in enumerate(items) if item in items[:i])
-        raise InputError(f"values has {repeated!r} more than once: expected {_EXPECTED_VALUES}.")
-    return checked
+    distinct(items, "values", _EXPECTED_VALUES)
+    return items
 
 
-def _checked_probabilities(probabilities: Any, values: tuple[RawValue, ...]) -> tuple[float, ...]:
-    if probabilities is None:
-        return (1.0 / len(values),) * len(values)
-    expected = f"{len(values)} numbers >= 0 that sum to one, one for each value"
-    given = sequence_of(probabilities, "probabilities", expected)
-    checked = tuple(nonnegative_number(p, f"probabilities[{i}]") for i, p in enumerate(given))
-    total = math.fsum(checked)
-    if len(checked) != len(values):
-        raise InputError(
-            f"probabilities={list(checked)!r} has {len(checked)} entries: expected {expected}."
-        )
-    if abs(total - 1.0) > _SUM_TOLERANCE:
-        raise InputError(f"probabilities={list(checked)!r} sum to {total!r}: expected {expected}.")
-    return checked
+def _checked_probabilities(given: Any, count: int) -> tuple[float, ...]:
+    if given is None:
+        return (1.0 / count,) * count
+    expected = f"{count} numbers >= 0 that sum to one, one for each value"
+    return probabilities(given, "probabilities", expected, count)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,16 +10,13 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    column,
-    finite_number,
+    checked_items,
     integer_at_least,
-    sequence_of,
-    unit_interval,
+    set_fields,
 )
-from ax_costaware.queries.gauss_rule import gauss_rule
-from ax_costaware.queries.marginals.marginal import Marginal, RawValue
+from ax_costaware.queries.marginals.marginal import AtomicMarginal
+from ax_costaware.queries.quadrature import gauss_rule
 
 _MAX_PRINTED = 8
 """Longer samples are printed by their size and range."""
@@ -29,7 +25,7 @@ _EXPECTED = "one or more finite numbers in a list, array or one-dimensional tens
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Empirical(Marginal):
+class Empirical(AtomicMarginal):
     """The law that gives each of the samples the same probability."""
 
     samples: tuple[float, ...]
@@ -44,14 +40,7 @@ class Empirical(Marginal):
         Raises:
             InputError: For no samples, or one that is not a finite number.
         """
-        given = sequence_of(samples, "samples", _EXPECTED)
-        if not given:
-            raise InputError(f"samples={samples!r}: expected {_EXPECTED}.")
-        checked = sorted(
-            finite_number(value, f"samples[{i}]", "a finite number")
-            for i, value in enumerate(given)
-        )
-        object.__setattr__(self, "samples", tuple(checked))
+        set_fields(self, samples=tuple(sorted(checked_items(samples, "samples", _EXPECTED))))
 
     def __repr__(self) -> str:
         if len(self.samples) <= _MAX_PRINTED:
@@ -60,37 +49,6 @@ class Empirical(Marginal):
             f"Empirical(<{len(self.samples)} samples from {self.lower:g} to {self.upper:g}, "
             f"mean {self.expectation:g}>)"
         )
-
-    @property
-    @override
-    def is_numeric(self) -> bool:
-        return True
-
-    @property
-    @override
-    def expectation(self) -> float:
-        return math.fsum(self.samples) / len(self.samples)
-
-    @property
-    @override
-    def variance(self) -> float:
-        mean = self.expectation
-        return math.fsum((value - mean) ** 2 for value in self.samples) / len(self.samples)
-
-    @property
-    @override
-    def lower(self) -> float:
-        return self.samples[0]
-
-    @property
-    @override
-    def upper(self) -> float:
-        return self.samples[-1]
-
-    @property
-    @override
-    def nominal(self) -> RawValue:
-        return self.expectation
 
     @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
@@ -102,19 +60,6 @@ class Empirical(Marginal):
         return torch.tensor(nodes), torch.tensor(weights)
 
     @override
-    def cdf(self, nodes: Tensor) -> Tensor:
+    def _atoms(self) -> tuple[Tensor, Tensor]:
         samples = torch.tensor(self.samples, dtype=torch.double)
-        below = torch.searchsorted(samples, nodes.detach().cpu().double(), right=True)
-        return (below.double() / len(samples)).to(nodes)
-
-    @override
-    def icdf(self, u: Tensor) -> Tensor:
-        samples = torch.tensor(self.samples, dtype=torch.double)
-        # The i-th of N samples is the quantile of probabilities in ((i - 1) / N, i / N].
-        steps = torch.arange(1, len(samples) + 1, dtype=torch.double) / len(samples)
-        p = unit_interval(u).detach().cpu().double().contiguous()
-        return samples[torch.searchsorted(steps, p)].to(u)
-
-    @override
-    def decode(self, nodes: Tensor) -> list[RawValue]:
-        return list(column(nodes).tolist())
+        return samples, torch.ones_like(samples)

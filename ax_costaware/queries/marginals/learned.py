@@ -6,31 +6,30 @@ Nonparametric Problems*).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    column,
     finite_number,
     integer_at_least,
     positive_number,
     sequence_of,
+    set_fields,
     unit_interval,
 )
-from ax_costaware.queries.gauss_rule import gauss_rule
 from ax_costaware.queries.marginals.discrete import Discrete
+from ax_costaware.queries.marginals.empirical import Empirical
 from ax_costaware.queries.marginals.marginal import Marginal, RawValue
-
-Array = npt.NDArray[np.float64]
+from ax_costaware.queries.quadrature import gauss_rule
 
 _MAX_PRINTED = 8
 """More samples are printed by their number."""
@@ -88,9 +87,12 @@ class Learned(Marginal):
         """
         if not isinstance(prior, Marginal) or isinstance(prior, Learned):
             raise InputError(f"prior={prior!r}: expected a marginal such as Uniform(0, 1).")
-        object.__setattr__(self, "prior", prior)
-        object.__setattr__(self, "strength", positive_number(strength, "strength"))
-        object.__setattr__(self, "samples", _checked_samples(samples, prior))
+        set_fields(
+            self,
+            prior=prior,
+            strength=positive_number(strength, "strength"),
+            samples=_checked_samples(samples, prior),
+        )
 
     def __repr__(self) -> str:
         start = f"Learned(prior={self.prior!r}, strength={self.strength!r}"
@@ -119,57 +121,42 @@ class Learned(Marginal):
     @property
     @override
     def expectation(self) -> float:
-        if self._discrete is not None:
-            return self._discrete.expectation
-        samples, _ = self._atoms
-        share = self._prior_share
-        if not len(samples):
-            return self.prior.expectation
-        return share * self.prior.expectation + (1 - share) * self._sample_mean
+        return sum(share * law.expectation for share, law in self._parts)
 
     @property
     @override
     def variance(self) -> float:
-        if self._discrete is not None:
-            return self._discrete.variance
-        points, counts = self._atoms
-        share = self._prior_share
-        if not len(points):
-            return self.prior.variance
-        mean, between = self._sample_mean, self.prior.expectation - self._sample_mean
-        within = float(((points - mean) ** 2) @ counts / counts.sum())
-        return share * self.prior.variance + (1 - share) * (within + share * between**2)
+        mean = self.expectation
+        return sum(
+            share * (law.variance + (law.expectation - mean) ** 2) for share, law in self._parts
+        )
 
     @property
     @override
     def lower(self) -> float:
-        if self._discrete is not None:
-            return self._discrete.lower
-        return min(self.prior.lower, *map(float, self._atoms[0][:1]), self.prior.upper)
+        return min(law.lower for _, law in self._parts)
 
     @property
     @override
     def upper(self) -> float:
-        if self._discrete is not None:
-            return self._discrete.upper
-        return max(self.prior.upper, *map(float, self._atoms[0][-1:]), self.prior.lower)
+        return max(law.upper for _, law in self._parts)
 
     @property
     @override
     def nominal(self) -> RawValue:
-        return self.expectation if self._discrete is None else self._discrete.nominal
+        return self._parts[0][1].nominal if len(self._parts) == 1 else self.expectation
 
     @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
         size = integer_at_least(n, 1, "n")
-        if self._discrete is not None:
-            return self._discrete.nodes_and_weights(size)
-        nodes, weights = self.prior.nodes_and_weights(size)
-        atoms, counts = self._atoms
-        share = self._prior_share
+        if len(self._parts) == 1:
+            return self._parts[0][1].nodes_and_weights(size)
+        (share, prior), (rest, sample) = self._parts
+        nodes, weights = prior.nodes_and_weights(size)
+        atoms, frequencies = sample.nodes_and_weights(len(self.samples))
         # The prior's rule has the moments that the Gauss rule of the mixture depends on.
-        places = np.concatenate([nodes.numpy(), atoms])
-        masses = np.concatenate([share * weights.numpy(), (1 - share) * counts / self._divisor])
+        places = np.concatenate([nodes.numpy(), atoms.numpy()])
+        masses = np.concatenate([share * weights.numpy(), rest * frequencies.numpy()])
         points, where = np.unique(places, return_inverse=True)
         masses = np.bincount(where.ravel(), weights=masses).astype(np.float64)
         if len(points) > size:
@@ -178,87 +165,63 @@ class Learned(Marginal):
 
     @override
     def cdf(self, nodes: Tensor) -> Tensor:
-        if self._discrete is not None:
-            return self._discrete.cdf(nodes)
         points = nodes.detach().cpu().double()
-        _, _, reached = self._steps
-        below = torch.searchsorted(self._knots, points, right=True)
-        known = torch.cat([reached.new_zeros(1), reached])[below]
-        return (self._prior_share * self.prior.cdf(points) + known).clamp(0.0, 1.0).to(nodes)
+        total = torch.zeros_like(points)
+        for share, law in self._parts:
+            total = total + share * law.cdf(points)
+        return total.clamp(0.0, 1.0).to(nodes)
 
     @override
     def icdf(self, u: Tensor) -> Tensor:
-        if self._discrete is not None:
-            return self._discrete.icdf(u)
+        if len(self._parts) == 1:
+            return self._parts[0][1].icdf(u)
         p = unit_interval(u).detach().cpu().double().contiguous()
-        before, after, reached = self._steps
+        atoms, before, after, known = self._jumps
         # The first atom whose distribution function reaches p; beyond the last, the prior's tail.
         index = torch.searchsorted(after, p)
-        ends = p.new_tensor([self.lower]), p.new_tensor([self.upper])
-        known = torch.cat([reached.new_zeros(1), reached])[index]
-        rest = ((p - known) / self._prior_share).clamp(0.0, 1.0)
-        low = torch.cat([ends[0], self._knots])[index]
-        high = torch.cat([self._knots, ends[1]])[index]
-        between = torch.minimum(torch.maximum(self.prior.icdf(rest), low), high)
+        low = torch.cat([p.new_tensor([self.lower]), atoms])[index]
+        high = torch.cat([atoms, p.new_tensor([self.upper])])[index]
+        share, prior = self._parts[0]
+        rest = (p - torch.cat([p.new_zeros(1), known])[index]) / share
+        between = prior.icdf(rest.clamp(0.0, 1.0)).clamp(low, high)
         on_atom = p > torch.cat([before, p.new_tensor([2.0])])[index]
         return torch.where(on_atom, high, between).to(u)
 
     @override
     def decode(self, nodes: Tensor) -> list[RawValue]:
-        if self._discrete is not None:
-            return self._discrete.decode(nodes)
-        return list(column(nodes).tolist())
-
-    @property
-    def _divisor(self) -> float:
-        return float(max(len(self.samples), 1))
-
-    @property
-    def _prior_share(self) -> float:
-        return self.strength / (self.strength + len(self.samples))
-
-    @property
-    def _sample_mean(self) -> float:
-        points, counts = self._atoms
-        return float(points @ counts / counts.sum())
+        return self._parts[0][1].decode(nodes)
 
     @cached_property
-    def _discrete(self) -> Discrete | None:
-        """The same law as a ``Discrete``, where the prior is one."""
-        if not isinstance(self.prior, Discrete):
-            return None
-        counts = [self.samples.count(value) for value in self.prior.values]
-        total = self.strength + len(self.samples)
-        shares = [
-            (self.strength * p + count) / total
-            for p, count in zip(self.prior.probabilities, counts, strict=True)
-        ]
-        return Discrete(self.prior.values, shares)
+    def _parts(self) -> tuple[tuple[float, Marginal], ...]:
+        """The laws that this one is a mixture of, each with its share.
 
-    @cached_property
-    def _atoms(self) -> tuple[Array, Array]:
-        """Distinct samples in increasing order, and how often each of them occurs."""
-        points, counts = np.unique(np.array(self.samples, dtype=np.float64), return_counts=True)
-        return points, counts.astype(np.float64)
-
-    @property
-    def _knots(self) -> Tensor:
-        return torch.tensor(self._atoms[0])
-
-    @cached_property
-    def _steps(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The distribution function below and at each atom, and the samples' share in the latter.
-
-        All in the order of the atoms.
+        The prior and the values; one law where there are no values, or the prior is ``Discrete``.
         """
-        points, counts = self._atoms
-        share = self._prior_share
-        reached = torch.tensor(counts).cumsum(dim=0) * ((1 - share) / self._divisor)
-        atoms = torch.tensor(points)
-        left = torch.nextafter(atoms, torch.full_like(atoms, -torch.inf))
-        before = share * self.prior.cdf(left)
-        before[1:] += reached[:-1]
-        return before, share * self.prior.cdf(atoms) + reached, reached
+        total = self.strength + len(self.samples)
+        if isinstance(self.prior, Discrete):
+            counts = Counter(self.samples)
+            shares = [
+                (self.strength * p + counts[value]) / total
+                for value, p in zip(self.prior.values, self.prior.probabilities, strict=True)
+            ]
+            return ((1.0, Discrete(self.prior.values, shares)),)
+        if not self.samples:
+            return ((1.0, self.prior),)
+        values = Empirical([float(value) for value in self.samples])
+        share = self.strength / total
+        return ((share, self.prior), (1.0 - share, values))
+
+    @cached_property
+    def _jumps(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Where the values let the distribution function jump.
+
+        The distinct values, the function just below them and there, and the part of the values in
+        the latter.
+        """
+        share, sample = self._parts[1]
+        atoms, _ = sample.nodes_and_weights(len(self.samples))
+        below = torch.nextafter(atoms, torch.full_like(atoms, -torch.inf))
+        return atoms, self.cdf(below), self.cdf(atoms), share * sample.cdf(atoms)
 
 
 def _checked_samples(samples: Any, prior: Marginal) -> tuple[RawValue, ...]:
@@ -266,8 +229,7 @@ def _checked_samples(samples: Any, prior: Marginal) -> tuple[RawValue, ...]:
         given = sequence_of(samples, "samples", "a list of finite numbers")
         return tuple(sorted(finite_number(x, f"samples[{i}]") for i, x in enumerate(given)))
     expected = f"values of {prior!r}"
-    given = sequence_of(samples, "samples", expected)
-    items = [item.item() if isinstance(item, np.generic) else item for item in given]
+    items = list(sequence_of(samples, "samples", expected))
     for i, item in enumerate(items):
         alike = [value for value in prior.values if _same(value, item)]
         if not alike:

@@ -5,6 +5,17 @@ section 5, follow it, with the variance of the law *after* truncation given (0.0
 the unit interval); ``TruncatedNormal.from_variance`` takes that. Moments and quadrature rules come
 from a fine Gauss-Legendre discretisation of the density relative to its maximum, which keeps all
 digits however far out in a tail the interval lies.
+
+``scipy.stats.truncnorm`` works with differences of log-probabilities, which leaves no digit once
+the interval is thousands of standard deviations out, and few of a quantile next to a bound. Here an
+interval on one side of the mode is measured from its inner end ``a >= 0``: with the scaled
+complementary error function :math:`\mathrm{erfcx}(x) = e^{x^2} \mathrm{erfc}(x)`, the probability
+to be further out than ``a + t``, given to be further out than ``a``, is
+
+.. math:: R(t) = e^{-t (t + 2a) / 2}\,
+          \mathrm{erfcx}((a + t) / \sqrt 2) \,/\, \mathrm{erfcx}(a / \sqrt 2),
+
+which is exact to rounding at any distance.
 """
 
 from __future__ import annotations
@@ -16,27 +27,23 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.optimize import brentq
+from scipy.special import erfcx, ndtr, ndtri
 from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    column,
+    check_fields,
     finite_number,
     integer_at_least,
     interval,
     positive_number,
+    set_fields,
     unit_interval,
 )
-from ax_costaware.queries.gauss_rule import gauss_legendre, gauss_rule
-from ax_costaware.queries.marginals.marginal import Marginal, RawValue
-from ax_costaware.queries.marginals.normal_section import (
-    central_cdf,
-    central_icdf,
-    tail_cdf,
-    tail_icdf,
-)
+from ax_costaware.queries.marginals.marginal import Marginal
 from ax_costaware.queries.marginals.uniform import Uniform
+from ax_costaware.queries.quadrature import gauss_legendre, gauss_rule
 
 Array = npt.NDArray[np.float64]
 
@@ -52,6 +59,15 @@ _LEAST_STD, _LARGEST_STD = 1e-9, 1e6
 
 _FURTHEST_MEAN = 1e9
 """Largest distance of ``mean`` from the interval, in ``std``. The law is a point beyond."""
+
+_SQRT_2 = np.sqrt(2.0)
+
+_FURTHEST_TAIL = 40.0
+"""In a tail no double is a probability beyond: ``R(40)`` is at most ``e^-800``."""
+
+_MAX_STEPS = 50
+"""Newton's iteration for quantiles of a tail needs 4 to 7 steps over the whole range; this is a
+bound, no choice."""
 
 
 # Slots make the fields attributes of the class, so that they implement the abstract bounds.
@@ -81,10 +97,8 @@ class TruncatedNormal(Marginal):
 
     def __post_init__(self) -> None:
         lower, upper = interval(self.lower, self.upper)
-        object.__setattr__(self, "mean", finite_number(self.mean, "mean"))
-        object.__setattr__(self, "std", positive_number(self.std, "std"))
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
+        check_fields(self, mean=finite_number, std=positive_number)
+        set_fields(self, lower=lower, upper=upper)
         self._check_scale()
 
     @classmethod
@@ -134,11 +148,6 @@ class TruncatedNormal(Marginal):
 
     @property
     @override
-    def is_numeric(self) -> bool:
-        return True
-
-    @property
-    @override
     def expectation(self) -> float:
         offsets, masses = self._discretisation(_FINE_NODES)
         return self._mode + float(masses @ offsets)
@@ -147,11 +156,6 @@ class TruncatedNormal(Marginal):
     @override
     def variance(self) -> float:
         return _variance(*self._discretisation(_FINE_NODES))
-
-    @property
-    @override
-    def nominal(self) -> RawValue:
-        return self.expectation
 
     @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
@@ -182,10 +186,6 @@ class TruncatedNormal(Marginal):
         else:
             x = self.mean + self.std * central_icdf(p, *self._standard_bounds)
         return torch.as_tensor(np.clip(x, self.lower, self.upper)).to(u)
-
-    @override
-    def decode(self, nodes: Tensor) -> list[RawValue]:
-        return list(column(nodes).tolist())
 
     @property
     def _mode(self) -> float:
@@ -238,3 +238,54 @@ def _discretise(
 
 def _variance(offsets: Array, masses: Array) -> float:
     return float(masses @ (offsets - masses @ offsets) ** 2)
+
+
+# In units of the standard deviation, from the mean or, in a tail, from the inner end.
+
+
+def tail_cdf(t: Array, a: float, width: float) -> Array:
+    """Probability of ``[a, a + t]`` given ``[a, a + width]``, for ``0 <= t <= width``."""
+    mass = np.expm1(_log_survival(np.array(min(width, _FURTHEST_TAIL)), a))
+    cdf: Array = np.expm1(_log_survival(np.minimum(t, _FURTHEST_TAIL), a)) / mass
+    return np.minimum(cdf, 1.0)
+
+
+def tail_icdf(u: Array, a: float, width: float) -> Array:
+    """The ``t`` where ``tail_cdf`` is ``u``.
+
+    Newton's iteration on the log-survival function. That function is concave, and the start (the
+    factor of erfcx, which is below one, left out) lies beyond the root, so the steps decrease
+    towards it.
+    """
+    mass = np.expm1(_log_survival(np.array(min(width, _FURTHEST_TAIL)), a))
+    target = np.log1p(np.where(u < 1, u, 0.0) * mass)
+    t = -2 * target / (np.sqrt(a * a - 2 * target) + max(a, np.finfo(np.float64).tiny))
+    for _ in range(_MAX_STEPS):
+        hazard = np.sqrt(2 / np.pi) / erfcx((a + t) / _SQRT_2)
+        step = (_log_survival(t, a) - target) / hazard
+        t = np.maximum(t + step, 0.0)
+        if np.all(np.abs(step) <= 4 * np.finfo(np.float64).eps * t):
+            break
+    return np.where(u < 1, np.minimum(t, width), width)
+
+
+def central_cdf(z: Array, a: float, b: float) -> Array:
+    """Probability of ``[a, z]`` given ``[a, b]``, for ``a <= 0 <= b``."""
+    cdf: Array = (ndtr(z) - ndtr(a)) / (ndtr(b) - ndtr(a))
+    return np.clip(cdf, 0.0, 1.0)
+
+
+def central_icdf(u: Array, a: float, b: float) -> Array:
+    """The ``z`` where ``central_cdf`` is ``u``."""
+    mass = ndtr(b) - ndtr(a)
+    below = ndtr(a) + u * mass
+    above = ndtr(-b) + (1 - u) * mass
+    # Each half from its own tail: a probability near one has no digits left.
+    z: Array = np.where(below <= 0.5, ndtri(below), -ndtri(above))
+    return np.clip(z, a, b)
+
+
+def _log_survival(t: Array, a: float) -> Array:
+    ratio = erfcx((a + t) / _SQRT_2) / erfcx(a / _SQRT_2)
+    log_survival: Array = -t * (t / 2 + a) + np.log(ratio)
+    return log_survival

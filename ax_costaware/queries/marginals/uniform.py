@@ -8,9 +8,14 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from ax_costaware.queries.argument_checks import column, integer_at_least, interval, unit_interval
-from ax_costaware.queries.gauss_rule import gauss_legendre
-from ax_costaware.queries.marginals.marginal import Marginal, RawValue
+from ax_costaware.queries.argument_checks import (
+    integer_at_least,
+    interval,
+    set_fields,
+    unit_interval,
+)
+from ax_costaware.queries.marginals.marginal import Marginal
+from ax_costaware.queries.quadrature import gauss_legendre
 
 
 # Slots make the fields attributes of the class, so that they implement the abstract bounds.
@@ -30,13 +35,7 @@ class Uniform(Marginal):
 
     def __post_init__(self) -> None:
         lower, upper = interval(self.lower, self.upper)
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-
-    @property
-    @override
-    def is_numeric(self) -> bool:
-        return True
+        set_fields(self, lower=lower, upper=upper)
 
     @property
     @override
@@ -47,11 +46,6 @@ class Uniform(Marginal):
     @override
     def variance(self) -> float:
         return (self.upper - self.lower) ** 2 / 12
-
-    @property
-    @override
-    def nominal(self) -> RawValue:
-        return self.expectation
 
     @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
@@ -66,7 +60,3 @@ class Uniform(Marginal):
     @override
     def icdf(self, u: Tensor) -> Tensor:
         return (self.lower + (self.upper - self.lower) * unit_interval(u)).clamp_max(self.upper)
-
-    @override
-    def decode(self, nodes: Tensor) -> list[RawValue]:
-        return list(column(nodes).tolist())

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.policies import ControlSetHistory, ExploreThenCommit
+from ax_costaware.policies.control_set_rules.inclusion import cost_groups
 from tests.policies.control_set_rules.tables import Table, history, largest, monotone_tables
 
 # The paper's seven control sets of three inputs, with its costs.
@@ -149,8 +150,7 @@ def test_equals_looking_at_every_value(
     state = ControlSetHistory(state.parameters, state.costs, tuple(plays), state.affordable, 1)
     affordable = [i for i, flag in enumerate(state.affordable) if flag]
     expected = largest(state, values, affordable)
-    for cost in sorted(set(state.costs) - {max(state.costs)}, reverse=True):
-        group = [i for i, c in enumerate(state.costs) if c == cost]
+    for group in reversed(cost_groups(state.costs)[:-1]):
         in_play = [i for i in group if i in affordable]
         if sum(plays[i] for i in group) < allowance and in_play:
             expected = largest(state, values, in_play)

@@ -54,7 +54,7 @@ def test_queries_that_are_no_index(index: float) -> None:
     ("fields", "message"),
     [
         ({"policies": ()}, "policies"),
-        ({"policies": ((0.5, 0.6),)}, r"policies\[0\].*sums to 1\.1"),
+        ({"policies": ((0.5, 0.6),)}, r"policies\[0\].*sum to 1\.1"),
         ({"policies": ((1.5, -0.5),)}, r"policies\[0\].*>= 0"),
         ({"policies": ((0.5, math.nan),)}, r"policies\[0\]\[1\]=nan"),
         ({"policies": ((1.0,), (0.5, 0.5))}, r"policies\[1\]"),

@@ -71,9 +71,9 @@ def test_the_least_error_is_found() -> None:
             np.log(lengthscale / 0.9) ** 2 + 0.1 * np.log10(np.asarray(ridges) / 0.03) ** 2
         )
 
-    lengthscale, ridge = choose(errors_of, None, None)
+    lengthscale, ridge = choose(errors_of, None)
     assert lengthscale == pytest.approx(0.9, rel=0.1)
     assert ridge == pytest.approx(10**-1.5)
-    assert choose(errors_of, 2.0, None) == (2.0, pytest.approx(10**-1.5))
-    assert choose(errors_of, None, 7.0)[1] == 7.0
+    assert least_ridge(errors_of(2.0))[0] == pytest.approx(10**-1.5)
+    assert choose(errors_of, 7.0)[1] == 7.0
     assert least_ridge(errors_of(1.0))[0] == pytest.approx(10**-1.5)

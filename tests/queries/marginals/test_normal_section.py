@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from ax_costaware.queries.marginals.normal_section import (
+from ax_costaware.queries.marginals.truncated_normal import (
     central_cdf,
     central_icdf,
     tail_cdf,

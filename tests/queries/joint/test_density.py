@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ax_costaware.queries import JointEmpirical, Placement, RawValue, Uniform
-from ax_costaware.queries.joint.kernel import (
+from ax_costaware.queries.joint.density import (
     FACTORS,
     LEAST_EFFECTIVE,
     Smoothing,
     _chosen,
-    kernel_of,
+    density_of,
     left_out_scores,
     ranked_score,
     smoothing_of,
@@ -85,10 +85,10 @@ def test_left_out_scores_are_those_of_laws_without_the_row(moves: bool, factor: 
             share = kind == k
             brier = (w @ share[others] - share[i]) ** 2
             total[i] += brier / (2 * share.mean() * (1 - share.mean()))
-    kernel = kernel_of(torch.tensor(x), 2, Smoothing(factor, moves))
+    density = density_of(torch.tensor(x), 2, Smoothing(factor, moves))
     one_hot = torch.tensor(kind[:, None] == np.arange(3), dtype=torch.double)
     numbers = torch.tensor(y).unsqueeze(-1)
-    found = left_out_scores(kernel, numbers, one_hot, kernel.weights_of_others())
+    found = left_out_scores(density, numbers, one_hot, density.weights_of_others())
     assert found.numpy() == pytest.approx(total, rel=1e-9)
 
 
@@ -100,11 +100,11 @@ def test_smoothing_is_the_most_within_a_standard_error_of_the_best() -> None:
         scores = {}
         for factor in FACTORS:
             for moves in (False, True):
-                kernel = kernel_of(rows, 1, Smoothing(factor, moves))
-                weights = kernel.weights_of_others()
+                density = density_of(rows, 1, Smoothing(factor, moves))
+                weights = density.weights_of_others()
                 if (1 / weights.square().sum(dim=-1)).median() >= LEAST_EFFECTIVE:
                     key = Smoothing(factor, moves)
-                    scores[key] = left_out_scores(kernel, numbers, none_of(rows), weights)
+                    scores[key] = left_out_scores(density, numbers, none_of(rows), weights)
         assert 2 < len(scores) < 2 * len(FACTORS)
         best = min(scores.values(), key=torch.mean)
         loss = {key: score - best for key, score in scores.items()}
@@ -195,9 +195,9 @@ def test_discrete_columns_choose_the_bandwidth_and_stay() -> None:
         nodes, weights = law.nodes_given(["a"], PLACE)(plane([{"a": 0.4}, {"a": 0.45}]))
         assert set(nodes[..., 2].flatten().tolist()) <= set(np.asarray(y, dtype=float))
         # Scott's bandwidth is 0.1: a law of half its width knows better.
-        kernel = law.nodes_given(["a"], PLACE).kernel  # type: ignore[attr-defined]
-        assert not kernel.moves
-        assert float(kernel.bandwidth) < 0.06
+        density = law.nodes_given(["a"], PLACE).density  # type: ignore[attr-defined]
+        assert not density.moves
+        assert float(density.bandwidth) < 0.06
         mean = (nodes[..., 2] * weights).sum(dim=-1)
         assert abs(float(mean[0]) - float(y[np.abs(a - 0.4).argmin()])) <= 0.08 * float(y.max())
     names = np.where(a > 0.5, "high", "low")
@@ -225,7 +225,7 @@ def test_moving_nodes_have_gradients(num_given: int, copies: bool) -> None:
     independent = {"b": Uniform(0, 1)} if copies and num_given == 1 else {}
     place = Placement(plane, PLACE.columns, independent, 16, 0)
     nodes_given = JointEmpirical(frame).nodes_given(names, place)
-    assert nodes_given.kernel.moves  # type: ignore[attr-defined]
+    assert nodes_given.density.moves  # type: ignore[attr-defined]
     points = torch.tensor([[0.31, 0.4, 0.0], [0.72, 0.55, 0.0], [1.3, -0.2, 0.0]]).double()
 
     def moments(x: torch.Tensor) -> torch.Tensor:
@@ -247,12 +247,12 @@ def test_rows_that_do_not_vary_do_not_count() -> None:
     frame = sample(40, 1, "line", 0.05)
     both = torch.cat([columns(frame, ["a"]), torch.full((40, 1), 0.3)], dim=-1)
     numbers = columns(frame, ["y"])
-    kernel = kernel_of(both, 2, Smoothing(0.5, True))
-    alone = kernel_of(both[:, :1], 2, Smoothing(0.5, True))
+    density = density_of(both, 2, Smoothing(0.5, True))
+    alone = density_of(both[:, :1], 2, Smoothing(0.5, True))
     points = torch.tensor([[0.2, 0.3], [0.6, 7.0]], dtype=torch.double)
-    weights = kernel.weights(points)
+    weights = density.weights(points)
     assert torch.allclose(weights, alone.weights(points[:, :1]))
-    moved = kernel.moved(numbers, points, weights)
+    moved = density.moved(numbers, points, weights)
     assert torch.allclose(moved, alone.moved(numbers, points[:, :1], weights))
     flat = torch.full((40, 1), 2.0, dtype=torch.double)
     assert smoothing_of(flat, 1, numbers, none_of(flat)) == Smoothing()

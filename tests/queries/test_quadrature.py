@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ax_costaware.queries.gauss_rule import gauss_legendre, gauss_rule
+from ax_costaware.queries.quadrature import gauss_legendre, gauss_rule
 
 
 def test_known_rule_with_three_nodes() -> None:

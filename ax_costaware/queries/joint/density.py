@@ -1,4 +1,4 @@
-"""Kernels around the rows of a sample, and how much they smooth.
+"""The law of some columns of a sample given others: a kernel density, and how much it smooths.
 
 Every smoothing is judged by what it says of each row when that row is left out. The score is the
 continuous ranked probability score of the whole law (Gneiting and Raftery 2007), since the mean of
@@ -39,8 +39,8 @@ class Smoothing:
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
-    """Normal kernels around rows."""
+class ConditionalDensity:
+    """Rows of a sample, weighted by normal kernels around them."""
 
     rows: Tensor
     """The columns given, ``n x c``."""
@@ -93,8 +93,8 @@ class Kernel:
         return -0.5 * gaps.square().sum(dim=-1)
 
 
-def kernel_of(rows: Tensor, num_inputs: int, smoothing: Smoothing) -> Kernel:
-    """Kernels around rows ``n x c`` of ``num_inputs`` inputs; a choice may have several columns.
+def density_of(rows: Tensor, num_inputs: int, smoothing: Smoothing) -> ConditionalDensity:
+    """That around rows ``n x c`` of ``num_inputs`` inputs; a choice may have several columns.
 
     The bandwidth is the factor times Scott's. A column of one value does not count.
     """
@@ -102,7 +102,7 @@ def kernel_of(rows: Tensor, num_inputs: int, smoothing: Smoothing) -> Kernel:
     scott = std * len(rows) ** (-1.0 / (num_inputs + 4))
     counts = std > _CONSTANT * rows.abs().amax(dim=0)
     bandwidth = torch.where(counts, smoothing.factor * scott, math.inf)
-    return Kernel(rows, bandwidth, smoothing.moves)
+    return ConditionalDensity(rows, bandwidth, smoothing.moves)
 
 
 def smoothing_of(rows: Tensor, num_inputs: int, numbers: Tensor, codes: Tensor) -> Smoothing:
@@ -129,14 +129,14 @@ def _chosen(rows: _Table, num_inputs: int, numbers: _Table, codes: _Table) -> Sm
     )
     tries: list[tuple[Smoothing, Tensor]] = []
     for factor in FACTORS:
-        weights = kernel_of(given, num_inputs, Smoothing(factor)).weights_of_others()
+        weights = density_of(given, num_inputs, Smoothing(factor)).weights_of_others()
         effective = 1.0 / weights.square().sum(dim=-1)
         if tries and float(effective.median()) < LEAST_EFFECTIVE:
             break
         for moves in (False, True) if free.shape[-1] else (False,):
             smoothing = Smoothing(factor, moves)
-            kernel = kernel_of(given, num_inputs, smoothing)
-            tries.append((smoothing, left_out_scores(kernel, free, fixed, weights)))
+            density = density_of(given, num_inputs, smoothing)
+            tries.append((smoothing, left_out_scores(density, free, fixed, weights)))
     best = min((scores for _, scores in tries), key=lambda scores: float(scores.mean()))
     for smoothing, scores in tries:
         loss = scores - best
@@ -145,18 +145,20 @@ def _chosen(rows: _Table, num_inputs: int, numbers: _Table, codes: _Table) -> Sm
     raise AssertionError("the best one is as good as itself")
 
 
-def left_out_scores(kernel: Kernel, numbers: Tensor, codes: Tensor, weights: Tensor) -> Tensor:
+def left_out_scores(
+    density: ConditionalDensity, numbers: Tensor, codes: Tensor, weights: Tensor
+) -> Tensor:
     """What the law at each row, which is left out, says of it: ``n`` scores, smaller is better.
 
     Columns count relative to their scores when nothing is given.
 
     Args:
-        kernel: The kernel around the rows.
-        numbers: Columns ``n x t`` that move, if the kernel's rows do.
+        density: That around the rows.
+        numbers: Columns ``n x t`` that move, if the rows do.
         codes: Columns ``n x u`` that do not.
-        weights: ``kernel.weights_of_others()``.
+        weights: ``density.weights_of_others()``.
     """
-    moved = kernel.moved(numbers, kernel.rows, weights)
+    moved = density.moved(numbers, density.rows, weights)
     total = numbers.new_zeros(len(weights))
     pairs = [*zip(moved.unbind(-1), numbers.T, strict=True), *zip(codes.T, codes.T, strict=True)]
     for values, own in pairs:

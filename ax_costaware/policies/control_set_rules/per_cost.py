@@ -1,0 +1,85 @@
+"""The control set with the most per unit of its cost, in the user's own unit.
+
+``LargestValuePerCost`` is a baseline: appendix C of Tay et al. 2023, *Bayesian Optimization with
+Cost-varying Variable Subsets*, compares with UCB-PSQ, TS-PSQ and expected improvement divided by
+the control set's cost. Which of the three it is depends on the values.
+
+``InformationPerCost`` takes the one whose trial tells most about the best reachable query. It needs
+no numbers of plays and no schedule, and works with declared and with learned costs. The values are
+information in nats (``acquisition="information"`` of ``optimize_control_sets``), so that neither
+the unit of cost nor a shift or scale of the objective changes a decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ax_costaware.policies.control_set_rules.inclusion import (
+    cost_groups,
+    maximal,
+    proper_supersets,
+)
+from ax_costaware.policies.control_set_rules.rule import (
+    ControlSetDecision,
+    ControlSetHistory,
+    Evaluate,
+    EvaluateBounds,
+    SeenValues,
+)
+
+
+@dataclass(frozen=True)
+class LargestValuePerCost:
+    """The affordable control set whose value over its cost is largest.
+
+    It depends on where the objective has its zero, and means something only for values that are not
+    negative, as those of expected improvement are: a negative value improves by being dearer.
+    """
+
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+        """Choose a control set; see ``ControlSetRule.decide``."""
+        affordable = set(history.affordable_indices())
+        contained = proper_supersets(history.parameters)
+        seen = SeenValues(evaluate)
+        groups = [affordable.intersection(group) for group in cost_groups(history.costs)]
+        # Within equal costs the ratio is monotone under inclusion, as the value is.
+        seen.look([i for group in groups if group for i in maximal(contained, group)])
+        ratios = {i: value / history.costs[i] for i, value in seen.values.items()}
+        index = history.largest(ratios, ratios)
+        return ControlSetDecision(
+            index=index,
+            reason=f"{history.describe(index)} has the largest value per cost of the "
+            f"{len(affordable)} affordable control sets, {ratios[index]:.6g}: the value "
+            f"{seen.values[index]:.6g} at cost {history.costs[index]:g}.",
+            in_play=tuple(sorted(affordable)),
+            values=seen.values,
+        )
+
+
+@dataclass(frozen=True)
+class InformationPerCost:
+    """The affordable control set with the most information per unit of expected cost."""
+
+    acquisition: ClassVar[str] = "information"
+    """What the values must be, whatever the strategy's own acquisition function is."""
+
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+        """Choose a control set; see ``ControlSetRule.decide``."""
+        affordable = history.affordable_indices()
+        seen = SeenValues(evaluate)
+        values = seen.look(affordable)
+        costs = {i: history.costs[i] for i in affordable}
+        if isinstance(evaluate, EvaluateBounds):
+            estimates = evaluate.costs(affordable)
+            costs = {i: estimate.mean for i, estimate in zip(affordable, estimates, strict=True)}
+        ratios = {i: value / costs[i] for i, value in zip(affordable, values, strict=True)}
+        index = history.largest(affordable, ratios)
+        return ControlSetDecision(
+            index=index,
+            reason=f"{history.describe(index)} tells most about the best query per unit of cost of "
+            f"the {len(affordable)} affordable control sets: {seen.values[index]:.4g} nats at an "
+            f"expected cost of {costs[index]:g}.",
+            in_play=tuple(affordable),
+            values=seen.values,
+        )
