@@ -40,9 +40,9 @@ def finite_number(value: Any, name: str, expected: str = "a finite number") -> f
     raise InputError(f"{name}={value!r}: expected {expected}.")
 
 
-def positive_number(value: Any, name: str) -> float:
+def positive_number(value: Any, name: str, expected: str = "a finite number > 0") -> float:
     """As ``finite_number``, and greater than zero."""
-    return _bounded_number(value, name, "a finite number > 0", exclusive=True)
+    return _bounded_number(value, name, expected, exclusive=True)
 
 
 def nonnegative_number(value: Any, name: str) -> float:
