@@ -121,7 +121,9 @@ class Problem:
     @cached_property
     def model(self) -> Model:
         """The fitted model."""
-        return self.fit()
+        # It may be asked for where no gradients are kept.
+        with torch.enable_grad():
+            return self.fit()
 
     @property
     def undelivered(self) -> list[dict[str, Value]]:
