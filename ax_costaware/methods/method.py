@@ -224,12 +224,10 @@ class Method(ABC):
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design: by default quasi-random, within the budget."""
         money = self.money(problem, initial=True)
-        for _ in range(_MOST_DRAWS):
-            if money.limit is not None and money.limit <= 0:
-                break
+        for _ in range(_MOST_DRAWS if money.pays(None) else 0):
             row = dict(problem.draw())
             cost = self.cost_at(row)
-            if cost is None or money.pays(cost):
+            if money.pays(cost):
                 return self.initial_decision(problem, row, cost, money)
         return Stop(
             f"{self.exhausted(problem, money)} The initial design is not finished, so that no "
@@ -271,9 +269,8 @@ class Method(ABC):
         At least one, since that the budget is exhausted is said when a trial is asked for.
         """
         money = self.money(problem, initial, reserved=())
-        if money.limit is None:
-            return NO_LIMIT
-        if not (largest := self.largest_cost(problem, initial)):
+        largest = None if money.limit is None else self.largest_cost(problem, initial)
+        if not largest:
             return NO_LIMIT
         return max(1, math.floor((money.remaining or 0.0) / largest + 1e-9))
 
@@ -316,9 +313,9 @@ class Method(ABC):
             problem: What the decision was made from.
             decision: The decision.
         """
-        metric = self.cost_metric
-        of_metric = {} if metric is None else {"cost_metric": metric}
-        record = {**of_metric, **decision.record()}
+        record = decision.record()
+        if self.cost_metric is not None:
+            record = {"cost_metric": self.cost_metric, **record}
         if "spent" not in decision.details:
             money = self.money(problem, initial=decision.phase == "initial")
             record["decision"] = {**money.record(), **decision.details}

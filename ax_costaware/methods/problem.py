@@ -148,6 +148,11 @@ class Problem:
         return ScalarizedPosteriorTransform(weights=torch.tensor([-1.0], dtype=torch.double))
 
     @property
+    def beliefs(self) -> dict[str, Any]:
+        """What BoTorch's acquisition functions are told of the direction and what is under way."""
+        return {"posterior_transform": self.direction, "X_pending": self.X_pending}
+
+    @property
     def observed(self) -> list[PastTrial]:
         """The trials that the model has learned from."""
         return [trial for trial in self.trials if trial.is_observed]

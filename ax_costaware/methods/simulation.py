@@ -109,8 +109,7 @@ class Simulation:
         """
         problem, method = self.problem(), self.method
         method.check(problem)
-        observed = sum(trial.is_observed for trial in self.trials)
-        initial = problem.num_initial < method.initial_trials or observed == 0
+        initial = problem.num_initial < method.initial_trials or not problem.observed
         with manual_seed(decision_seed(method.seed, problem.next_index)):
             try:
                 return method.initial(problem) if initial else method.decide(problem)
@@ -152,8 +151,8 @@ class Simulation:
             X, bounds = problem.evaluated, self.space.bounds
             if self.method.sees_time:
                 times = self.method.times(problem.trials)
-                when = X.new_tensor([times[trial.index] for trial in problem.observed])
-                X = torch.cat([X, when.unsqueeze(-1)], dim=-1)
+                when = [[times[trial.index]] for trial in problem.observed]
+                X = torch.cat([X, X.new_tensor(when)], dim=-1)
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
             Y = X.new_tensor([trial.outcome for trial in problem.observed])
             with manual_seed(self.method.seed):

@@ -72,23 +72,14 @@ class Search:
 
     def index(self, price: float) -> PandoraBoxGittinsIndex:
         """The Gittins index at a price."""
-        return PandoraBoxGittinsIndex(
-            self.problem.model,
-            self.cost,
-            price,
-            posterior_transform=self.problem.direction,
-            X_pending=self.problem.X_pending,
-        )
+        problem = self.problem
+        return PandoraBoxGittinsIndex(problem.model, self.cost, price, **problem.beliefs)
 
     def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
         """Log expected improvement per cost."""
+        problem = self.problem
         return LogExpectedImprovementPerCost(
-            self.problem.model,
-            best_f,
-            self.cost,
-            exponent,
-            posterior_transform=self.problem.direction,
-            X_pending=self.problem.X_pending,
+            problem.model, best_f, self.cost, exponent, **problem.beliefs
         )
 
     def index_at(self, point: Tensor, price: float) -> float:

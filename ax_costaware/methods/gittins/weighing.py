@@ -96,7 +96,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
     weighed = Weighed(money, method.budget, sign * best, trial.index, trial.inputs)
     # A batch that cannot be filled is dropped as a whole, which is no reason to lose it.
     batch = f", with {count} before it in the batch: ask for {count}" if count else ""
-    if money.limit is not None and money.limit <= 0:
+    if not money.pays(None):
         return replace(weighed, reason=f"the budget is used up{batch}")
     relative = relative_lambda(method, problem)
     price = price_of_cost(search, relative, best)
