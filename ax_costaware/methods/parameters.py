@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
@@ -85,9 +86,8 @@ class Range:
             count = self.upper - self.lower + 1
             return min(math.floor(self.lower + u * count), int(self.upper))
         low, high = self.to_column(self.lower), self.to_column(self.upper)
-        return self.decode(
-            float(self.raw(torch.tensor(low + u * (high - low), dtype=torch.double)))
-        )
+        value = self.raw(torch.tensor(low + u * (high - low), dtype=torch.double))
+        return self.decode(float(value))
 
     def decode(self, column: float) -> Value:
         """The valid raw value that is nearest to a number."""
@@ -178,7 +178,7 @@ class Choice:
         """The greatest number of ``grid``."""
         return self.grid[-1]
 
-    @property
+    @cached_property
     def codes(self) -> Tensor:
         """The columns of a model for each value, ``m x k``: a number if ordered, else one-hot."""
         if not (self.is_ordered or self.is_ranked):

@@ -188,10 +188,9 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
         if estimate is None:
             estimate = method.cost_by_others(name, reported)
         estimate = 0.0 if skipped else estimate or 0.0
-        never_run = trial.status in _NEVER_RUN and not trial.was_started
-        free = (initial and not method.charge_initial) or (
-            never_run and trial.reported_cost is None
-        )
+        was_run = trial.was_started or trial.status not in _NEVER_RUN
+        free = initial and not method.charge_initial
+        free = free or (trial.reported_cost is None and not was_run)
         last = None if trial.is_completed else trial.last_attempt
         charged = next(c for c in (trial.reported_cost, last, estimate) if c is not None)
         lost = math.fsum(estimate if cost is None else cost for cost in trial.lost)

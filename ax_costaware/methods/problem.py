@@ -148,7 +148,7 @@ class Problem:
         return ScalarizedPosteriorTransform(weights=torch.tensor([-1.0], dtype=torch.double))
 
     @property
-    def beliefs(self) -> dict[str, Any]:
+    def acquisition_inputs(self) -> dict[str, Any]:
         """What BoTorch's acquisition functions are told of the direction and what is under way."""
         return {"posterior_transform": self.direction, "X_pending": self.X_pending}
 

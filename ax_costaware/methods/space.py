@@ -47,17 +47,14 @@ class Column:
     indices: tuple[int, ...]
     """Its columns; several for a one-hot encoded one."""
 
-    codes: Tensor | None
-    """The columns for each value of a choice, ``m x len(indices)``; None for a range."""
-
     def weights(self, X: Tensor) -> Tensor:
         """How much of each value of a choice is in points ``... x d``: ``... x m``, sum one.
 
         Between the corners of a one-hot block they follow its columns, which keeps what depends on
         them smooth; an ordered choice takes the nearest value.
         """
-        assert self.codes is not None
-        codes, block = self.codes.to(X), X[..., list(self.indices)]
+        assert isinstance(self.parameter, Choice)
+        codes, block = self.parameter.codes.to(X), X[..., list(self.indices)]
         if len(self.indices) > 1:
             parts = block.clamp_min(0.0) @ codes.T + _EMPTY
             shares: Tensor = parts / parts.sum(dim=-1, keepdim=True)
@@ -83,10 +80,10 @@ class Column:
 
     def encode(self, value: Any) -> list[float]:
         """The columns of a raw value."""
-        if isinstance(self.parameter, Range):
-            return [self.parameter.to_column(value)]
-        assert self.codes is not None
-        found: list[float] = self.codes[self.parameter.index(value)].tolist()
+        parameter = self.parameter
+        if isinstance(parameter, Range):
+            return [parameter.to_column(value)]
+        found: list[float] = parameter.codes[parameter.index(value)].tolist()
         return found
 
     def spread(self, u: Tensor, bounds: Tensor) -> Tensor:
@@ -146,14 +143,13 @@ class Space:
         for name, p in seen.items():
             if isinstance(p, Fixed):
                 continue
-            codes = p.codes if isinstance(p, Choice) else None
             if isinstance(p, Range):
                 ends = bounds.new_tensor([[p.to_column(p.lower)], [p.to_column(p.upper)]])
             else:
                 ends = torch.stack(p.codes.aminmax(dim=0))
             first = bounds.shape[-1]
             bounds = torch.cat([bounds, ends], dim=-1)
-            columns[name] = Column(p, tuple(range(first, bounds.shape[-1])), codes)
+            columns[name] = Column(p, tuple(range(first, bounds.shape[-1])))
         return Space(
             seen,
             columns,
@@ -180,8 +176,11 @@ class Space:
     @cached_property
     def smooth(self) -> set[int]:
         """Columns of ranges of real numbers."""
-        columns = self.columns.values()
-        return {c.indices[0] for c in columns if c.codes is None and not c.parameter.is_integer}
+        return {
+            column.indices[0]
+            for column in self.columns.values()
+            if isinstance(column.parameter, Range) and not column.parameter.is_integer
+        }
 
     @cached_property
     def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]]:

@@ -85,10 +85,9 @@ class Gittins(Method):
         check_one_of("acquisition", self.acquisition, ACQUISITIONS)
         check_one_of("cost_model", self.cost_model, COST_MODELS)
         super().__post_init__()
-        self._check_lambda()
         if self.lmbda is None and self.decay is None and self.budget is None:
             set_field(self, "decay", GittinsDecay())
-        self._check_stop()
+        self._check_lambda_and_stop()
         if self.acquisition == "log_ei_cost_cooling" and self.budget is None:
             raise InputError(
                 "acquisition='log_ei_cost_cooling' with budget=None: the exponent of the cost is "
@@ -159,29 +158,24 @@ class Gittins(Method):
             return Stop(weighed.stop_message())
         return weighed.decision
 
-    def _check_lambda(self) -> None:
-        if self.decay is None:
-            return
-        if not isinstance(self.decay, GittinsDecay):
-            raise InputError(f"decay={self.decay!r}: expected a GittinsDecay, or None.")
-        if self.lmbda is not None:
+    def _check_lambda_and_stop(self) -> None:
+        decay, stop = self.decay, self.stop
+        if not isinstance(decay, GittinsDecay | None):
+            raise InputError(f"decay={decay!r}: expected a GittinsDecay, or None.")
+        if decay is not None and self.lmbda is not None:
             raise InputError(
-                f"lmbda={self.lmbda!r} and decay={self.decay!r} are both given: lambda is either "
+                f"lmbda={self.lmbda!r} and decay={decay!r} are both given: lambda is either "
                 "fixed or decays."
             )
-
-    def _check_stop(self) -> None:
-        if isinstance(self.stop, bool):
-            return
-        if not isinstance(self.stop, StopRule):
+        if not isinstance(stop, bool | StopRule):
             raise InputError(
-                f"stop={self.stop!r}: expected True, False, GittinsStop or ImprovementPerCostStop."
+                f"stop={stop!r}: expected True, False, GittinsStop or ImprovementPerCostStop."
             )
-        if self.decay is not None and self.stop.lmbda is None:
+        if decay is not None and not isinstance(stop, bool) and stop.lmbda is None:
             raise InputError(
-                f"stop={self.stop!r} has no lmbda, and lambda decays here: give the rule the rate "
+                f"stop={stop!r} has no lmbda, and lambda decays here: give the rule the rate "
                 "at which cost is exchanged for the objective, as in "
-                f"{type(self.stop).__name__}(lmbda=...)."
+                f"{type(stop).__name__}(lmbda=...)."
             )
 
 

@@ -101,7 +101,7 @@ def price_of_cost(search: Search, relative: float | None, best_f: float) -> floa
     if method.lmbda is not None:
         return method.lmbda
     if relative is not None:
-        return relative * _spread(search) / _mean_cost(search)
+        return relative * _scale(search)
     held = _held_lambda(search)
     if held is not None:
         return held
@@ -125,22 +125,19 @@ def relative_lambda(method: Gittins, problem: Problem) -> float | None:
     return min([method.decay.initial, *past])
 
 
-def _spread(search: Search) -> float:
-    """Standard deviation of the outcomes so far; of the model's where these do not differ."""
-    outcomes = [t.outcome for t in search.problem.observed if t.outcome is not None]
-    spread = statistics.stdev(outcomes) if len(outcomes) > 1 else 0.0
-    return spread if spread > 0 else float(_boxes(search)[1].max())
-
-
-def _mean_cost(search: Search) -> float:
-    """Mean cost of the trials so far."""
+def _scale(search: Search) -> float:
+    """Standard deviation of the outcomes so far per mean cost of the trials so far."""
     method, problem = search.method, search.problem
+    outcomes = [t.outcome for t in problem.observed if t.outcome is not None]
+    spread = statistics.stdev(outcomes) if len(outcomes) > 1 else 0.0
+    if not spread > 0:
+        spread = float(_boxes(search)[1].max())
     if method.cost_metric is not None:
         costs = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
     else:
         # A trial that was free says nothing about the scale of the costs.
         costs = [t.reported_cost or method.cost_at(t.inputs) or 0.0 for t in problem.observed]
-    return math.fsum(costs) / len(costs)
+    return spread / statistics.fmean(costs)
 
 
 def _boxes(search: Search) -> tuple[Tensor, Tensor, Tensor]:

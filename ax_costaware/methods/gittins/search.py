@@ -73,13 +73,13 @@ class Search:
     def index(self, price: float) -> PandoraBoxGittinsIndex:
         """The Gittins index at a price."""
         problem = self.problem
-        return PandoraBoxGittinsIndex(problem.model, self.cost, price, **problem.beliefs)
+        return PandoraBoxGittinsIndex(problem.model, self.cost, price, **problem.acquisition_inputs)
 
     def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
         """Log expected improvement per cost."""
         problem = self.problem
         return LogExpectedImprovementPerCost(
-            problem.model, best_f, self.cost, exponent, **problem.beliefs
+            problem.model, best_f, self.cost, exponent, **problem.acquisition_inputs
         )
 
     def index_at(self, point: Tensor, price: float) -> float:

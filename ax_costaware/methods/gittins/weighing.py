@@ -102,8 +102,8 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
     price = price_of_cost(search, relative, best)
     reach = best
     if under_way is not None:
-        # It is believed to come out at its posterior mean.
-        reach = max(best, incumbent(problem.model, under_way, problem.direction)[0])
+        believed, _ = incumbent(problem.model, under_way, problem.direction)
+        reach = max(best, believed)
     verdict: StopDecision | None = None
     try:
         if method.acquisition == "gittins":
