@@ -177,7 +177,11 @@ class Problem:
     @cached_property
     def held(self) -> dict[int, float]:
         """Columns of the model's space that the caller fixes, with their values."""
-        return self.space.held_columns(self.fixed)
+        found: dict[int, float] = {}
+        for name, column in self.space.columns.items():
+            if name in self.fixed:
+                found |= zip(column.indices, column.encode(self.fixed[name]), strict=True)
+        return found
 
     @property
     def num_initial(self) -> int:

@@ -33,6 +33,9 @@ from ax_costaware.methods.parameters import (
 _MOST_DRAWS = 32
 """Times the wanted number of points that are drawn to meet parameter constraints."""
 
+_AT_ONCE = 128
+"""Points of a quasi-random sequence that are drawn together."""
+
 _EMPTY = 1e-12
 """Weight of a value whose one-hot column is zero, so that a block of zeros has a mean, too."""
 
@@ -188,7 +191,7 @@ class Space:
         found = []
         for weights, limit in self.sums:
             # Ours are at most a limit, BoTorch's ``sum_i c_i x_i >= rhs``.
-            row, rhs = self.bounds.new_zeros(self.bounds.shape[-1]), -limit
+            row, rhs = self.bounds.new_zeros(self.bounds.shape[-1]), -float(limit)
             for name, weight in weights.items():
                 if name in self.columns:
                     row[self.columns[name].indices[0]] = -weight
@@ -206,7 +209,7 @@ class Space:
 
     def decode(self, X: Tensor) -> list[dict[str, Value]]:
         """Valid parameterizations in raw units at points ``n x d``."""
-        rows: list[dict[str, Value]] = [dict(self.fixed) for _ in X]
+        rows: list[dict[str, Value]] = [dict(self.fixed) for _ in range(len(X))]
         for name, column in self.columns.items():
             for row, value in zip(rows, column.decode(X), strict=True):
                 row[name] = value
@@ -223,14 +226,6 @@ class Space:
             values = X.new_tensor([column.encode(row[name]) for row in rows])
             X[:, list(column.indices)] = values.reshape(len(rows), len(column.indices))
         return X
-
-    def held_columns(self, fixed: Row) -> dict[int, float]:
-        """Columns that some parameters fix, with their values."""
-        found: dict[int, float] = {}
-        for name, column in self.columns.items():
-            if name in fixed:
-                found |= zip(column.indices, column.encode(fixed[name]), strict=True)
-        return found
 
     def meets(self, row: Row, among: Iterable[str] | None = None) -> bool:
         """Whether a parameterization meets the parameter constraints.
@@ -256,9 +251,9 @@ class Space:
         """
         free, engine = [column.parameter for column in self.columns.values()], self._sobol(seed)
         while True:
-            (point,) = engine.draw(1, dtype=torch.double).tolist()
-            values = {p.name: p.at(u) for p, u in zip(free, point, strict=False)}
-            yield self.ordered({**self.fixed, **values})
+            for point in engine.draw(_AT_ONCE, dtype=torch.double).tolist():
+                values = {p.name: p.at(u) for p, u in zip(free, point, strict=False)}
+                yield self.ordered({**self.fixed, **values})
 
     def sobol_rows(self, n: int, seed: int = 0) -> list[dict[str, Value]]:
         """Quasi-random parameterizations in raw units, whatever the constraints say."""

@@ -170,9 +170,3 @@ def test_constraints() -> None:
     assert not space.meets({**row, "x": 0.5, "z": 0.75})
     assert space.meets({**row, "x": 0.5, "z": 0.75}, among=["x"])
     assert space.meets({**row, "x": 0.75})
-
-
-def test_columns_that_are_held() -> None:
-    found = SPACE.held_columns({"soil": "clay", "rate": 0.1, "site": "here", "control_set": "all"})
-    soil, rate = SPACE.columns["soil"].indices, SPACE.columns["rate"].indices
-    assert found == pytest.approx({**dict(zip(soil, (0.0, 1.0, 0.0), strict=True)), rate[0]: -1.0})
