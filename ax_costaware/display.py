@@ -25,10 +25,3 @@ def display_values(values: Mapping[str, Any]) -> str:
         f"{name} = {display_number(value) if isinstance(value, float) else value}"
         for name, value in values.items()
     )
-
-
-def initial_place(number: int, count: int) -> str:
-    """Which of the initial trials one is, from 1 on; more come where some failed."""
-    if number <= count:
-        return f"initial trial {number} of {count}"
-    return f"initial trial {number}, since not all of the {count} before it came to an end"

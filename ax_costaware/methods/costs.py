@@ -12,14 +12,13 @@ from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Choice, Fixed, Range, Row, Value
+from ax_costaware.methods.parameters import Choice, Range, Row, Value
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.space import Column, Space
+from ax_costaware.queries.argument_checks import positive_number
 from ax_costaware.queries.costs import AffineCost, Cost, TableCost
 
 CostOfPoints: TypeAlias = Callable[[Tensor], Tensor]
@@ -34,6 +33,30 @@ _STEP = 1e-5
 _LEAST = 1e-300
 """A declared cost is kept above this during a search: an affine one may fall below zero outside
 the constraints, where the search may look on its way. A point that is chosen is checked."""
+
+
+def cost_of(cost: object, parameters: Row) -> float:
+    """What a trial costs by a declared cost.
+
+    Args:
+        cost: A number, a value object by parameter names, or a user's function.
+        parameters: The trial's parameterization in raw units.
+
+    Raises:
+        InputError: If that is no finite number > 0.
+    """
+    if isinstance(cost, Cost):
+        try:
+            return cost.at(parameters)
+        except InputError as error:
+            raise InputError(f"cost={cost!r} at {dict(parameters)}: {error}") from error
+    value = cost(dict(parameters)) if callable(cost) else cost
+    try:
+        return positive_number(value, "cost")
+    except InputError as error:
+        raise InputError(
+            f"cost gave {value!r} for {dict(parameters)}: expected a finite number > 0."
+        ) from error
 
 
 def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
@@ -53,17 +76,12 @@ def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
         return lambda X: X.new_full(X.shape[:-1], cost)
     if not isinstance(cost, Cost):
         return _row_by_row(cost_at, space)
-    names = cast(Sequence[str], cost.parameters)
-    if unknown := [name for name in names if name not in space.names]:
-        raise InputError(
-            f"cost={cost!r} reads {unknown}, which the experiment does not have: expected names "
-            f"out of {space.names}."
-        )
+    names = _names_read(cost, space)
     if isinstance(cost, TableCost):
         column = space.columns.get(str(cost.parameter))
         if column is not None and isinstance(column.parameter, Choice):
             return _table(cost_at, column)
-    if not all(space.is_numeric(name) for name in names):
+    if not all(space.parameters[name].is_numeric for name in names):
         return _row_by_row(cost_at, space)
 
     def evaluate(X: Tensor) -> Tensor:
@@ -83,45 +101,30 @@ def _table(cost_at: CostOfRow, column: Column) -> CostOfPoints:
 
 
 def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
-    smooth = sorted(space.smooth)
+    """A cost that is asked for on decoded parameterizations, with differences for a gradient."""
 
     def costs(X: Tensor) -> Tensor:
         rows = space.decode(X.reshape(-1, X.shape[-1]))
         return X.new_tensor([cost_at(row) for row in rows]).reshape(X.shape[:-1])
 
     def evaluate(X: Tensor) -> Tensor:
-        found = _FiniteDifferences.apply(X, costs, space.bounds, smooth)  # type: ignore[no-untyped-call]
-        return cast(Tensor, found)
-
-    return evaluate
-
-
-class _FiniteDifferences(Function):
-    """A function of points whose gradient is taken by differences that stay within the bounds."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, X: Tensor, costs: CostOfPoints, bounds: Tensor, smooth: list[int]
-    ) -> Tensor:
-        ctx.save_for_backward(X)
-        ctx.arguments = costs, bounds, smooth
-        return costs(X.detach())
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        (X,) = ctx.saved_tensors
-        costs, bounds, smooth = ctx.arguments
-        slopes = torch.zeros_like(X)
-        for i in smooth:
-            step = _STEP * (bounds[1, i] - bounds[0, i])
-            above, below = X.clone(), X.clone()
-            above[..., i] = (X[..., i] + step).clamp(max=bounds[1, i])
-            below[..., i] = (X[..., i] - step).clamp(min=bounds[0, i])
+        at = X.detach()
+        if not (X.requires_grad and torch.is_grad_enabled()):
+            return costs(at)
+        slopes = torch.zeros_like(at)
+        for i in sorted(space.smooth):
+            # A difference stays within the bounds.
+            lower, upper = space.bounds[:, i]
+            above, below = at.clone(), at.clone()
+            above[..., i] = (at[..., i] + _STEP * (upper - lower)).clamp(max=upper)
+            below[..., i] = (at[..., i] - _STEP * (upper - lower)).clamp(min=lower)
             width = above[..., i] - below[..., i]
             difference = costs(above) - costs(below)
             slopes[..., i] = torch.where(width > 0, difference / width, 0.0)
-        return gradient.unsqueeze(-1) * slopes, None, None, None
+        # The tangent plane has the value and the gradient.
+        return costs(at) + (slopes * (X - at)).sum(dim=-1)
+
+    return evaluate
 
 
 MOST_VALUES = 256
@@ -155,14 +158,9 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
     """
     if not isinstance(cost, Cost):
         return
-    parameters = problem.space.parameters
-    if unknown := [name for name in cost.parameters if name not in parameters]:
-        raise InputError(
-            f"cost={cost!r} reads {unknown}, which the experiment does not have: expected names "
-            f"out of {list(parameters)}."
-        )
+    parameters, names = problem.space.parameters, _names_read(cost, problem.space)
     if isinstance(cost, TableCost):
-        table = str(cost.parameter)
+        (table,) = names
         values = parameters[table].values_up_to(MOST_VALUES)
         if values is None:
             raise InputError(
@@ -172,29 +170,34 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
         for value in values:
             method.cost_at({table: value})
     if isinstance(cost, AffineCost):
-        for name in cost.parameters:
-            if not parameters[str(name)].is_numeric:
+        for name in names:
+            if not parameters[name].is_numeric:
                 raise InputError(
                     f"cost={cost!r} multiplies parameter {name!r}, whose values are no numbers: "
                     "expected numeric parameters, or a TableCost over this one."
                 )
         if not problem.space.sums:
-            method.cost_at(_cheapest(cost, problem))
+            method.cost_at(_cheapest(cost, problem.space))
 
 
-def _cheapest(cost: AffineCost, problem: Problem) -> dict[str, Value]:
+def _names_read(cost: Cost, space: Space) -> Sequence[str]:
+    """The parameters that a cost reads, which the experiment has to have."""
+    names = cast(Sequence[str], cost.parameters)
+    if unknown := [name for name in names if name not in space.parameters]:
+        raise InputError(
+            f"cost={cost!r} reads {unknown}, which the experiment does not have: expected names "
+            f"out of {space.names}."
+        )
+    return names
+
+
+def _cheapest(cost: AffineCost, space: Space) -> Row:
     """The corner of a search space without constraints at which an affine cost is least."""
     corner: dict[str, Value] = {}
     for name, weight in cost.weights:
-        parameter = problem.space.parameters[str(name)]
-        if isinstance(parameter, Fixed):
-            corner[str(name)] = parameter.value
-            continue
-        ends: tuple[Value, ...] = ()
-        if isinstance(parameter, Choice):
-            ends = parameter.values
-        elif isinstance(parameter, Range):
-            ends = (parameter.lower, parameter.upper)
-        numbers = [float(str(end)) for end in ends]
-        corner[str(name)] = min(numbers) if weight > 0 else max(numbers)
+        parameter = space.parameters[str(name)]
+        values: Any = parameter.values_up_to(MOST_VALUES)
+        if isinstance(parameter, Range):
+            values = parameter.lower, parameter.upper
+        corner[parameter.name] = min(values) if weight > 0 else max(values)
     return corner

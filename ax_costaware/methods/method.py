@@ -31,7 +31,7 @@ from ax_costaware.methods.past import (
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.failures import after_failures
 from ax_costaware.models.point_posterior import PointPosterior
-from ax_costaware.queries.argument_checks import integer_at_least
+from ax_costaware.queries.argument_checks import integer_at_least, positive_number
 from ax_costaware.queries.control_sets import ControlSet
 
 NO_LIMIT = 2**31
@@ -45,6 +45,9 @@ _MOST_FAILED = 2
 
 _MOST_DRAWS = 256
 """Quasi-random trials that are passed over before an initial design gives up."""
+
+_LOOKS = 128
+"""Parameterizations whose known costs are looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +102,10 @@ class Method(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", checked_budget(self.budget))
-        for name, least in (("seed", 0), ("initial_trials", 0)):
-            check_integer(name, getattr(self, name), least)
-        for name in ("num_restarts", "raw_samples"):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), 1)
+        check_integer("seed", self.seed, 0)
+        check_integer("initial_trials", self.initial_trials, 0)
+        for name, value in self.search_options.items():
+            check_integer(name, value, 1)
         check_bool("charge_initial", self.charge_initial)
 
     # What a trial sets, costs and measures
@@ -138,9 +140,13 @@ class Method(ABC):
         """
         return None
 
-    def declared_cost(self, parameters: Row) -> float | None:
-        """``cost_at``, for a trial whose parameterization may be none of the method's."""
-        return self.cost_at(parameters)
+    def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
+        """What trials are expected to cost by all that is known; None where nothing is.
+
+        Raises:
+            InputError: If a trial has no finite cost > 0, or what costs are learned from is none.
+        """
+        return [self.cost_at(row) for row in rows]
 
     def cost_by_others(
         self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
@@ -164,9 +170,11 @@ class Method(ABC):
 
         Args:
             problem: The problem.
-            initial: Whether they belong to the initial design.
+            initial: Whether they belong to the initial design, in which no cost is learned.
         """
-        return [self.cost_at(row) or 0.0 for row in problem.undelivered]
+        rows = problem.undelivered
+        costs = [self.cost_at(row) for row in rows] if initial else self.costs_at(problem, rows)
+        return [cost or 0.0 for cost in costs]
 
     def largest_cost(self, problem: Problem, initial: bool) -> float | None:
         """The most that a trial may be expected to cost; None for no limit of a batch."""
@@ -271,17 +279,16 @@ class Method(ABC):
         """The next trial of the initial design: by default quasi-random, within the budget."""
         money = self.money(problem, initial=True)
         failed = [trial.parameters for trial in problem.failed]
-        for _ in range(_MOST_DRAWS):
-            if money.limit is not None and money.limit <= 0:
-                break
+        for _ in range(_MOST_DRAWS if money.pays(None) else 0):
             row = dict(problem.draw())
             cost = self.cost_at(row)
             # A design that begins anew, as that of another strategy, comes by what failed.
-            if row in failed:
-                continue
-            if cost is None or money.pays(cost):
+            if money.pays(cost) and row not in failed:
                 return self.initial_decision(problem, row, cost, money)
-        return Stop(f"{self.exhausted(problem, money)} {_NO_MODEL} {_COMPARE}")
+        return Stop(
+            f"{self.exhausted(problem, money)} The initial design is not finished, so that no "
+            "model says what to deploy: compare the trials themselves, or raise the budget."
+        )
 
     @abstractmethod
     def decide(self, problem: Problem) -> Decision | Stop:
@@ -292,14 +299,15 @@ class Method(ABC):
         trials = problem.observed
         rows = [trial.inputs for trial in trials]
         mean, variance = self.expected(problem, rows)
+        try:
+            costs = self.costs_at(problem, rows)
+        except InputError:
+            costs = [None] * len(rows)
         found: list[Best] = []
         for i in mean.argsort(descending=not problem.minimize, stable=True).tolist():
             if all(rows[i] != other.parameters for other in found):
-                cost = self.cost_at(rows[i])
                 spread = float(variance[i]) ** 0.5
-                found.append(
-                    Best(rows[i], float(mean[i]), spread, cost, trial_index=trials[i].index)
-                )
+                found.append(Best(rows[i], float(mean[i]), spread, costs[i], None, trials[i].index))
         return found
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
@@ -317,9 +325,7 @@ class Method(ABC):
         At least one, since that the budget is exhausted is said when a trial is asked for.
         """
         money = self.money(problem, initial, reserved=())
-        if money.limit is None:
-            return NO_LIMIT
-        largest = self.largest_cost(problem, initial)
+        largest = None if money.limit is None else self.largest_cost(problem, initial)
         if not largest:
             return NO_LIMIT
         return max(1, math.floor((money.remaining or 0.0) / largest + 1e-9))
@@ -352,7 +358,7 @@ class Method(ABC):
             why=f"This is {place}{join} {why}",
             expected_cost=cost,
             details={**money.record(), **more.pop("details", {})},
-            extra={**self.recorded, **more},
+            extra=more,
             phase="initial",
         )
 
@@ -363,7 +369,9 @@ class Method(ABC):
             problem: What the decision was made from.
             decision: The decision.
         """
-        record = {**self.recorded, **decision.record()}
+        record = decision.record()
+        if self.cost_metric is not None:
+            record = {"cost_metric": self.cost_metric, **record}
         if "spent" not in decision.details:
             money = self.money(problem, initial=decision.phase == "initial")
             record["decision"] = {**money.record(), **decision.details}
@@ -385,22 +393,10 @@ class Method(ABC):
         )
 
     @property
-    def recorded(self) -> dict[str, Any]:
-        """What is stored beside every decision: under which metric its cost is to be reported."""
-        return {} if self.cost_metric is None else {"cost_metric": self.cost_metric}
-
-    @property
     def search_options(self) -> dict[str, Any]:
         """Options of the inner optimisation, as far as they are given."""
         options = {"num_restarts": self.num_restarts, "raw_samples": self.raw_samples}
         return {name: value for name, value in options.items() if value is not None}
-
-
-_LOOKS = 128
-"""Parameterizations whose known costs are looked at."""
-
-_NO_MODEL = "The initial design is not finished, so that no model says what to deploy:"
-_COMPARE = "compare the trials themselves, or raise the budget."
 
 
 def _is_near(problem: Problem, decision: Decision) -> bool:
@@ -425,11 +421,8 @@ def checked_budget(budget: object) -> float | None:
     Raises:
         InputError: If it is neither None nor a finite number > 0.
     """
-    if budget is None:
-        return None
-    if not is_number(budget) or not math.isfinite(budget) or budget <= 0:
-        raise InputError(f"budget={budget!r}: expected a finite number > 0, or None.")
-    return float(budget)
+    expected = "a finite number > 0, or None"
+    return None if budget is None else positive_number(budget, "budget", expected)
 
 
 def check_integer(name: str, value: object, least: int) -> None:

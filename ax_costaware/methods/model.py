@@ -6,9 +6,9 @@ conversion; a model that is fitted standardises them inside.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from numbers import Real
 from typing import Any
 
 from botorch.fit import fit_gpytorch_mll
@@ -22,6 +22,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.fixed_gp import FixedHyperparameterGP
 from ax_costaware.models.standardize import StandardizeAnyScale
+from ax_costaware.queries.argument_checks import finite_number, positive_number, sequence_of
 
 
 @dataclass(frozen=True)
@@ -51,31 +52,26 @@ class FixedHyperparameters:
     """Prior mean of the objective, in its unit."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.lengthscale, int | float):
-            object.__setattr__(self, "lengthscale", tuple(self.lengthscale))
-        lengthscales = (
-            self.lengthscale if isinstance(self.lengthscale, tuple) else (self.lengthscale,)
-        )
-        positive = [("lengthscale", value) for value in lengthscales]
-        positive += [("outputscale", self.outputscale), ("noise_variance", self.noise_variance)]
-        if not lengthscales:
-            raise InputError("lengthscale=(): expected at least one number > 0.")
-        for name, value in positive:
-            if not _is_finite(value) or value <= 0:
-                raise InputError(f"{name}={value!r}: expected a finite number > 0.")
-        if not _is_finite(self.mean):
-            raise InputError(f"mean={self.mean!r}: expected a finite number.")
+        set_field, expected = object.__setattr__, "a finite number > 0"
+        if isinstance(self.lengthscale, Real):
+            set_field(self, "lengthscale", positive_number(self.lengthscale, "lengthscale"))
+        else:
+            given = sequence_of(self.lengthscale, "lengthscale", f"{expected}, or several")
+            if not given:
+                raise InputError("lengthscale=(): expected at least one number > 0.")
+            found = tuple(positive_number(value, "lengthscale") for value in given)
+            set_field(self, "lengthscale", found)
+        set_field(self, "outputscale", positive_number(self.outputscale, "outputscale"))
+        set_field(self, "noise_variance", positive_number(self.noise_variance, "noise_variance"))
+        set_field(self, "mean", finite_number(self.mean, "mean"))
 
     @property
     def options(self) -> dict[str, Any]:
         """Them as a model's options; a list, since JSON has no tuples."""
-        lengthscale = self.lengthscale
-        return {
-            "lengthscale": list(lengthscale) if isinstance(lengthscale, tuple) else lengthscale,
-            "outputscale": self.outputscale,
-            "noise_variance": self.noise_variance,
-            "mean": self.mean,
-        }
+        found = asdict(self)
+        if isinstance(self.lengthscale, tuple):
+            found["lengthscale"] = list(self.lengthscale)
+        return found
 
 
 @dataclass(frozen=True)
@@ -134,7 +130,3 @@ def default_model(given: FixedHyperparameters | None) -> ModelOptions:
     if given is None:
         return ModelOptions()
     return ModelOptions("FixedHyperparameters", FixedHyperparameterGP, given.options, False)
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cached_property
+from numbers import Real
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
+from scipy.special import logit
+from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 
@@ -31,6 +35,9 @@ class Range:
             on a log scale; or not integers for an integer.
     """
 
+    is_numeric: ClassVar[bool] = True
+    """Whether raw values are numbers."""
+
     name: str
     """Name of the parameter."""
 
@@ -52,10 +59,7 @@ class Range:
     def __post_init__(self) -> None:
         _check_name(self.name)
         for side in ("lower", "upper"):
-            value = getattr(self, side)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-                raise InputError(f"{self.name!r} has the bound {value!r}: expected a number.")
-            object.__setattr__(self, side, float(value))
+            object.__setattr__(self, side, self._number(getattr(self, side), "bound"))
         bounds = f"{self.name!r} has the bounds ({self.lower}, {self.upper})"
         if not (-math.inf < self.lower < self.upper < math.inf):
             raise InputError(f"{bounds}: expected finite numbers, the lower one first.")
@@ -63,11 +67,6 @@ class Range:
             raise InputError(f"{bounds} on a log scale: expected numbers > 0.")
         if self.is_integer and not (self.lower.is_integer() and self.upper.is_integer()):
             raise InputError(f"{bounds}: expected whole numbers, as its values are.")
-
-    @property
-    def is_numeric(self) -> bool:
-        """Whether raw values are numbers: always."""
-        return True
 
     @property
     def grid(self) -> tuple[float, ...] | None:
@@ -83,18 +82,12 @@ class Range:
 
     def at(self, u: float) -> Value:
         """The raw value at the fraction ``u`` in [0, 1) of the range, on its own scale."""
-        lower, upper = self.lower, self.upper
-        value: float
         if self.is_integer and not self.log_scale:
-            return min(math.floor(lower + u * (upper - lower + 1)), int(upper))
-        if self.log_scale:
-            value = lower * (upper / lower) ** u
-        elif self.logit_scale:
-            low, high = _logit(lower), _logit(upper)
-            value = float(torch.tensor(low + u * (high - low), dtype=torch.double).sigmoid())
-        else:
-            value = lower + u * (upper - lower)
-        return self.decode(value)
+            count = self.upper - self.lower + 1
+            return min(math.floor(self.lower + u * count), int(self.upper))
+        low, high = self.to_column(self.lower), self.to_column(self.upper)
+        value = self.raw(torch.tensor(low + u * (high - low), dtype=torch.double))
+        return self.decode(float(value))
 
     def decode(self, column: float) -> Value:
         """The valid raw value that is nearest to a number."""
@@ -103,15 +96,24 @@ class Range:
 
     def encode(self, value: Any) -> float:
         """A raw value as a number, also one beyond the bounds."""
-        if isinstance(value, bool | str) or not isinstance(value, int | float | np.number):
-            raise InputError(f"{self.name!r} has the value {value!r}: expected a number.")
-        return float(value)
+        return self._number(value, "value")
 
     def to_column(self, value: float) -> float:
         """A raw value on the scale of the model."""
         if self.log_scale:
             return math.log10(value)
-        return _logit(value) if self.logit_scale else float(value)
+        return float(logit(value)) if self.logit_scale else float(value)
+
+    def raw(self, column: Tensor) -> Tensor:
+        """Raw values on the scale of the model, back again, differentiable."""
+        if self.log_scale:
+            return torch.pow(10.0, column)
+        return column.sigmoid() if self.logit_scale else column
+
+    def _number(self, value: Any, what: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise InputError(f"{self.name!r} has the {what} {value!r}: expected a number.")
+        return float(value)
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,9 @@ class Choice:
         InputError: For values that are not all numbers or all strings or all booleans, one of them
             twice, or an order of values that are no numbers.
     """
+
+    is_integer: ClassVar[bool] = False
+    """Whether it is a range of whole numbers: a choice says itself which there are."""
 
     name: str
     """Name of the parameter."""
@@ -157,11 +162,6 @@ class Choice:
         return _kind(self.values[0]) is float
 
     @property
-    def is_integer(self) -> bool:
-        """Whether raw values are whole numbers; False: a choice says itself which there are."""
-        return False
-
-    @property
     def grid(self) -> tuple[float, ...]:
         """The values as numbers: themselves if they are ordered, else their positions."""
         if self.is_ordered:
@@ -178,14 +178,13 @@ class Choice:
         """The greatest number of ``grid``."""
         return self.grid[-1]
 
-    @property
-    def codes(self) -> list[list[float]]:
-        """The columns of a model for each value: one number if there is an order, else one-hot."""
-        if self.is_ordered:
-            return [[math.log10(v) if self.log_scale else v] for v in self.grid]
-        if self.is_ranked:
-            return [[position] for position in self.grid]
-        return [[float(i == j) for j in range(len(self.values))] for i in range(len(self.values))]
+    @cached_property
+    def codes(self) -> Tensor:
+        """The columns of a model for each value, ``m x k``: a number if ordered, else one-hot."""
+        if not (self.is_ordered or self.is_ranked):
+            return torch.eye(len(self.values), dtype=torch.double)
+        codes = torch.tensor(self.grid, dtype=torch.double).unsqueeze(-1)
+        return codes.log10() if self.is_ordered and self.log_scale else codes
 
     def values_up_to(self, most: int) -> tuple[Value, ...]:
         """The raw values, however many."""
@@ -197,8 +196,7 @@ class Choice:
 
     def decode(self, column: float) -> Value:
         """The raw value whose number in ``grid`` is nearest."""
-        grid = self.grid
-        return self.values[min(range(len(grid)), key=lambda i: abs(grid[i] - column))]
+        return self.values[int(np.abs(np.subtract(self.grid, column)).argmin())]
 
     def encode(self, value: Any) -> float:
         """The number in ``grid`` of a raw value."""
@@ -245,10 +243,6 @@ Parameter: TypeAlias = Range | Choice | Fixed
 
 def _kind(value: object) -> type:
     return bool if isinstance(value, bool) else str if isinstance(value, str) else float
-
-
-def _logit(value: float) -> float:
-    return float(torch.logit(torch.tensor(value, dtype=torch.double)))
 
 
 def _check_name(name: object) -> None:

@@ -43,7 +43,6 @@ ROUNDING = 1e-9
 
 _NEVER_RUN = frozenset({"ABANDONED", "STALE"})
 _LIVE = frozenset({"CANDIDATE", "STAGED", "RUNNING"})
-_ENDED = frozenset({"COMPLETED", "EARLY_STOPPED", "FAILED", "ABANDONED", "STALE"})
 _FAILED = frozenset({"FAILED", "ABANDONED", "STALE"})
 
 
@@ -110,7 +109,7 @@ class PastTrial:
     @property
     def has_ended(self) -> bool:
         """Whether nothing is to come of it any more."""
-        return self.status in _ENDED
+        return not self.is_live
 
     @property
     def has_failed(self) -> bool:
@@ -174,54 +173,46 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
     Raises:
         InputError: If the method does not fit a trial, as where it names no control set of it.
     """
-    by_control_set: dict[str | None, list[float]] = {}
-    names: dict[int, str | None] = {}
-    for trial in trials:
-        control_set = method.control_set_of(trial)
-        names[trial.index] = None if control_set is None else str(control_set.name)
+    control_sets = [method.control_set_of(trial) for trial in trials]
+    names = [None if found is None else str(found.name) for found in control_sets]
+    reported: dict[str | None, list[float]] = {name: [] for name in names}
+    for trial, name in zip(trials, names, strict=True):
         if trial.reported_cost is not None:
-            by_control_set.setdefault(names[trial.index], []).append(trial.reported_cost)
+            reported[name].append(trial.reported_cost)
     entries: list[LedgerEntry] = []
     rule_has_begun = False
-    for trial in trials:
-        phase = trial.record.get("phase")
+    for trial, name in zip(trials, names, strict=True):
+        phase, is_measured = trial.record.get("phase"), trial.outcome is not None
         by_rule = phase == "rule"
         rule_has_begun = rule_has_begun or by_rule
         initial = not by_rule and (phase == "initial" or not rule_has_begun)
+        skipped = method.may_skip and trial.is_completed and not is_measured
         expected = expected_cost_of(trial, method)
-        reported, has_outcome = trial.reported_cost, trial.outcome is not None
-        free = (initial and not method.charge_initial) or (
-            reported is None and trial.status in _NEVER_RUN and not trial.was_started
-        )
-        skipped = method.may_skip and trial.is_completed and not has_outcome
-        due = expected
-        if skipped:
-            due = 0.0
-        elif method.may_skip and has_outcome:
+        estimate = expected
+        if method.may_skip and is_measured:
             # Where the strategy asked for no measurement, none was expected to be paid.
-            due = method.declared_cost(trial.parameters)
-        if due is None:
-            due = method.cost_by_others(names[trial.index], by_control_set)
-        estimate = 0.0 if due is None else due
-        lost = 0.0 if free else math.fsum(estimate if c is None else c for c in trial.lost)
-        if reported is not None:
-            due = reported
-        elif trial.last_attempt is not None and not trial.is_completed:
-            due = trial.last_attempt
-        else:
-            due = estimate
+            estimate = method.cost_at(trial.parameters)
+        if estimate is None:
+            estimate = method.cost_by_others(name, reported)
+        estimate = 0.0 if skipped else estimate or 0.0
+        was_run = trial.was_started or trial.status not in _NEVER_RUN
+        free = initial and not method.charge_initial
+        free = free or (trial.reported_cost is None and not was_run)
+        last = None if trial.is_completed else trial.last_attempt
+        charged = next(c for c in (trial.reported_cost, last, estimate) if c is not None)
+        lost = math.fsum(estimate if cost is None else cost for cost in trial.lost)
         entries.append(
             LedgerEntry(
                 trial_index=trial.index,
-                control_set=names[trial.index],
+                control_set=name,
                 initial=initial,
                 by_rule=by_rule,
                 expected_cost=expected,
-                reported_cost=reported,
-                charged=0.0 if free else due + lost,
+                reported_cost=trial.reported_cost,
+                charged=0.0 if free else charged + lost,
                 status=trial.status,
                 skipped=skipped,
-                lost=lost,
+                lost=0.0 if free else lost,
             )
         )
     return tuple(entries)
@@ -230,7 +221,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
 def expected_cost_of(trial: PastTrial, method: Method) -> float | None:
     """Cost expected when the trial was generated, else the declared one; None if unknown."""
     recorded = trial.record.get("expected_cost")
-    return method.declared_cost(trial.parameters) if recorded is None else float(recorded)
+    return method.cost_at(trial.parameters) if recorded is None else float(recorded)
 
 
 def spent(entries: Iterable[LedgerEntry]) -> float:

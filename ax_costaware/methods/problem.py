@@ -121,7 +121,9 @@ class Problem:
     @cached_property
     def model(self) -> Model:
         """The fitted model."""
-        return self.fit()
+        # It may be asked for where no gradients are kept.
+        with torch.enable_grad():
+            return self.fit()
 
     @property
     def undelivered(self) -> list[dict[str, Value]]:
@@ -144,6 +146,11 @@ class Problem:
         if not self.minimize:
             return None
         return ScalarizedPosteriorTransform(weights=torch.tensor([-1.0], dtype=torch.double))
+
+    @property
+    def acquisition_inputs(self) -> dict[str, Any]:
+        """What BoTorch's acquisition functions are told of the direction and what is under way."""
+        return {"posterior_transform": self.direction, "X_pending": self.X_pending}
 
     @property
     def observed(self) -> list[PastTrial]:
@@ -176,7 +183,11 @@ class Problem:
     @cached_property
     def held(self) -> dict[int, float]:
         """Columns of the model's space that the caller fixes, with their values."""
-        return self.space.held_columns(self.fixed)
+        found: dict[int, float] = {}
+        for name, column in self.space.columns.items():
+            if name in self.fixed:
+                found |= zip(column.indices, column.encode(self.fixed[name]), strict=True)
+        return found
 
     @property
     def immovable(self) -> tuple[int, ...]:

@@ -7,17 +7,16 @@ loop keeps the trials, fits the model, and lends BoTorch's optimisers and a quas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
-from botorch.optim.optimize import optimize_acqf, optimize_acqf_discrete
+from botorch.optim.optimize import optimize_acqf
 from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import manual_seed
-from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
@@ -93,19 +92,17 @@ class Simulation:
 
     def problem(self) -> Problem:
         """What the next decision is made from."""
+        design = self._design()
         problem = Problem(
             space=self.space,
             trials=tuple(self.trials),
             minimize=self.minimize,
             metrics=frozenset({"objective", *self.method.reads}),
-        )
-        design = self._design()
-        return replace(
-            problem,
             fit=lambda: self._model(problem),
             maximize=self._maximize,
             draw=lambda: next(design),
         )
+        return problem
 
     def ask(self) -> Decision | Stop:
         """The next trial, or that there should be none.
@@ -115,8 +112,7 @@ class Simulation:
         """
         problem, method = self.problem(), self.method
         method.check(problem)
-        observed = sum(trial.is_observed for trial in self.trials)
-        initial = problem.num_initial < method.initial_trials or observed == 0
+        initial = problem.num_initial < method.initial_trials or not problem.observed
         with manual_seed(decision_seed(method.seed, problem.next_index)):
             return method.next_trial(problem, initial)
 
@@ -156,8 +152,8 @@ class Simulation:
             X, bounds = problem.evaluated, self.space.bounds
             if self.method.sees_time:
                 times = self.method.times(problem.trials)
-                when = X.new_tensor([times[trial.index] for trial in problem.observed])
-                X = torch.cat([X, when.unsqueeze(-1)], dim=-1)
+                when = [[times[trial.index]] for trial in problem.observed]
+                X = torch.cat([X, X.new_tensor(when)], dim=-1)
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
             Y = X.new_tensor([trial.outcome for trial in problem.observed])
             with manual_seed(self.method.seed):
@@ -166,84 +162,63 @@ class Simulation:
 
     @cached_property
     def _choices(self) -> dict[int, list[float]]:
-        """Columns that take finitely many values, with these; of a one-hot block 0 and 1."""
+        """Columns that take finitely many values, with these; of a one-hot block the first."""
         found: dict[int, list[float]] = {}
         for column in self.space.columns.values():
-            if column.codes is not None:
-                for i, index in enumerate(column.indices):
-                    found[index] = sorted(set(column.codes[:, i].tolist()))
-            elif column.parameter.is_integer:
-                values = column.parameter.values_up_to(_MOST_DRAWS) or ()
+            values = column.parameter.values_up_to(_MOST_DRAWS)
+            if values is not None:
                 found[column.indices[0]] = [column.encode(value)[0] for value in values]
         return found
 
     def _maximize(self, acquisition: AcquisitionFunction, options: Mapping[str, Any]) -> Maximum:
-        space, bounds = self.space, self.space.bounds
-        constraints = space.inequality_constraints or None
-        if not space.smooth:
-            points = space.sobol_points(_OPTIMIZER["raw_samples"], seed=0)
-            points = untried(points, self.problem().tried)
-            if not len(points):
-                raise SpaceExhausted
-            X, _ = optimize_acqf_discrete(acquisition, q=1, choices=points)
-        elif any(len(c.indices) > 1 for c in space.columns.values()) or (
-            self._choices and constraints
-        ):
+        space = self.space
+        shared: dict[str, Any] = {
+            "bounds": space.bounds,
+            "q": 1,
+            "inequality_constraints": space.inequality_constraints or None,
+        }
+        has_blocks = any(len(column.indices) > 1 for column in space.columns.values())
+        if space.smooth and not has_blocks and not (self._choices and space.sums):
+            X, _ = optimize_acqf_mixed_alternating(
+                acquisition, discrete_dims=self._choices, **shared, **{**_OPTIMIZER, **options}
+            )
+        else:
             # A one-hot block moves as a whole, and integers between constraints hardly move one by
             # one: the best of valid points, whose real parameters are moved to where they are best.
             points = space.sobol_points(_OPTIMIZER["raw_samples"], seed=0)
+            if not space.smooth:
+                points = untried(points, self.problem().tried)
+                if not len(points):
+                    raise SpaceExhausted
             with torch.no_grad():
-                start = points[int(acquisition(points.unsqueeze(-2)).argmax())]
-            X, _ = optimize_acqf(
-                acquisition,
-                bounds,
-                q=1,
-                num_restarts=1,
-                fixed_features={i: float(v) for i, v in enumerate(start) if i not in space.smooth},
-                inequality_constraints=constraints,
-                batch_initial_conditions=start.reshape(1, 1, -1),
-            )
-        elif self._choices:
-            X, _ = optimize_acqf_mixed_alternating(
-                acquisition,
-                bounds,
-                discrete_dims=self._choices,
-                q=1,
-                inequality_constraints=constraints,
-                **{**_OPTIMIZER, **options},
-            )
-        else:
-            X, _ = optimize_acqf(
-                acquisition,
-                bounds,
-                q=1,
-                inequality_constraints=constraints,
-                **{**_OPTIMIZER, **options},
-            )
+                X = points[acquisition(points.unsqueeze(-2)).argmax()].unsqueeze(0)
+            if space.smooth:
+                held = {i: float(v) for i, v in enumerate(X[0]) if i not in space.smooth}
+                X, _ = optimize_acqf(
+                    acquisition,
+                    **shared,
+                    num_restarts=1,
+                    fixed_features=held,
+                    batch_initial_conditions=X.unsqueeze(0),
+                )
         with torch.no_grad():
             return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
 
     def _design(self) -> Iterator[dict[str, Value]]:
         """The quasi-random design from the next trial on, as far as it meets the constraints."""
-        free = [column.parameter for column in self.space.columns.values()]
-        engine = SobolEngine(max(len(free), 1), scramble=True, seed=self.method.seed)
         # What was passed over is not counted among the trials, so that their points may come again.
         repeats = self.method.repeats_design and not self.space.smooth
         tried = [] if repeats else [dict(trial.parameters) for trial in self.trials]
         found, misses = 0, 0
-        while misses < _MOST_DRAWS:
-            (point,) = engine.draw(1, dtype=torch.double).tolist()
-            row = {
-                **self.space.fixed,
-                **{p.name: p.at(u) for p, u in zip(free, point, strict=False)},
-            }
+        for row in self.space.design(self.method.seed):
             misses += 1
             if self.space.meets(row):
                 found += 1
-                row = self.space.ordered(row)
                 if found > len(self.trials) and row not in tried:
                     misses = 0
                     yield row
+            if misses == _MOST_DRAWS:
+                break
         if found:
             raise SpaceExhausted
         raise InputError(

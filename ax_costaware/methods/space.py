@@ -9,14 +9,16 @@ valid points.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples
+from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
+from torch.quasirandom import SobolEngine
 
 from ax_costaware.methods.parameters import (
     Choice,
@@ -30,6 +32,9 @@ from ax_costaware.methods.parameters import (
 
 _MOST_DRAWS = 32
 """Times the wanted number of points that are drawn to meet parameter constraints."""
+
+_AT_ONCE = 128
+"""Points of a quasi-random sequence that are drawn together."""
 
 _EMPTY = 1e-12
 """Weight of a value whose one-hot column is zero, so that a block of zeros has a mean, too."""
@@ -45,22 +50,14 @@ class Column:
     indices: tuple[int, ...]
     """Its columns; several for a one-hot encoded one."""
 
-    codes: Tensor | None
-    """The columns for each value of a choice, ``m x len(indices)``; None for a range."""
-
-    @property
-    def is_smooth(self) -> bool:
-        """Whether it is a range of real numbers."""
-        return self.codes is None and not self.parameter.is_integer
-
     def weights(self, X: Tensor) -> Tensor:
         """How much of each value of a choice is in points ``... x d``: ``... x m``, sum one.
 
         Between the corners of a one-hot block they follow its columns, which keeps what depends on
         them smooth; an ordered choice takes the nearest value.
         """
-        assert self.codes is not None
-        codes, block = self.codes.to(X), X[..., list(self.indices)]
+        assert isinstance(self.parameter, Choice)
+        codes, block = self.parameter.codes.to(X), X[..., list(self.indices)]
         if len(self.indices) > 1:
             parts = block.clamp_min(0.0) @ codes.T + _EMPTY
             shares: Tensor = parts / parts.sum(dim=-1, keepdim=True)
@@ -70,15 +67,12 @@ class Column:
 
     def raw(self, X: Tensor) -> Tensor:
         """Raw values of a numeric parameter at points ``... x d``, differentiable: ``...``."""
-        parameter = self.parameter
-        if isinstance(parameter, Choice) and len(self.indices) > 1:
+        parameter, first = self.parameter, X[..., self.indices[0]]
+        if isinstance(parameter, Range):
+            return parameter.raw(first)
+        if len(self.indices) > 1:
             return self.weights(X) @ X.new_tensor([float(str(v)) for v in parameter.values])
-        values: Tensor = X[..., self.indices[0]]
-        if parameter.log_scale:
-            return torch.pow(10.0, values)
-        if isinstance(parameter, Range) and parameter.logit_scale:
-            return values.sigmoid()
-        return values
+        return torch.pow(10.0, first) if parameter.log_scale else first
 
     def decode(self, X: Tensor) -> list[Value]:
         """Valid raw values at points ``n x d``."""
@@ -89,43 +83,41 @@ class Column:
 
     def encode(self, value: Any) -> list[float]:
         """The columns of a raw value."""
-        if isinstance(self.parameter, Range):
-            return [self.parameter.to_column(value)]
-        assert self.codes is not None
-        found: list[float] = self.codes[self.parameter.index(value)].tolist()
+        parameter = self.parameter
+        if isinstance(parameter, Range):
+            return [parameter.to_column(value)]
+        found: list[float] = parameter.codes[parameter.index(value)].tolist()
         return found
 
     def spread(self, u: Tensor, bounds: Tensor) -> Tensor:
         """The columns of valid values spread like ``u``, ``n``, in [0, 1): ``n x len(indices)``."""
-        if self.codes is not None:
-            return self.codes[(u * len(self.codes)).long().clamp_max(len(self.codes) - 1)]
+        parameter = self.parameter
+        if isinstance(parameter, Choice):
+            codes = parameter.codes
+            return codes[(u * len(codes)).long().clamp_max(len(codes) - 1)]
         lower, upper = bounds[:, self.indices[0]]
         values: Tensor = (lower + u * (upper - lower)).unsqueeze(-1)
-        if not self.parameter.is_integer:
+        if not parameter.is_integer:
             return values
-        if self.parameter.log_scale:
-            return torch.pow(10.0, values).round().log10()
-        return values.round()
+        rounded = parameter.raw(values).round()
+        return rounded.log10() if parameter.log_scale else rounded
 
 
 @dataclass(frozen=True)
 class Space:
     """A search space as the input space of a model, with ``d`` columns."""
 
-    columns: dict[str, Column]
-    """The free parameters by name."""
+    parameters: dict[str, Parameter]
+    """All parameters but hidden ones, by name, as they were declared."""
 
-    fixed: dict[str, Value]
-    """Values of the fixed ones."""
+    columns: dict[str, Column]
+    """The free ones by name."""
 
     bounds: Tensor
     """Bounds of the columns, ``2 x d``."""
 
-    constraints: tuple[Tensor, Tensor] | None = None
-    """Parameter constraints ``A x <= b``: ``k x d`` and ``k``."""
-
     sums: tuple[tuple[dict[str, float], float], ...] = ()
-    """The same by parameters: the weights of a sum of raw values, and its greatest value."""
+    """Parameter constraints: the weights of a sum of raw values, and its greatest value."""
 
     hidden: dict[str, Parameter] = field(default_factory=dict)
     """Parameters that the model does not see, such as the name of a control set."""
@@ -147,75 +139,67 @@ class Space:
                 a number.
             hidden: Names of those that the model does not see.
         """
+        declared = {p.name: p for p in parameters}
+        seen = {name: p for name, p in declared.items() if name not in hidden}
         columns: dict[str, Column] = {}
-        by_name = {p.name: p for p in parameters}
-        ends: list[tuple[float, float]] = []
-        for name, p in by_name.items():
-            if isinstance(p, Fixed) or name in hidden:
+        bounds = torch.empty(2, 0, dtype=torch.double)
+        for name, p in seen.items():
+            if isinstance(p, Fixed):
                 continue
-            first = len(ends)
-            codes = None
             if isinstance(p, Range):
-                ends.append((p.to_column(p.lower), p.to_column(p.upper)))
+                ends = bounds.new_tensor([[p.to_column(p.lower)], [p.to_column(p.upper)]])
             else:
-                codes = torch.tensor(p.codes, dtype=torch.double)
-                ends += list(
-                    zip(codes.amin(dim=0).tolist(), codes.amax(dim=0).tolist(), strict=True)
-                )
-            columns[name] = Column(p, tuple(range(first, len(ends))), codes)
-        fixed = {name: p.value for name, p in by_name.items() if isinstance(p, Fixed)}
-        matrix = torch.zeros(len(sums), len(ends), dtype=torch.double)
-        limits = torch.zeros(len(sums), dtype=torch.double)
-        for k, (weights, limit) in enumerate(sums):
-            held = math.fsum(w * float(str(fixed[n])) for n, w in weights.items() if n in fixed)
-            limits[k] = limit - held
-            for name, weight in weights.items():
-                if name in columns:
-                    matrix[k, columns[name].indices[0]] = weight
+                ends = torch.stack(p.codes.aminmax(dim=0))
+            first = bounds.shape[-1]
+            bounds = torch.cat([bounds, ends], dim=-1)
+            columns[name] = Column(p, tuple(range(first, bounds.shape[-1])))
         return Space(
+            seen,
             columns,
-            fixed,
-            torch.tensor(ends, dtype=torch.double).reshape(-1, 2).T.contiguous(),
-            (matrix, limits) if sums else None,
+            bounds,
             tuple((dict(weights), limit) for weights, limit in sums),
-            {name: by_name[name] for name in hidden if name in by_name},
-            tuple(by_name),
+            {name: p for name, p in declared.items() if name in hidden},
+            tuple(declared),
         )
 
     def to(self, device: torch.device) -> Space:
         """The same with its columns on a device."""
         return replace(self, bounds=self.bounds.to(device))
 
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        """All parameters but hidden ones, by name, as they were declared."""
-        found: dict[str, Parameter] = {n: c.parameter for n, c in self.columns.items()}
-        found |= {name: Fixed(name, value) for name, value in self.fixed.items()}
-        return {name: found[name] for name in self.order if name in found}
+    @cached_property
+    def fixed(self) -> dict[str, Value]:
+        """Values of the fixed parameters."""
+        return {name: p.value for name, p in self.parameters.items() if isinstance(p, Fixed)}
 
     @property
     def names(self) -> list[str]:
         """Names of all parameters but hidden ones."""
         return list(self.parameters)
 
-    @property
+    @cached_property
     def smooth(self) -> set[int]:
         """Columns of ranges of real numbers."""
-        return {c.indices[0] for c in self.columns.values() if c.is_smooth}
+        return {
+            column.indices[0]
+            for column in self.columns.values()
+            if isinstance(column.parameter, Range) and not column.parameter.is_integer
+        }
 
     @cached_property
     def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]]:
-        """``constraints`` as BoTorch has them, ``(indices, coefficients, rhs)``."""
+        """``sums`` as BoTorch has them, ``(indices, coefficients, rhs)``."""
         found = []
-        for row, limit in zip(*(self.constraints or ((), ())), strict=True):
+        for weights, limit in self.sums:
+            # Ours are at most a limit, BoTorch's ``sum_i c_i x_i >= rhs``.
+            row, rhs = self.bounds.new_zeros(self.bounds.shape[-1]), -float(limit)
+            for name, weight in weights.items():
+                if name in self.columns:
+                    row[self.columns[name].indices[0]] = -weight
+                elif name in self.fixed:
+                    rhs += weight * float(str(self.fixed[name]))
             (indices,) = row.nonzero(as_tuple=True)
-            # Ours say ``A x <= b``, BoTorch's ``sum_i c_i x_i >= rhs``.
-            found.append((indices, -row[indices], -float(limit)))
+            found.append((indices, row[indices], rhs))
         return found
-
-    def is_numeric(self, name: str) -> bool:
-        """Whether a parameter has raw values that a formula can read."""
-        return self.parameters[name].is_numeric
 
     def raw(self, name: str, X: Tensor) -> Tensor:
         """Raw values of a numeric parameter at points ``... x d``, differentiable: ``...``."""
@@ -225,12 +209,11 @@ class Space:
 
     def decode(self, X: Tensor) -> list[dict[str, Value]]:
         """Valid parameterizations in raw units at points ``n x d``."""
-        values = [column.decode(X) for column in self.columns.values()]
-        rows = zip(*values, strict=True) if values else [()] * len(X)
-        return [
-            self.ordered({**dict(zip(self.columns, row, strict=True)), **self.fixed})
-            for row in rows
-        ]
+        rows: list[dict[str, Value]] = [dict(self.fixed) for _ in range(len(X))]
+        for name, column in self.columns.items():
+            for row, value in zip(rows, column.decode(X), strict=True):
+                row[name] = value
+        return [self.ordered(row) for row in rows]
 
     def ordered(self, row: Row) -> dict[str, Value]:
         """A parameterization in the order in which the parameters were declared."""
@@ -239,23 +222,10 @@ class Space:
     def encode(self, rows: Sequence[Row]) -> Tensor:
         """Parameterizations in raw units as points ``n x d``; what is no parameter is left out."""
         X = self.bounds.new_empty(len(rows), self.bounds.shape[-1])
-        if not rows:
-            return X
         for name, column in self.columns.items():
-            values = [column.encode(row[name]) for row in rows]
-            X[:, list(column.indices)] = X.new_tensor(values).reshape(len(rows), -1)
+            values = X.new_tensor([column.encode(row[name]) for row in rows])
+            X[:, list(column.indices)] = values.reshape(len(rows), len(column.indices))
         return X
-
-    def held_columns(self, fixed: Row) -> dict[int, float]:
-        """Columns that some parameters fix, with their values."""
-        return {
-            i: value
-            for name in fixed
-            if name in self.columns
-            for i, value in zip(
-                self.columns[name].indices, self.columns[name].encode(fixed[name]), strict=True
-            )
-        }
 
     def meets(self, row: Row, among: Iterable[str] | None = None) -> bool:
         """Whether a parameterization meets the parameter constraints.
@@ -264,22 +234,30 @@ class Space:
             row: The parameterization, in raw units.
             among: Only constraints that read one of these parameters; None: all.
         """
-        of_interest = None if among is None else set(among)
-        for weights, limit in self.sums:
-            if of_interest is None or of_interest & weights.keys():
-                total = math.fsum(w * float(str(row[name])) for name, w in weights.items())
-                if total > limit + 1e-8:
-                    return False
-        return True
+        return all(
+            math.fsum(w * float(str(row[name])) for name, w in weights.items()) <= limit + 1e-8
+            for weights, limit in self.sums
+            if among is None or not weights.keys().isdisjoint(among)
+        )
+
+    def design(self, seed: int) -> Iterator[dict[str, Value]]:
+        """A quasi-random sequence of parameterizations in raw units, without end.
+
+        Args:
+            seed: Seed of the sequence.
+
+        Yields:
+            Parameterizations in declared order, whatever the constraints say.
+        """
+        free, engine = [column.parameter for column in self.columns.values()], self._sobol(seed)
+        while True:
+            for point in engine.draw(_AT_ONCE, dtype=torch.double).tolist():
+                values = {p.name: p.at(u) for p, u in zip(free, point, strict=False)}
+                yield self.ordered({**self.fixed, **values})
 
     def sobol_rows(self, n: int, seed: int = 0) -> list[dict[str, Value]]:
         """Quasi-random parameterizations in raw units, whatever the constraints say."""
-        free = [column.parameter for column in self.columns.values()]
-        engine = torch.quasirandom.SobolEngine(max(len(free), 1), scramble=True, seed=seed)
-        return [
-            {**self.fixed, **{p.name: p.at(u) for p, u in zip(free, point, strict=False)}}
-            for point in engine.draw(n, dtype=torch.double).tolist()
-        ]
+        return list(islice(self.design(seed), n))
 
     def sobol_points(self, n: int, seed: int, fixed: Mapping[int, float] | None = None) -> Tensor:
         """Quasi-random points of the space that are valid and different.
@@ -293,16 +271,17 @@ class Space:
             At most ``n x d`` points; fewer where the space has fewer, or where constraints leave
             little of it, and possibly none.
         """
-        cube = self.bounds.new_tensor([[0.0] * len(self.columns), [1.0] * len(self.columns)])
-        draws = n * (1 if self.constraints is None else _MOST_DRAWS)
-        u = draw_sobol_samples(cube, n=draws, q=1, seed=seed).squeeze(-2)
-        X = self.bounds.new_zeros(draws, self.bounds.shape[-1])
+        draws = n * (_MOST_DRAWS if self.sums else 1)
+        u = self._sobol(seed).draw(draws, dtype=torch.double).to(self.bounds)
+        X = self.bounds.new_empty(draws, self.bounds.shape[-1])
         for i, column in enumerate(self.columns.values()):
             X[:, list(column.indices)] = column.spread(u[:, i], self.bounds).to(X)
         for index, value in (fixed or {}).items():
             X[:, index] = value
-        if self.constraints is not None:
-            A, b = (part.to(X) for part in self.constraints)
-            X = X[(b + 1e-9 >= X @ A.T).all(dim=-1)][:n]
-        different: Tensor = X.unique(dim=0)
+        meets = evaluate_feasibility(X.unsqueeze(-2), self.inequality_constraints, tolerance=1e-9)
+        different: Tensor = X[meets][:n].unique(dim=0)
         return different
+
+    def _sobol(self, seed: int) -> SobolEngine:
+        """Scrambled Sobol points of the unit cube, with a coordinate for each free parameter."""
+        return SobolEngine(max(len(self.columns), 1), scramble=True, seed=seed)

@@ -13,6 +13,7 @@ from ax_costaware.methods.method import (
     check_integer,
     check_one_of,
     checked_budget,
+    initial_place,
 )
 
 
@@ -48,3 +49,9 @@ def test_checks_pass_what_is_right() -> None:
             check_bool("charge_initial", other)
     with pytest.raises(InputError, match=r"acquisition='pi': expected one of \['ucb', 'ei'\]"):
         check_one_of("acquisition", "pi", ("ucb", "ei"))
+
+
+def test_initial_trials_are_counted() -> None:
+    """Where some failed there are more of them than were asked for."""
+    assert initial_place(2, 5) == "initial trial 2 of 5"
+    assert initial_place(6, 5) == "initial trial 6, since not all of the 5 before it came to an end"

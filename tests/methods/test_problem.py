@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ax_costaware.methods.parameters import Range
+from ax_costaware.methods.parameters import Choice, Fixed, Range
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Pending, Problem, decision_seed
 from ax_costaware.methods.space import Space
@@ -34,11 +34,26 @@ def test_decisions_of_one_batch_count_as_trials_to_come() -> None:
     assert Problem(SPACE).X_pending is None
 
 
-def test_evaluated_as_realised_and_held_as_fixed() -> None:
+def test_evaluated_as_realised() -> None:
     trial = PastTrial(0, {"x": 0.25}, outcome=1.0, is_observed=True, realized={"x": 0.125})
-    problem = Problem(SPACE, (trial,), fixed={"x": 0.5})
-    assert problem.evaluated.tolist() == [[0.125]]
-    assert problem.held == {0: 0.5}
+    assert Problem(SPACE, (trial,)).evaluated.tolist() == [[0.125]]
+
+
+def test_columns_that_are_held() -> None:
+    """All of a block; none of what is no column of the model."""
+    space = Space.of(
+        [
+            Range("x", 0, 1),
+            Range("rate", 0.01, 1.0, log_scale=True),
+            Choice("soil", ("sand", "clay", "peat")),
+            Choice("control_set", ("x", "all")),
+            Fixed("site", "here"),
+        ],
+        hidden=["control_set"],
+    )
+    fixed = {"soil": "clay", "rate": 0.1, "site": "here", "control_set": "all"}
+    held = Problem(space, fixed=fixed).held
+    assert held == pytest.approx({1: -1.0, 2: 0.0, 3: 1.0, 4: 0.0})
 
 
 def test_direction() -> None:

@@ -351,6 +351,22 @@ def test_fitted_hyperparameters() -> None:
     assert simulation.recommend().mean == pytest.approx(1100.0, abs=15.0)
 
 
+def test_what_to_deploy_right_after_a_trial() -> None:
+    """A model of the method's own is then fitted for the recommendation."""
+    simulation = simulate(Gittins(1.0, initial_trials=5, **FAST), SQUARE, measured, 5)
+    best = max(trial.outcome for trial in simulation.trials if trial.outcome is not None)
+    assert simulation.recommend().mean == pytest.approx(best, abs=0.2)
+
+
+def test_more_integers_than_are_searched_one_by_one() -> None:
+    space = Space.of([Range("x1", 0, 1), Range("n", 1, 20_000, is_integer=True)])
+    method = Gittins(1.0, initial_trials=3, stop=False, **FAST)
+    run = simulate(
+        method, space, lambda x, _: Outcome(-abs(x["n"] / 2e4 - 0.5)), 5, hyperparameters=MODEL
+    )
+    assert all(isinstance(trial.parameters["n"], int) for trial in run.trials)
+
+
 EVERY_KIND = (
     Range("x", 0.01, 1.0, log_scale=True),
     Range("n", 1, 4, is_integer=True),

@@ -134,7 +134,7 @@ def test_raw_values_of_points_have_gradients() -> None:
     for name in ("pots", "share", "code", "lamp", "power", "pressure"):
         expected = [float(str(row[name])) for row in rows]
         assert space.raw(name, space.encode(rows)).tolist() == pytest.approx(expected)
-    assert [n for n in space.names if not space.is_numeric(n)] == [
+    assert [n for n in space.names if not space.parameters[n].is_numeric] == [
         "site", "soil", "kind", "size", "lid",
     ]  # fmt: skip
 
@@ -152,7 +152,7 @@ def test_points_are_valid_and_different() -> None:
     assert (BOUNDED.sobol_points(16, seed=0, fixed={held: 5.0})[:, held] == 5.0).all()
     few = Space.of([Choice("soil", ("sand", "clay")), Range("pots", 1, 3, is_integer=True)])
     assert len(few.sobol_points(64, seed=0)) == 6
-    impossible = replace(few, constraints=(few.bounds.new_ones(1, 3), few.bounds.new_zeros(1)))
+    impossible = replace(few, sums=(({"pots": 1.0}, 0.0),))
     assert len(impossible.sobol_points(64, seed=0)) == 0
 
 
@@ -162,21 +162,11 @@ def test_constraints() -> None:
         [Range("x", 0, 1), Fixed("f", 2.0), Range("z", 0, 1)],
         [({"x": 1.0, "z": -1.0, "f": 0.25}, 1.0), ({"z": 2.0}, 1.0)],
     )
-    assert space.constraints is not None
-    A, b = space.constraints
-    assert A.tolist() == [[1.0, -1.0], [0.0, 2.0]]
-    assert b.tolist() == [0.5, 1.0]
-    (indices, coefficients, limit), _ = space.inequality_constraints
-    assert (indices.tolist(), coefficients.tolist(), limit) == ([0, 1], [-1.0, 1.0], -0.5)
+    found = [(i.tolist(), c.tolist(), rhs) for i, c, rhs in space.inequality_constraints]
+    assert found == [([0, 1], [-1.0, 1.0], -0.5), ([1], [-2.0], -1.0)]
     row = {"x": 1.0, "z": 0.25, "f": 2.0}
     assert not space.meets(row)
     assert space.meets(row, among=[])
     assert not space.meets({**row, "x": 0.5, "z": 0.75})
     assert space.meets({**row, "x": 0.5, "z": 0.75}, among=["x"])
     assert space.meets({**row, "x": 0.75})
-
-
-def test_columns_that_are_held() -> None:
-    found = SPACE.held_columns({"soil": "clay", "rate": 0.1, "site": "here", "control_set": "all"})
-    soil, rate = SPACE.columns["soil"].indices, SPACE.columns["rate"].indices
-    assert found == pytest.approx({**dict(zip(soil, (0.0, 1.0, 0.0), strict=True)), rate[0]: -1.0})

@@ -8,21 +8,24 @@ of cost.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any, ClassVar, TypeAlias, TypeGuard, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, cast, get_args
 
+import torch
+
+from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costs import check_cost, named_cost
-from ax_costaware.methods.gittins.prices import cost_function, costs_at, reported_costs
+from ax_costaware.methods.costs import check_cost, cost_of, named_cost
+from ax_costaware.methods.gittins.prices import check_reported_costs, cost_function
 from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.methods.method import Method, check_one_of
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Best, Decision, Problem, Stop
+from ax_costaware.methods.past import ledger_of
+from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
+from ax_costaware.queries.argument_checks import positive_number
 from ax_costaware.queries.costs import Cost
 
 ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
@@ -77,16 +80,14 @@ class Gittins(Method):
         set_field = object.__setattr__
         set_field(self, "cost", _checked_cost(self.cost))
         if self.lmbda is not None:
-            if not _is_positive(self.lmbda):
-                raise InputError(f"lmbda={self.lmbda!r}: expected a finite number > 0, or None.")
-            set_field(self, "lmbda", float(self.lmbda))
+            expected = "a finite number > 0, or None"
+            set_field(self, "lmbda", positive_number(self.lmbda, "lmbda", expected))
         check_one_of("acquisition", self.acquisition, ACQUISITIONS)
         check_one_of("cost_model", self.cost_model, COST_MODELS)
         super().__post_init__()
-        self._check_lambda()
         if self.lmbda is None and self.decay is None and self.budget is None:
             set_field(self, "decay", GittinsDecay())
-        self._check_stop()
+        self._check_lambda_and_stop()
         if self.acquisition == "log_ei_cost_cooling" and self.budget is None:
             raise InputError(
                 "acquisition='log_ei_cost_cooling' with budget=None: the exponent of the cost is "
@@ -118,34 +119,26 @@ class Gittins(Method):
         Raises:
             InputError: If ``cost`` gives no finite positive number for the trial.
         """
-        cost = self.cost
-        if isinstance(cost, Cost):
-            try:
-                return cost.at(parameters)
-            except InputError as error:
-                raise InputError(f"cost={cost!r} at {dict(parameters)}: {error}") from error
-        if isinstance(cost, str):
-            return None
-        value = cost(dict(parameters)) if callable(cost) else cost
-        if not _is_positive(value):
-            raise InputError(
-                f"cost gave {value!r} for {dict(parameters)}: expected a finite number > 0."
-            )
-        return float(value)
+        return None if isinstance(self.cost, str) else cost_of(self.cost, parameters)
 
-    def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """What the undelivered decisions are expected to cost: declared, or as learned."""
-        rows = problem.undelivered
-        if initial and self.cost_metric is not None:
-            return [0.0] * len(rows)
-        return costs_at(self, problem, rows, cost_function(self, problem))
+    def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
+        """What trials are expected to cost, as declared or as learned.
+
+        Raises:
+            InputError: If a cost is missing, or is no finite number > 0.
+        """
+        if self.cost_metric is None:
+            return super().costs_at(problem, rows)
+        log_cost = log_cost_function(cost_function(self, problem))
+        with torch.no_grad():
+            found: list[float] = log_cost(problem.space.encode(rows)).exp().tolist()
+        return found
 
     def largest_cost(self, problem: Problem, initial: bool) -> float | None:
         """The largest charge so far, and of known costs the largest all over the space."""
-        entries = self.money(problem, initial, reserved=()).entries
+        entries = ledger_of(problem.trials, self)
         amounts = [e.charged or e.reported_cost or e.expected_cost or 0.0 for e in entries]
-        known = 0.0 if self.cost_metric is not None else super().largest_cost(problem, initial)
-        return max([known or 0.0, *amounts])
+        return max([super().largest_cost(problem, initial) or 0.0, *amounts])
 
     def check(self, problem: Problem) -> None:
         """Refuse a cost that does not fit the experiment, or of which one is missing."""
@@ -156,66 +149,45 @@ class Gittins(Method):
             )
         check_cost(problem, self.cost, self)
         if self.cost_metric is not None:
-            reported_costs(self, problem)
+            check_reported_costs(self, problem)
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The trial that is most worth its cost; or that none is, or none can be paid."""
         weighed = weigh(self, problem, self.rule)
-        if weighed.stop:
+        if weighed.stop or weighed.decision is None:
             return Stop(weighed.stop_message())
-        return weighed.decision()
+        return weighed.decision
 
-    def recommend(self, problem: Problem) -> list[Best]:
-        """The evaluated points by their posterior mean under the fitted model, best first."""
-        found = super().recommend(problem)
-        try:
-            costs = costs_at(self, problem, [b.parameters for b in found])
-        except InputError:
-            costs = [math.nan] * len(found)
-        return [replace(best, expected_cost=c) for best, c in zip(found, costs, strict=True)]
-
-    def _check_lambda(self) -> None:
-        if self.decay is None:
-            return
-        if not isinstance(self.decay, GittinsDecay):
-            raise InputError(f"decay={self.decay!r}: expected a GittinsDecay, or None.")
-        if self.lmbda is not None:
+    def _check_lambda_and_stop(self) -> None:
+        decay, stop = self.decay, self.stop
+        if not isinstance(decay, GittinsDecay | None):
+            raise InputError(f"decay={decay!r}: expected a GittinsDecay, or None.")
+        if decay is not None and self.lmbda is not None:
             raise InputError(
-                f"lmbda={self.lmbda!r} and decay={self.decay!r} are both given: lambda is either "
+                f"lmbda={self.lmbda!r} and decay={decay!r} are both given: lambda is either "
                 "fixed or decays."
             )
-
-    def _check_stop(self) -> None:
-        if isinstance(self.stop, bool):
-            return
-        if not isinstance(self.stop, StopRule):
+        if not isinstance(stop, bool | StopRule):
             raise InputError(
-                f"stop={self.stop!r}: expected True, False, GittinsStop or ImprovementPerCostStop."
+                f"stop={stop!r}: expected True, False, GittinsStop or ImprovementPerCostStop."
             )
-        if self.decay is not None and self.stop.lmbda is None:
+        if decay is not None and not isinstance(stop, bool) and stop.lmbda is None:
             raise InputError(
-                f"stop={self.stop!r} has no lmbda, and lambda decays here: give the rule the rate "
+                f"stop={stop!r} has no lmbda, and lambda decays here: give the rule the rate "
                 "at which cost is exchanged for the objective, as in "
-                f"{type(self.stop).__name__}(lmbda=...)."
+                f"{type(stop).__name__}(lmbda=...)."
             )
 
 
-def _checked_cost(cost: object) -> CostArgument:
+def _checked_cost(cost: Any) -> CostArgument:
     if isinstance(cost, Cost):
         return named_cost(cost)
-    if isinstance(cost, str) and cost:
-        return cost
-    if _is_positive(cost):
-        return float(cost)
-    if callable(cost) and not isinstance(cost, type):
-        return cost
-    raise InputError(
-        f"cost={cost!r}: expected a finite number > 0, a value object such as "
-        "AffineCost({'epochs': 2.5}), the name of the metric in which costs are reported, or a "
-        "function from a parameterization to a number."
+    is_function = callable(cost) and not isinstance(cost, type)
+    if is_function or (isinstance(cost, str) and cost):
+        return cast(CostArgument, cost)
+    return positive_number(
+        cost,
+        "cost",
+        "a finite number > 0, a value object such as AffineCost({'epochs': 2.5}), the name of the "
+        "metric in which costs are reported, or a function from a parameterization to a number",
     )
-
-
-def _is_positive(value: object) -> TypeGuard[float]:
-    """Whether ``value`` is a finite number > 0; numpy's are numbers, a ``bool`` is none."""
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < math.inf

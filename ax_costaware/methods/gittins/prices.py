@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.lambda_for_budget import lambda_for_budget
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.acquisition.log_cost import CostFunction
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import known_cost
 from ax_costaware.methods.gittins.search import Search
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Problem
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
 from ax_costaware.models.point_posterior import PointPosterior
@@ -45,29 +43,26 @@ def cost_function(method: Gittins, problem: Problem) -> CostFunction:
     """
     if method.cost_metric is None:
         return known_cost(method.cost, method.cost_at, problem.space)
-    reported = reported_costs(method, problem)
-    if not reported:
+    check_reported_costs(method, problem)
+    trials = [trial for trial in problem.trials if trial.reported_cost is not None]
+    if not trials:
         raise NothingToLearnFrom(
             f"cost={method.cost!r}: no trial has reported its cost yet, and the next is "
             "chosen by what they cost."
         )
-    X = problem.space.encode([problem.trials[i].inputs for i in reported])
+    X = problem.space.encode([trial.inputs for trial in trials])
+    costs = X.new_tensor([trial.reported_cost for trial in trials])
     try:
-        return LogNormalCostModel(
-            X,
-            X.new_tensor(list(reported.values())),
-            kind=method.cost_model,
-            bounds=problem.space.bounds,
-        )
+        return LogNormalCostModel(X, costs, kind=method.cost_model, bounds=problem.space.bounds)
     except InputError as error:
         raise InputError(f"cost={method.cost!r}: {error}") from error
 
 
-def reported_costs(method: Gittins, problem: Problem) -> dict[int, float]:
-    """The costs to learn from, by place among the trials: of failed ones, too, where reported.
+def check_reported_costs(method: Gittins, problem: Problem) -> None:
+    """Refuse costs to learn from, if one is missing of a completed trial, or is none.
 
     Raises:
-        InputError: If a completed trial has no cost, or a cost is not a finite number > 0.
+        InputError: By the indices of the trials.
     """
     metric, trials = method.cost_metric, problem.trials
     missing = [t.index for t in trials if t.is_completed and t.reported_cost is None]
@@ -78,41 +73,15 @@ def reported_costs(method: Gittins, problem: Problem) -> dict[int, float]:
             "that is completed add it to the data, for example with "
             f"client.attach_data({missing[0]}, {{{metric!r}: ...}})."
         )
-    reported = {i: t.reported_cost for i, t in enumerate(trials) if t.reported_cost is not None}
-    bad = {trials[i].index: c for i, c in reported.items() if not 0 < c < math.inf}
+    bad = {
+        t.index: c for t in trials if (c := t.reported_cost) is not None and not 0 < c < math.inf
+    }
     if bad:
         raise InputError(
             f"cost={metric!r}: the reported costs by trial {bad} are not all finite numbers > 0. "
             "Ax's data keep ten decimals, so that a small cost may be zero there: "
             "complete_trial(..., cost=...) keeps all digits, and so does another unit."
         )
-    return reported
-
-
-def costs_at(
-    method: Gittins, problem: Problem, rows: Sequence[Row], cost: CostFunction | None = None
-) -> list[float]:
-    """Expected costs of parameterizations.
-
-    Raises:
-        InputError: As ``cost_function``, unless ``cost`` is given.
-    """
-    if method.cost_metric is None:
-        return [method.cost_at(row) or math.nan for row in rows]
-    cost = cost_function(method, problem) if cost is None else cost
-    with torch.no_grad():
-        found: list[float] = log_cost_function(cost)(problem.space.encode(rows)).exp().tolist()
-    return found
-
-
-def mean_cost(method: Gittins, problem: Problem) -> float:
-    """Mean cost of the trials so far."""
-    if method.cost_metric is not None:
-        costs = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
-    else:
-        # A trial that was free says nothing about the scale of the costs.
-        costs = [t.reported_cost or method.cost_at(t.inputs) or 0.0 for t in problem.observed]
-    return math.fsum(costs) / len(costs)
 
 
 _LEAST = 1e-9
@@ -120,52 +89,31 @@ _LEAST = 1e-9
 right that turns none away."""
 
 
-def price_of_cost(
-    method: Gittins,
-    problem: Problem,
-    money: Money,
-    search: Search,
-    relative: float | None,
-    best_f: float,
-) -> float:
+def price_of_cost(search: Search, relative: float | None, best_f: float) -> float:
     """Lambda for the next decision.
 
     Args:
-        method: The method.
-        problem: What the decision is made from.
-        money: What is left.
-        search: Has points that stand for the search space.
+        search: What the decision is made from, with points that stand for the search space.
         relative: The lambda of a decay that is in force; None without one.
         best_f: The best posterior mean at an evaluated point, for maximisation.
     """
+    method, money = search.method, search.money
     if method.lmbda is not None:
         return method.lmbda
     if relative is not None:
-        outcomes = [t.outcome for t in problem.observed if t.outcome is not None]
-        spread = statistics.stdev(outcomes) if len(outcomes) > 1 else 0.0
-        if not spread > 0:
-            spread = float(_boxes(problem, search)[1].max())
-        return relative * spread / mean_cost(method, problem)
-    held = held_lambda(method, problem)
+        return relative * _scale(search)
+    held = _held_lambda(search)
     if held is not None:
         return held
     # A price that is held is that of the batch's first decision, whichever of them comes first.
     left = money.remaining if method.rule is None else money.before
     assert left is not None
-    means, sigmas, costs = _boxes(problem, search)
+    means, sigmas, costs = _boxes(search)
     # What cannot be paid cannot be opened; and one box can, whatever the price.
-    payable = costs <= max(left, float(costs.min()))
-    mean, sigma, cost = means[payable], sigmas[payable], costs[payable]
-    solved = lambda_for_budget(mean, sigma, cost, max(left, float(cost.min())), best_f=best_f)
+    budget = max(left, float(costs.min()))
+    payable = costs <= budget
+    solved = lambda_for_budget(means[payable], sigmas[payable], costs[payable], budget, best_f)
     return max(solved, _LEAST * float(sigmas.max()) / float(costs.mean()))
-
-
-def _boxes(problem: Problem, search: Search) -> tuple[Tensor, Tensor, Tensor]:
-    """Means (larger is better), standard deviations and costs of points all over the space."""
-    points = search.points if len(search.points) else problem.evaluated
-    with torch.no_grad():
-        mean, variance = PointPosterior.of(problem.model, problem.direction).mixture(points)
-    return mean, variance.sqrt(), search.costs(points)
 
 
 def relative_lambda(method: Gittins, problem: Problem) -> float | None:
@@ -177,11 +125,36 @@ def relative_lambda(method: Gittins, problem: Problem) -> float | None:
     return min([method.decay.initial, *past])
 
 
-def held_lambda(method: Gittins, problem: Problem) -> float | None:
+def _scale(search: Search) -> float:
+    """Standard deviation of the outcomes so far per mean cost of the trials so far."""
+    method, problem = search.method, search.problem
+    outcomes = [t.outcome for t in problem.observed if t.outcome is not None]
+    spread = statistics.stdev(outcomes) if len(outcomes) > 1 else 0.0
+    if not spread > 0:
+        spread = float(_boxes(search)[1].max())
+    if method.cost_metric is not None:
+        costs = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
+    else:
+        # A trial that was free says nothing about the scale of the costs.
+        costs = [t.reported_cost or method.cost_at(t.inputs) or 0.0 for t in problem.observed]
+    return spread / statistics.fmean(costs)
+
+
+def _boxes(search: Search) -> tuple[Tensor, Tensor, Tensor]:
+    """Means (larger is better), standard deviations and costs of points all over the space."""
+    problem = search.problem
+    points = search.points if len(search.points) else problem.evaluated
+    with torch.no_grad():
+        mean, variance = PointPosterior.of(problem.model, problem.direction).mixture(points)
+    return mean, variance.sqrt(), search.costs(points)
+
+
+def _held_lambda(search: Search) -> float | None:
     """Lambda of the first decision that found it from this budget, if it is to be held."""
-    if method.lambda_source != "budget" or method.rule is None or method.budget is None:
+    method = search.method
+    if method.rule is None or method.budget is None:
         return None
-    for decision in _decisions(problem, "budget"):
+    for decision in _decisions(search.problem, "budget"):
         if math.isclose(decision["spent"] + decision["remaining"], method.budget, rel_tol=1e-9):
             return float(decision["lambda"])
     return None
