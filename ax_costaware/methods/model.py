@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
-from ax_costaware.models.fixed_gp import FixedHyperparameterGP
+from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ that is, the outcome transform is undone and minimisation is already turned into
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
@@ -39,6 +39,21 @@ from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.separable_kernel import SeparableKernel
+
+_LEAST_VARIANCE = 1e-12
+"""Variances are kept above this part of the prior variance: the root has a gradient there."""
+
+
+def least(like: Tensor) -> float:
+    """The least variance: that of a linear kernel at zero is none, and the root has a gradient."""
+    return torch.finfo(like.dtype).tiny * 1e8
+
+
+def only_model(model: Model) -> Model:
+    """The model of a ``ModelListGP`` of one; any other model itself."""
+    if isinstance(model, ModelListGP) and len(model.models) == 1:
+        return cast(Model, model.models[0])
+    return model
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +109,7 @@ class CachedPosterior:
             single-output GP with a constant mean, a Gaussian likelihood and an affine outcome
             transform: such a model is to be asked through ``model.posterior``.
         """
-        if isinstance(model, ModelListGP) and len(model.models) == 1:
-            only = cast(Model, model.models[0])
-            return cls.from_model(only, posterior_transform, X_pending, noise_pending)
+        model = only_model(model)
         affine = _affine_transform(model, posterior_transform)
         if (
             affine is None
@@ -136,19 +149,12 @@ class CachedPosterior:
         """The posterior after ``m x d`` pending points, observed at their posterior mean."""
         pending = self.transform(X_pending)
         believed = self.kernel(pending, self.X).to_dense() @ self.alpha
-        noise = (
-            self.noise.mean().expand(pending.shape[0]) if noise is None else noise.to(self.noise)
-        )
-        return CachedPosterior(
+        noise = self.noise.mean().expand(len(pending)) if noise is None else noise.to(self.noise)
+        return replace(
+            self,
             X=torch.cat([self.X, pending]),
             y=torch.cat([self.y, believed]),
             noise=torch.cat([self.noise, noise]),
-            kernel=self.kernel,
-            separable=self.separable,
-            prior_mean=self.prior_mean,
-            scale=self.scale,
-            offset=self.offset,
-            input_transform=self.input_transform,
         )
 
     def transform(self, X: Tensor) -> Tensor:
@@ -192,6 +198,36 @@ class CachedPosterior:
     def inverse(self) -> Tensor:
         """The ``n x n`` matrix ``(K + noise)^-1``."""
         return torch.cholesky_inverse(self.cholesky)
+
+    @cached_property
+    def root(self) -> Tensor:
+        """The ``n x n`` root of ``inverse`` that whitens: see ``variance_of``."""
+        identity = torch.eye(len(self.X)).to(self.X)
+        root: Tensor = torch.linalg.solve_triangular(self.cholesky, identity, upper=False)
+        return root.T.contiguous()
+
+    def outcome(self, latent: Tensor) -> Tensor:
+        """What is modelled, from the latent function minus its prior mean."""
+        return self.offset + self.scale * (self.prior_mean + latent)
+
+    def mean_of(self, covariance: Tensor) -> Tensor:
+        """Posterior means, ``...``, from latent prior covariances with the data, ``... x n``."""
+        return self.outcome(covariance @ self.alpha)
+
+    def variance_of(self, whitened: Tensor, prior: Tensor) -> Tensor:
+        """Posterior variances, not below a small part of the prior ones.
+
+        Args:
+            whitened: Latent prior covariances with the data times ``root``, ``... x n``.
+            prior: Latent prior variances, ``...``.
+        """
+        variance = prior - whitened.square().sum(dim=-1)
+        variance = torch.maximum(variance, (_LEAST_VARIANCE * prior).clamp_min(least(variance)))
+        return self.scale.square() * variance
+
+    def covariance_of(self, left: Tensor, right: Tensor, prior: Tensor) -> Tensor:
+        """Posterior covariances, ``p x q``, from whitened rows ``p x n`` and ``q x n``."""
+        return self.scale.square() * (prior - left @ right.mT)
 
     @property
     def num_inputs(self) -> int:
