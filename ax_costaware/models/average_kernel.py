@@ -11,15 +11,10 @@ Gaussian process over queries is one like any other, and so is the joint one of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
-from botorch.models.transforms.input import (
-    ChainedInputTransform,
-    InputStandardize,
-    InputTransform,
-    Normalize,
-)
+from botorch.models.transforms.input import InputTransform
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -33,7 +28,7 @@ from ax_costaware.models.averages import (
     is_squared_exponential,
     lengthscales,
 )
-from ax_costaware.models.cached_posterior import acts_columnwise
+from ax_costaware.models.cached_posterior import AFFINE, COLUMNWISE, is_made_of
 from ax_costaware.models.gaussian_averages import GaussianAverages
 from ax_costaware.queries.conditionals import ColumnNodes, Conditional, NormalLaw, SharedNodes
 
@@ -86,7 +81,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
-        self._check_width("queries", A, self.num_query_columns)
+        _check_width("queries", A, "queries", self.num_query_columns)
         rest = A.new_zeros(*A.shape[:-1], self.num_target_columns + 1)
         return torch.cat([A, rest], dim=-1)
 
@@ -96,7 +91,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
-        self._check_width("points", X, self.num_target_columns)
+        _check_width("X", X, "points", self.num_target_columns)
         query = X.new_zeros(*X.shape[:-1], self.num_query_columns)
         return torch.cat([query, X, X.new_ones(*X.shape[:-1], 1)], dim=-1)
 
@@ -135,10 +130,10 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             return _Remembered(key, Points(self.transform(rows[..., p:-1])))
         A, conditional = rows[..., :p], self.conditional
         if is_squared_exponential(self.base_kernel):
-            law = conditional.normal_law(A) if _is_affine(transform) else None
+            law = conditional.normal_law(A) if is_made_of(transform, AFFINE) else None
             if law is not None:
                 return _Remembered(key, self._of_normal_law(law))
-            columns = conditional.column_rule(A) if acts_columnwise(transform) else None
+            columns = conditional.column_rule(A) if is_made_of(transform, COLUMNWISE) else None
             if columns is not None:
                 reach = self._reach(columns) if columns.nodes.numel() else None
                 refinement = self._refinement(reach)
@@ -191,10 +186,6 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         _, counts = kinds.unique_consecutive(return_counts=True)
         return [self.averages(part) for part in rows.split(counts.tolist(), dim=-2)]
 
-    def _check_width(self, name: str, rows: Tensor, width: int) -> None:
-        if rows.ndim == 0 or rows.shape[-1] != width:
-            raise InputError(f"{name} of shape {tuple(rows.shape)}: expected ... x {width}.")
-
 
 @dataclass(frozen=True, eq=False)
 class _Remembered:
@@ -219,15 +210,16 @@ def target_columns(conditional: Conditional) -> int:
     return columns
 
 
-def _is_affine(transform: InputTransform | None) -> bool:
-    if isinstance(transform, ChainedInputTransform):
-        return all(_is_affine(cast(InputTransform, part)) for part in transform.values())
-    return transform is None or type(transform) in (Normalize, InputStandardize)
-
-
 def _check_transform(transform: InputTransform) -> None:
     if any(getattr(part, "learn_coefficients", False) for part in transform.modules()):
         raise InputError(
             f"target_transform={transform!r}: expected one whose bounds or coefficients are given,"
             " such as Normalize(d, bounds=bounds)."
+        )
+
+
+def _check_width(name: str, rows: Tensor, what: str, width: int) -> None:
+    if rows.ndim == 0 or rows.shape[-1] != width:
+        raise InputError(
+            f"{name} of shape {tuple(rows.shape)}: expected {what} of {width} columns."
         )

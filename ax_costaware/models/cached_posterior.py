@@ -12,6 +12,7 @@ that is, the outcome transform is undone and minimisation is already turned into
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
@@ -128,7 +129,7 @@ class CachedPosterior:
             kernel = cast(Kernel, model.covar_module)
             input_transform: InputTransform | None = getattr(model, "input_transform", None)
             separable = None
-            if acts_columnwise(input_transform):
+            if is_made_of(input_transform, COLUMNWISE):
                 separable = SeparableKernel.from_kernel(kernel, X.shape[-1])
             posterior = cls(
                 X=X,
@@ -234,11 +235,6 @@ class CachedPosterior:
         """The number ``d`` of input columns."""
         return self.X.shape[-1]
 
-    def information_gain(self) -> float:
-        r""":math:`\frac{1}{2} \log\det(I + \Sigma^{-1/2} K \Sigma^{-1/2})` of the training data."""
-        log_det = 2 * self.cholesky.diagonal().log().sum() - self.noise.log().sum()
-        return 0.5 * float(log_det)
-
 
 def _affine_transform(
     model: Model, posterior_transform: PosteriorTransform | None
@@ -264,12 +260,18 @@ def _affine_transform(
     return scale, offset
 
 
-def acts_columnwise(transform: InputTransform | None) -> bool:
-    """Whether every output column of an input transform depends on its own input column only."""
+# Input transforms each of whose output columns depends on its own input column only, and those of
+# them that are affine.
+AFFINE = (Normalize, InputStandardize)
+COLUMNWISE = (*AFFINE, Log10, Round, Warp)
+
+
+def is_made_of(transform: InputTransform | None, kinds: Sequence[type[InputTransform]]) -> bool:
+    """Whether there is no input transform, or one of these kinds, or a chain of them."""
     if isinstance(transform, ChainedInputTransform):
-        return all(acts_columnwise(cast(InputTransform, part)) for part in transform.values())
+        return all(is_made_of(cast(InputTransform, part), kinds) for part in transform.values())
     # `type(...) in`: a subclass may mix columns.
-    return transform is None or type(transform) in (Normalize, InputStandardize, Log10, Round, Warp)
+    return transform is None or type(transform) in kinds
 
 
 def information_gain(model: Model) -> float:
@@ -291,4 +293,5 @@ def information_gain(model: Model) -> float:
             f"model: got {type(model).__name__}; the information gain takes an exact,"
             " single-output Gaussian process with a constant mean and Gaussian noise."
         )
-    return posterior.information_gain()
+    log_det = 2 * posterior.cholesky.diagonal().log().sum() - posterior.noise.log().sum()
+    return 0.5 * float(log_det)

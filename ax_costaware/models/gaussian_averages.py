@@ -22,8 +22,10 @@ from ax_costaware.models.averages import Averages, Points, lengthscales, outputs
 from ax_costaware.models.stationary import correlation, squared_exponential
 
 _FAR = 100.0
-"""Points that are farther apart than this, in length-scales, are subtracted from each other: their
+"""Means that are farther apart than this, in length-scales, are subtracted from each other: their
 squared distances from sums and products of their own would lose digits."""
+
+_BY_DIFFERENCES = "donot_use_mm_for_euclid_dist"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +63,8 @@ class GaussianAverages(Averages):
         """With laws of other means where each pair has so many of the covariances in it."""
         factor, height = self._factor(kernel, count)
         left, right = _whitened(self.means, factor), _whitened(others, factor)
-        middle = left.detach().reshape(-1, left.shape[-1]).mean(dim=0)  # so that less cancels
-        left, right = left - middle, right - middle
-        if _are_near(left) and _are_near(right):
-            norms = left.square().sum(-1).unsqueeze(-1) + right.square().sum(-1).unsqueeze(-2)
-            squares = (norms - 2 * left @ right.mT).clamp_min(0.0)
-        else:
-            squares = (left.unsqueeze(-2) - right.unsqueeze(-3)).square().sum(dim=-1)
+        # Differences, not products: means may be very many length-scales apart.
+        squares = torch.cdist(left, right, compute_mode=_BY_DIFFERENCES).square()
         return height * squares.mul(-0.5).exp()
 
     def variance(self, kernel: Kernel) -> Tensor:

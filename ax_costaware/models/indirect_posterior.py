@@ -14,7 +14,7 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.average_kernel import AverageKernel
 from ax_costaware.models.averages import Averages, SharedAverages
 from ax_costaware.models.cached_posterior import CachedPosterior, only_model
@@ -81,15 +81,8 @@ class IndirectPosterior:
             )
         return cls(model, cached)
 
-    @property
-    def noise(self) -> Tensor:
-        """Noise variance that a new observation is expected to have: a scalar."""
-        return self.cached.scale.square() * self.cached.noise.mean()
-
     def noise_of(self, A: Tensor) -> Tensor:
-        """Noise variance of an observation at queries ``... x p``: ``...``."""
-        if self.model.noise_of_query is None:
-            return self.noise.expand(A.shape[:-1])
+        """Noise variance that observations are expected to have at queries ``... x p``: ``...``."""
         return self.cached.scale.square() * self.model.latent_noise_of(A).squeeze(-1)
 
     def moments(self, A: Tensor) -> tuple[Tensor, Tensor]:
@@ -150,11 +143,6 @@ class IndirectPosterior:
         return self.kernel.averages(self.kernel.query_rows(A.reshape(-1, A.shape[-1])))
 
     def _points(self, X: Tensor) -> Averages:
-        if X.shape[-1] != self.kernel.num_target_columns:
-            raise InputError(
-                f"X of shape {tuple(X.shape)}: expected points of"
-                f" {self.kernel.num_target_columns} columns."
-            )
         return self.kernel.averages(self.kernel.point_rows(X.reshape(-1, X.shape[-1])))
 
     def _moments(self, averages: Averages, cross: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -87,9 +87,9 @@ class FactoredPosterior(PointPosterior):
         """Mean and variance, each ``...``, of points ``... x d``."""
         posterior = self.posterior
         points = posterior.transform(X.reshape(-1, X.shape[-1]))
-        covariance: Tensor = posterior.kernel(points, posterior.X).to_dense()
+        covariance = posterior.prior_covariance(points, posterior.X)
         mean = posterior.mean_of(covariance)
-        prior: Tensor = posterior.kernel(points, diag=True)
+        prior = posterior.prior_variance(points)
         variance = posterior.variance_of(covariance @ posterior.root, prior)
         return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
 

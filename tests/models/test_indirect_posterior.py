@@ -142,9 +142,9 @@ def test_noise() -> None:
     A = torch.rand(5, 2, dtype=torch.double)
     z = torch.randn(5, 1, dtype=torch.double)
     fixed = IndirectPosterior.of(ConditionalMeanProcess(A, z, gaussian(), noise=0.3))
-    torch.testing.assert_close(fixed.noise, torch.tensor(0.3).double())
     by_query = ConditionalMeanProcess(A, z, gaussian(), noise=lambda queries: queries[:, 0] + 0.1)
     new = torch.rand(2, 3, 2, dtype=torch.double)
+    torch.testing.assert_close(fixed.noise_of(new), torch.full((2, 3), 0.3).double())
     torch.testing.assert_close(IndirectPosterior.of(by_query).noise_of(new), new[..., 0] + 0.1)
 
 
