@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
@@ -55,6 +55,16 @@ def only_model(model: Model) -> Model:
     if isinstance(model, ModelListGP) and len(model.models) == 1:
         return cast(Model, model.models[0])
     return model
+
+
+class _kept(cached_property[Tensor]):
+    """A tensor that is computed once, and serves gradients if first asked in inference mode."""
+
+    def __get__(  # type: ignore[override]
+        self, instance: object, owner: type[Any] | None = None
+    ) -> Tensor:
+        with torch.inference_mode(False):
+            return super().__get__(instance, owner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,30 +187,30 @@ class CachedPosterior:
             return variance
         return self.separable.outputscale.expand(points.shape[:-1])
 
-    @cached_property
+    @_kept
     def covariance(self) -> Tensor:
         """The ``n x n`` prior covariance of the noisy training targets."""
         with torch.no_grad():
             covariance: Tensor = self.kernel(self.X).to_dense() + torch.diag_embed(self.noise)
             return covariance
 
-    @cached_property
+    @_kept
     def cholesky(self) -> Tensor:
         """The lower ``n x n`` Cholesky factor of ``covariance``."""
         factor: Tensor = psd_safe_cholesky(self.covariance)
         return factor
 
-    @cached_property
+    @_kept
     def alpha(self) -> Tensor:
         """The ``n``-tensor ``(K + noise)^-1 (y - m)``."""
         return torch.cholesky_solve(self.y.unsqueeze(-1), self.cholesky).squeeze(-1)
 
-    @cached_property
+    @_kept
     def inverse(self) -> Tensor:
         """The ``n x n`` matrix ``(K + noise)^-1``."""
         return torch.cholesky_inverse(self.cholesky)
 
-    @cached_property
+    @_kept
     def root(self) -> Tensor:
         """The ``n x n`` root of ``inverse`` that whitens: see ``variance_of``."""
         identity = torch.eye(len(self.X)).to(self.X)
