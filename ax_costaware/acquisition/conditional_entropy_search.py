@@ -22,12 +22,12 @@ from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.truncated_information import (
     noisy_truncated_information,
@@ -104,6 +104,7 @@ class ConditionalEntropySearch(AcquisitionFunction):
         """Information by each sample, ``... x S``, with noise variances ``... x 1``."""
 
 
+@takes_its_inputs
 class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
     r"""What the answer of a query tells of the maximum of the function behind it (CMES).
 
@@ -148,6 +149,7 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
         return noisy_truncated_information(gamma, variance / (variance + noise))
 
 
+@takes_its_inputs
 class ConditionalJointEntropySearch(ConditionalEntropySearch):
     r"""What the answer of a query tells of the optimal point and value of the function behind it.
 
@@ -241,45 +243,3 @@ def _checked_samples(samples: Any, name: str) -> Tensor:
         got = f"shape {tuple(samples.shape)}" if isinstance(samples, Tensor) else repr(samples)
         raise InputError(f"{name}: got {got}; expected a tensor of S finite numbers, S > 0.")
     return samples.detach().clone()
-
-
-@acqf_input_constructor(ConditionalMaxValueEntropySearch)
-def construct_inputs_max_value(
-    model: Model,
-    target_max_samples: Tensor,
-    noise_aware: bool = False,
-    cost: CostFunction | None = None,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    """Inputs of the acquisition function from BoTorch's common arguments and its own."""
-    return {
-        "model": model,
-        "target_max_samples": target_max_samples,
-        "noise_aware": noise_aware,
-        "cost": cost,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-    }
-
-
-@acqf_input_constructor(ConditionalJointEntropySearch)
-def construct_inputs_joint(
-    model: Model,
-    optimal_inputs: Tensor,
-    optimal_outputs: Tensor,
-    truncate: bool = False,
-    cost: CostFunction | None = None,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    """Inputs of the acquisition function from BoTorch's common arguments and its own."""
-    return {
-        "model": model,
-        "optimal_inputs": optimal_inputs,
-        "optimal_outputs": optimal_outputs,
-        "truncate": truncate,
-        "cost": cost,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-    }

@@ -18,7 +18,6 @@ unit, that is, already multiplied by the exchange rate lambda.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -26,9 +25,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-_SQRT_HALF = math.sqrt(0.5)
-_SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
+from ax_costaware.acquisition.standard_normal import LOG_SQRT_2PI, StandardNormal
 
 _LARGE = 50.0
 """From this log(c / sigma) on, the index is ``mean - cost`` to every digit."""
@@ -84,20 +81,16 @@ class _GittinsIndex(Function):
         log_v = log_c - log_sigma
         z = _solve(log_v.clamp(_SMALL, _LARGE))
         w = -2 * log_v
-        tail = torch.sqrt(w - 2 * w.clamp_max(_LARGEST).log() - 2 * _LOG_SQRT_2PI)
-        z = torch.where(log_v < _SMALL, -tail, z)
-        tail_h, mills = _tail(z.abs())
-        cost, positive = log_c.exp(), z > 0
+        tail = torch.sqrt(w - 2 * w.clamp_max(_LARGEST).log() - 2 * LOG_SQRT_2PI)
+        normal = StandardNormal(torch.where(log_v < _SMALL, -tail, z))
+        z, cost, is_right = normal.x, log_c.exp(), ~normal.on_left
         # Where z > 0, sigma z = cost - sigma h(-z), also for sigma = 0 where z is infinite.
-        excess = torch.where(positive, cost - sigma * tail_h.exp(), sigma * z)
-        is_certain = sigma == 0
-        excess = torch.where(is_certain, cost, excess)
-        cdf = 1 - mills * torch.exp(-0.5 * z * z - _LOG_SQRT_2PI)  # where z > 0
-        hazard = torch.where(positive, torch.exp(-0.5 * z * z - _LOG_SQRT_2PI) / cdf, 1 / mills)
-        hazard = torch.where(is_certain, torch.zeros_like(hazard), hazard)
+        excess = torch.where(is_right, cost - sigma * _log_h_of_tail(normal).exp(), sigma * z)
         # sigma h / Phi, where sigma h is the cost.
-        slope = torch.where(positive | is_certain, cost / cdf, sigma * (1 / mills - z.abs()))
-        slope = torch.where(is_certain, cost, slope)
+        slope = torch.where(is_right, cost / normal.rest, sigma * (1 / normal.mills - normal.size))
+        is_certain = sigma == 0
+        excess, slope = (torch.where(is_certain, cost, part) for part in (excess, slope))
+        hazard = normal.hazard.masked_fill(is_certain, 0.0)
         ctx.save_for_backward(hazard.to(sigma), slope.to(log_cost))
         return mean - excess.to(mean)
 
@@ -108,10 +101,10 @@ class _GittinsIndex(Function):
         return grad, grad * hazard, -grad * slope
 
 
-def _tail(a: Tensor) -> tuple[Tensor, Tensor]:
-    """``log h(-a)`` and the Mills ratio ``Phi(-a) / phi(a)`` for ``a >= 0``."""
-    mills = _SQRT_HALF_PI * torch.special.erfcx(_SQRT_HALF * a)
-    return torch.log1p(-a * mills) - 0.5 * a * a - _LOG_SQRT_2PI, mills
+def _log_h_of_tail(normal: StandardNormal) -> Tensor:
+    """``log h(-|z|)``."""
+    size = normal.size
+    return torch.log1p(-size * normal.mills) - 0.5 * size * size - LOG_SQRT_2PI
 
 
 def _solve(log_v: Tensor) -> Tensor:
@@ -121,12 +114,11 @@ def _solve(log_v: Tensor) -> Tensor:
     guess = (p0 + s * (p1 + s * (p2 + s * p3))) / (1 + s * (q1 + s * q2))
     z = torch.where(log_v > 0.4, log_v.exp(), guess)
     for _ in range(_HALLEY_STEPS):
-        a, positive = z.abs(), z > 0
-        tail_h, mills = _tail(a)
-        density = torch.exp(-0.5 * a * a - _LOG_SQRT_2PI)
-        h, cdf = a + tail_h.exp(), 1 - density * mills  # where z > 0
-        gap = torch.where(positive, h.log(), tail_h) - log_v
-        ratio = torch.where(positive, h / cdf, 1 / mills - a)  # h / Phi
-        hazard = torch.where(positive, density / cdf, 1 / mills)  # phi / Phi
-        z = z - gap * ratio / (1 - 0.5 * gap * (ratio * hazard - 1))
+        normal = StandardNormal(z)
+        log_tail = _log_h_of_tail(normal)
+        h = normal.size + log_tail.exp()  # on the right
+        gap = torch.where(normal.on_left, log_tail, h.log()) - log_v
+        # h / Phi
+        ratio = torch.where(normal.on_left, 1 / normal.mills - normal.size, h / normal.rest)
+        z = z - gap * ratio / (1 - 0.5 * gap * (ratio * normal.hazard - 1))
     return z

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import positive_number
 
 
 @runtime_checkable
@@ -48,10 +49,8 @@ def log_cost_function(cost: CostFunction) -> Callable[[Tensor], Tensor]:
     """
     if isinstance(cost, LogExpectedCost):
         return cost.log_expected_cost
-    if isinstance(cost, Real) and not isinstance(cost, bool):
-        if not (math.isfinite(cost) and cost > 0):
-            raise InputError(f"cost={cost!r}: expected a finite number > 0.")
-        log_cost = math.log(cost)
+    if isinstance(cost, Real):
+        log_cost = math.log(positive_number(cost, "cost"))
         return lambda X: X.new_full(X.shape[:-1], log_cost)
     if isinstance(cost, type) or not callable(cost):
         raise InputError(

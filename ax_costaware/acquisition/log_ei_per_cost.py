@@ -8,8 +8,6 @@ is BoTorch's ``LogExpectedImprovement``.
 
 from __future__ import annotations
 
-import math
-from numbers import Real
 from typing import Any
 
 import torch
@@ -23,6 +21,7 @@ from ax_costaware.acquisition.cost_aware_analytic import CostAwareAnalyticAcquis
 from ax_costaware.acquisition.incumbent import incumbent
 from ax_costaware.acquisition.log_cost import CostFunction
 from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import finite_number, nonnegative_number
 
 
 class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
@@ -58,15 +57,13 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        if not isinstance(exponent, Real) or not (math.isfinite(exponent) and exponent >= 0):
-            raise InputError(f"exponent={exponent!r}: expected a finite number >= 0.")
-        best = best_f if isinstance(best_f, Tensor) else torch.tensor(best_f, dtype=torch.double)
-        if best.numel() != 1 or not bool(torch.isfinite(best).all()):
-            raise InputError(f"best_f={best_f!r}: expected a finite number.")
+        self.exponent = nonnegative_number(exponent, "exponent")
+        if isinstance(best_f, Tensor) and best_f.numel() == 1:
+            best_f = best_f.item()
+        best = torch.tensor(finite_number(best_f, "best_f"), dtype=torch.double)
         super().__init__(model, cost, maximize, posterior_transform)
         self.best_f: Tensor
-        self.register_buffer("best_f", best.detach().reshape(()).clone())
-        self.exponent: float = float(exponent)
+        self.register_buffer("best_f", best)
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:

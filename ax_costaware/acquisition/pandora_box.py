@@ -11,20 +11,19 @@ Pandora's Box Gittins Index" (NeurIPS).
 from __future__ import annotations
 
 import math
-from numbers import Real
-from typing import Any
 
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
 from ax_costaware.acquisition.cost_aware_analytic import CostAwareAnalyticAcquisitionFunction
 from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
+from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction
-from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import positive_number
 
 
+@takes_its_inputs
 class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
     r"""The index :math:`g` that solves :math:`E[(f(x) - g)^+] = \lambda c(x)`.
 
@@ -56,30 +55,8 @@ class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        if not isinstance(lmbda, Real) or not (math.isfinite(lmbda) and lmbda > 0):
-            raise InputError(f"lmbda={lmbda!r}: expected a finite number > 0.")
+        self.lmbda = positive_number(lmbda, "lmbda")
         super().__init__(model, cost, maximize, posterior_transform, X_pending)
-        self.lmbda: float = float(lmbda)
 
     def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
         return gittins_index_of_log_cost(mean, sigma, log_cost + math.log(self.lmbda))
-
-
-@acqf_input_constructor(PandoraBoxGittinsIndex)
-def construct_inputs_pandora_box(
-    model: Model,
-    cost: CostFunction,
-    lmbda: float,
-    maximize: bool = True,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    """Inputs of ``PandoraBoxGittinsIndex`` from BoTorch's common arguments and its own."""
-    return {
-        "model": model,
-        "cost": cost,
-        "lmbda": lmbda,
-        "maximize": maximize,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-    }

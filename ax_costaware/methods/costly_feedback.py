@@ -24,7 +24,7 @@ from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, Money, PastTrial, TrialTimes
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
-from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
+from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.time_varying_gp import TimeVaryingGP

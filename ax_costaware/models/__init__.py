@@ -7,9 +7,11 @@ from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.control_set_cost import ControlSetCostKind, ControlSetCostModel
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.expectation import expectation_posterior
-from ax_costaware.models.fixed_conditional_mean_process import FixedConditionalMeanProcess
-from ax_costaware.models.fixed_gp import FixedHyperparameterGP
-from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
+from ax_costaware.models.fixed_hyperparameters import (
+    FixedConditionalMeanProcess,
+    FixedHyperparameterGP,
+    FixedTimeVaryingGP,
+)
 from ax_costaware.models.forgetting_kernel import ForgettingKernel
 from ax_costaware.models.independent_kernel import IndependentKernel
 from ax_costaware.models.indirect_posterior import IndirectPosterior

@@ -11,16 +11,11 @@ Gaussian process over queries is one like any other, and so is the joint one of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
-from botorch.models.transforms.input import (
-    ChainedInputTransform,
-    InputStandardize,
-    InputTransform,
-    Normalize,
-)
-from gpytorch.kernels import Kernel, ScaleKernel
+from botorch.models.transforms.input import InputTransform
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
@@ -28,10 +23,12 @@ from ax_costaware.models.averages import (
     Averages,
     ColumnAverages,
     JointAverages,
+    Points,
     SharedAverages,
     is_squared_exponential,
+    lengthscales,
 )
-from ax_costaware.models.cached_posterior import acts_columnwise
+from ax_costaware.models.cached_posterior import AFFINE, COLUMNWISE, is_made_of
 from ax_costaware.models.gaussian_averages import GaussianAverages
 from ax_costaware.queries.conditionals import ColumnNodes, Conditional, NormalLaw, SharedNodes
 
@@ -84,7 +81,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
-        self._check_width("queries", A, self.num_query_columns)
+        _check_width("queries", A, "queries", self.num_query_columns)
         rest = A.new_zeros(*A.shape[:-1], self.num_target_columns + 1)
         return torch.cat([A, rest], dim=-1)
 
@@ -94,7 +91,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
-        self._check_width("points", X, self.num_target_columns)
+        _check_width("X", X, "points", self.num_target_columns)
         query = X.new_zeros(*X.shape[:-1], self.num_query_columns)
         return torch.cat([query, X, X.new_ones(*X.shape[:-1], 1)], dim=-1)
 
@@ -106,13 +103,13 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         return transformed
 
     def averages(self, rows: Tensor) -> Averages:
-        """What rows ``... x n x (p + d + 1)`` stand for, as nodes and weights."""
+        """What rows ``... x n x (p + d + 1)`` stand for, which are all queries or all points."""
         if rows.requires_grad or rows.is_inference() or torch.is_inference_mode_enabled():
-            return self._averages(rows).averages
+            return self._read(rows).averages
         for known in self._remembered:
             if known.is_of(rows) and self._refinement(known.reach) == known.refinement:
                 return known.averages
-        found = self._averages(rows)
+        found = self._read(rows)
         # Nodes that depend on parameters of the transform belong to one evaluation.
         if not any(
             tensor.requires_grad for tensor in vars(found.averages).values() if tensor is not None
@@ -124,33 +121,37 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         """How much finer the rules of columns have to be than the conditional has them."""
         if reach is None:
             return 1
-        base = self.base_kernel
-        base = base.base_kernel if isinstance(base, ScaleKernel) else base
-        scaled = reach / base.lengthscale.detach().reshape(-1)
+        scaled = reach / lengthscales(self.base_kernel, len(reach)).detach()
         return self.conditional.refinement(float(scaled.max()))
 
-    def _averages(self, rows: Tensor) -> _Remembered:
-        p = self.num_query_columns
-        A, X, kind = rows[..., :p], rows[..., p:-1], rows[..., -1]
-        points, some = bool((kind != 0).all()), bool((kind != 0).any())
-        # Of points alone the conditional says nothing, but what form its averages have.
-        asked = A.new_zeros(1, p) if points else A
-        columns, reach, refinement = None, None, 1
-        if is_squared_exponential(self.base_kernel) and _is_affine(self.target_transform):
-            normal = self.conditional.normal_law(asked)
-            if normal is not None:
-                return _Remembered(
-                    rows.detach().clone(), None, 1, self._of_normal_law(normal, X, kind)
-                )
-        if is_squared_exponential(self.base_kernel) and acts_columnwise(self.target_transform):
-            columns = self.conditional.column_rule(asked)
-            if columns is not None and not points and columns.nodes.numel():
-                reach = self._reach(columns)
+    def _read(self, rows: Tensor) -> _Remembered:
+        key, transform, p = rows.detach().clone(), self.target_transform, self.num_query_columns
+        if bool((rows[..., -1] != 0).any()):
+            return _Remembered(key, Points(self.transform(rows[..., p:-1])))
+        A, conditional = rows[..., :p], self.conditional
+        if is_squared_exponential(self.base_kernel):
+            law = conditional.normal_law(A) if is_made_of(transform, AFFINE) else None
+            if law is not None:
+                return _Remembered(key, self._of_normal_law(law))
+            columns = conditional.column_rule(A) if is_made_of(transform, COLUMNWISE) else None
+            if columns is not None:
+                reach = self._reach(columns) if columns.nodes.numel() else None
                 refinement = self._refinement(reach)
                 if refinement > 1:
-                    columns = self.conditional.refined(refinement).column_rule(asked)
-        averages = self._of_rules(asked, X, kind, columns, points, some)
-        return _Remembered(rows.detach().clone(), reach, refinement, averages)
+                    columns = conditional.refined(refinement).column_rule(A)
+                    assert columns is not None
+                averages = ColumnAverages(self.transform(columns.nodes), columns.weights)
+                return _Remembered(key, averages, reach, refinement)
+        rule = conditional.joint_rule(A)
+        nodes = self.transform(rule.nodes)
+        if isinstance(rule, SharedNodes):
+            return _Remembered(key, SharedAverages(nodes, rule.weights, rule.errors))
+        return _Remembered(key, JointAverages(nodes, rule.weights))
+
+    def _of_normal_law(self, law: NormalLaw) -> GaussianAverages:
+        origin = law.means.new_zeros(1, law.means.shape[-1])
+        slopes = self.transform(origin + 1) - self.transform(origin)
+        return GaussianAverages(self.transform(law.means), slopes.mT * law.covariance * slopes)
 
     def _reach(self, columns: ColumnNodes) -> Tensor:
         """How far the nodes of one average are from its middle at most, ``d``."""
@@ -159,53 +160,6 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             high = nodes.masked_fill(~counts, -torch.inf).amax(dim=-2)
             low = nodes.masked_fill(~counts, torch.inf).amin(dim=-2)
             return (high - low).flatten(0, -2).amax(dim=0) / 2
-
-    def _of_rules(
-        self,
-        asked: Tensor,
-        X: Tensor,
-        kind: Tensor,
-        columns: ColumnNodes | None,
-        points: bool,
-        some: bool,
-    ) -> Averages:
-        if columns is not None:
-            nodes, weights = columns.nodes, columns.weights
-            if points:
-                nodes, weights = X.unsqueeze(-2), torch.ones_like(X).unsqueeze(-2)
-            elif some:
-                nodes, weights = _with_points(nodes, weights, X, kind[..., None, None] != 0)
-            return ColumnAverages(self.transform(nodes), weights)
-        rule = self.conditional.joint_rule(asked)
-        if isinstance(rule, SharedNodes):
-            weights, errors = rule.weights, rule.errors
-            if some and not points:
-                weights = weights * (1 - kind).unsqueeze(-1)
-                errors = None if errors is None else errors * (1 - kind).unsqueeze(-1)
-            return SharedAverages(
-                nodes=self.transform(rule.nodes),
-                weights=None if points else weights,
-                errors=None if points else errors,
-                points=self.transform(X),
-                is_point=kind if some else None,
-            )
-        nodes, weights = rule.nodes, rule.weights
-        if points:
-            nodes, weights = X.unsqueeze(-2), torch.ones_like(kind).unsqueeze(-1)
-        elif some:
-            nodes, _ = _with_points(nodes, nodes, X, kind[..., None, None] != 0)
-            single = torch.zeros_like(weights)
-            single[..., 0] = 1.0
-            weights = torch.where(kind.unsqueeze(-1) != 0, single, weights)
-        return JointAverages(self.transform(nodes), weights)
-
-    def _of_normal_law(self, law: NormalLaw, X: Tensor, kind: Tensor) -> Averages:
-        is_average = (kind == 0).to(X)
-        means = torch.where(is_average.unsqueeze(-1) == 1, law.means, X)
-        origin = torch.zeros_like(X[..., :1, :]).reshape(-1, X.shape[-1])[:1]
-        slopes = self.transform(origin + 1) - self.transform(origin)
-        covariance = slopes.mT * law.covariance * slopes
-        return GaussianAverages(self.transform(means), covariance, is_average)
 
     def forward(
         self,
@@ -216,16 +170,21 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         **params: Any,
     ) -> Tensor:
         """Covariances between rows, ``... x n x m``, or with ``diag`` their variances."""
-        left = self.averages(x1)
+        left, kernel = self._parts(x1), self.base_kernel
         if diag and torch.equal(x1, x2):
-            return left.variance(self.base_kernel)
-        right = left if x1 is x2 else self.averages(x2)
-        covariance = left.covariance(right, self.base_kernel)
+            return torch.cat([part.variance(kernel) for part in left], dim=-1)
+        right = left if x1 is x2 else self._parts(x2)
+        blocks = [
+            torch.cat([part.covariance(other, kernel) for other in right], dim=-1) for part in left
+        ]
+        covariance = torch.cat(blocks, dim=-2)
         return covariance.diagonal(dim1=-2, dim2=-1) if diag else covariance
 
-    def _check_width(self, name: str, rows: Tensor, width: int) -> None:
-        if rows.ndim == 0 or rows.shape[-1] != width:
-            raise InputError(f"{name} of shape {tuple(rows.shape)}: expected ... x {width}.")
+    def _parts(self, rows: Tensor) -> list[Averages]:
+        """The averages and points of rows in their order, which is the same in all batches."""
+        kinds = rows[..., -1].reshape(-1, rows.shape[-2])[0]
+        _, counts = kinds.unique_consecutive(return_counts=True)
+        return [self.averages(part) for part in rows.split(counts.tolist(), dim=-2)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,9 +192,9 @@ class _Remembered:
     """The averages of some rows."""
 
     rows: Tensor
-    reach: Tensor | None
-    refinement: int
     averages: Averages
+    reach: Tensor | None = None
+    refinement: int = 1
 
     def is_of(self, rows: Tensor) -> bool:
         known = self.rows
@@ -251,12 +210,6 @@ def target_columns(conditional: Conditional) -> int:
     return columns
 
 
-def _is_affine(transform: InputTransform | None) -> bool:
-    if isinstance(transform, ChainedInputTransform):
-        return all(_is_affine(cast(InputTransform, part)) for part in transform.values())
-    return transform is None or type(transform) in (Normalize, InputStandardize)
-
-
 def _check_transform(transform: InputTransform) -> None:
     if any(getattr(part, "learn_coefficients", False) for part in transform.modules()):
         raise InputError(
@@ -265,13 +218,8 @@ def _check_transform(transform: InputTransform) -> None:
         )
 
 
-def _with_points(
-    nodes: Tensor, weights: Tensor, X: Tensor, is_point: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Rules of which those of points have all their weight on one node; all nodes are there."""
-    single = torch.zeros_like(weights)
-    single[..., 0, :] = 1.0
-    return (
-        torch.where(is_point, X.unsqueeze(-2), nodes),
-        torch.where(is_point, single, weights),
-    )
+def _check_width(name: str, rows: Tensor, what: str, width: int) -> None:
+    if rows.ndim == 0 or rows.shape[-1] != width:
+        raise InputError(
+            f"{name} of shape {tuple(rows.shape)}: expected {what} of {width} columns."
+        )

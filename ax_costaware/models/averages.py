@@ -5,8 +5,8 @@ An average :math:`g = \sum_j w_j f(x_j)` is a linear functional of :math:`f`, so
 depends on the nodes. With independent columns and a squared-exponential kernel it is a product of
 one-dimensional sums, and in one dimension such a kernel is a short sum of cosines to rounding, so
 that averages of these are all it takes, not pairs of nodes. With nodes that all averages share it
-is a product of matrices. Else the nodes of every pair of averages are taken together. A point is
-an average with a single node.
+is a product of matrices. Else the nodes of every pair of averages are taken together. Points, where
+the function counts itself, are a kind of their own, with which all others have covariances.
 
 Nodes are in the kernel's input space here, after the transform of the inputs.
 """
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from botorch.sampling.pathwise.features import KernelFeatureMap
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -35,11 +36,45 @@ class Averages(ABC):
 
     @abstractmethod
     def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
-        """Covariances with averages of the same kind, ``... x n x m``, differentiable."""
+        """Covariances with averages of the same kind or points, ``... x n x m``, differentiable."""
 
     @abstractmethod
     def variance(self, kernel: Kernel) -> Tensor:
         """Variances, ``... x n``."""
+
+    @abstractmethod
+    def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
+        """Averages of random Fourier features of the kernel, ``n x num_features``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points(Averages):
+    """The function at points: averages over a single node each."""
+
+    nodes: Tensor
+    """The points, ``... x n x d``."""
+
+    def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
+        """The kernel, or the covariances of the averages with these points."""
+        if not isinstance(other, Points):
+            return other.covariance(self, kernel).mT
+        covariance: Tensor = kernel(self.nodes, other.nodes).to_dense()
+        return covariance
+
+    def variance(self, kernel: Kernel) -> Tensor:
+        """The prior variances."""
+        variance: Tensor = kernel(self.nodes, diag=True)
+        return variance
+
+    def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
+        """The features themselves."""
+        return features(self.nodes)
+
+    @cached_property
+    def columns(self) -> ColumnAverages:
+        """The same as products over the columns."""
+        nodes = self.nodes.unsqueeze(-2)
+        return ColumnAverages(nodes, torch.ones_like(nodes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +89,9 @@ class ColumnAverages(Averages):
 
     def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
         """A product over the columns of products of averaged features."""
+        other = other.columns if isinstance(other, Points) else other
         assert isinstance(other, ColumnAverages)
-        scales = lengthscales(kernel).expand(self.nodes.shape[-1])
-        columns = self.rules.sums(other.rules, scales)
+        columns = self.rules.sums(other.rules, self._lengthscales(kernel))
         return math.prod(columns.unbind(), start=outputscale(kernel))
 
     @cached_property
@@ -66,10 +101,27 @@ class ColumnAverages(Averages):
 
     def variance(self, kernel: Kernel) -> Tensor:
         """The same for each average with itself."""
-        if self.nodes.shape[-2] == 1:  # points
-            return outputscale(kernel) * self.weights.square().prod(dim=-1).squeeze(-1)
-        columns = self.rules.variances(lengthscales(kernel).expand(self.nodes.shape[-1]))
+        columns = self.rules.variances(self._lengthscales(kernel))
         return math.prod(columns.unbind(), start=outputscale(kernel))
+
+    def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
+        """Products over the columns of complex waves."""
+        rules, scales = self.rules, self._lengthscales(kernel)
+        nodes = rules.nodes / scales.reshape(-1, *[1] * (rules.nodes.ndim - 1))
+        columns = []
+        for node, weight, frequency in zip(
+            nodes, rules.weights, features.weight.unbind(dim=1), strict=True
+        ):
+            angle = node.unsqueeze(-1) * frequency
+            waves = torch.stack([angle.cos(), angle.sin()])
+            columns.append((weight.unsqueeze(-2) @ waves).squeeze(-2))
+        cosine, sine = (rules.spread(part) for part in torch.stack(columns, dim=1))
+        product = torch.complex(cosine, sine).prod(dim=0)
+        scale = (outputscale(kernel) * (2 / features.num_outputs)).sqrt()
+        return scale * torch.cat([product.imag, product.real], dim=-1).to(nodes)
+
+    def _lengthscales(self, kernel: Kernel) -> Tensor:
+        return lengthscales(kernel, self.nodes.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +136,11 @@ class JointAverages(Averages):
 
     def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
         """Sums over all pairs of nodes, some rows at a time; their gradients take them again."""
-        assert isinstance(other, JointAverages)
-        right, w = other.nodes.flatten(-3, -2), other.weights
+        if isinstance(other, Points):
+            right, w = other.nodes, torch.ones_like(other.nodes[..., :1])
+        else:
+            assert isinstance(other, JointAverages)
+            right, w = other.nodes.flatten(-3, -2), other.weights
 
         def block(nodes: Tensor, weights: Tensor) -> Tensor:
             dense: Tensor = kernel(nodes.flatten(-3, -2), right).to_dense()
@@ -113,78 +168,50 @@ class JointAverages(Averages):
         variance: Tensor = (w.unsqueeze(-2) @ dense @ w.unsqueeze(-1)).squeeze(-1).squeeze(-1)
         return variance
 
+    def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
+        """Sums over the nodes of each average, some averages at a time."""
+        parts = zip(self.nodes.split(8), self.weights.split(8), strict=True)
+        return torch.cat([(w.unsqueeze(-2) @ features(nodes)).squeeze(-2) for nodes, w in parts])
+
 
 @dataclass(frozen=True, eq=False)
 class SharedAverages(Averages):
-    """Averages over the same nodes, and points beside them."""
+    """Averages over the same nodes."""
 
     nodes: Tensor
     """The nodes of all averages, ``M x d``."""
 
-    weights: Tensor | None
-    """Weights, ``... x n x M``, zero for a point; None: there are only points."""
-
-    points: Tensor
-    """The points, ``... x n x d``; of an average anything."""
-
-    is_point: Tensor | None
-    """Which of them are points, ``... x n``, zero or one; None: none."""
+    weights: Tensor
+    """Weights, ``... x n x M``."""
 
     errors: Tensor | None = None
-    """What the weights do not know, ``... x n x r``, zero for a point: see ``SharedNodes``."""
+    """What the weights do not know, ``... x n x r``: see ``SharedNodes``."""
 
     def covariance(self, other: Averages, kernel: Kernel) -> Tensor:
-        """Products of the weights with the covariance of the nodes, and the points' parts."""
+        """Products of the weights with the covariance of the nodes."""
+        if isinstance(other, Points):
+            points: Tensor = self.weights @ kernel(self.nodes, other.nodes).to_dense()
+            return points
         assert isinstance(other, SharedAverages)
-        parts: list[Tensor] = []
-        if self.weights is not None:
-            # The nodes may be thousands: their covariance is taken once.
-            nodes = None if other.weights is None else kernel(self.nodes).to_dense()
-            parts.append(self.weights @ other.at_nodes(kernel, nodes))
-            if self.errors is not None and other.errors is not None:
-                errors = self.scaled_errors(kernel, nodes)
-                others = errors if other is self else other.scaled_errors(kernel, nodes)
-                parts.append(errors @ others.mT)
-        if self.is_point is not None:
-            rows: list[Tensor] = []
-            if other.weights is not None:
-                rows.append(kernel(self.points, self.nodes).to_dense() @ other.weights.mT)
-            if other.is_point is not None:
-                both = kernel(self.points, other.points).to_dense()
-                rows.append(both if other.weights is None else both * other.is_point.unsqueeze(-2))
-            points = sum(rows[1:], rows[0])
-            parts.append(points if self.weights is None else points * self.is_point.unsqueeze(-1))
-        return sum(parts[1:], parts[0])
+        # The nodes may be thousands: their covariance is taken once.
+        nodes: Tensor = kernel(self.nodes).to_dense()
+        covariance = self.weights @ (nodes @ other.weights.mT)
+        if self.errors is None or other.errors is None:
+            return covariance
+        errors = self.scaled_errors(nodes)
+        others = errors if other is self else other.scaled_errors(nodes)
+        return covariance + errors @ others.mT
 
-    def at_nodes(self, kernel: Kernel, nodes: Tensor | None = None) -> Tensor:
-        """Covariances of the function at the nodes with these averages, ``... x M x n``.
-
-        Args:
-            kernel: The kernel of the function.
-            nodes: Its covariance at the nodes, ``M x M``, if that is at hand.
-        """
-        parts: list[Tensor] = []
-        if self.weights is not None:
-            nodes = kernel(self.nodes).to_dense() if nodes is None else nodes
-            parts.append(nodes @ self.weights.mT)
-        if self.is_point is not None:
-            points = kernel(self.nodes, self.points).to_dense()
-            parts.append(points if self.weights is None else points * self.is_point.unsqueeze(-2))
-        return sum(parts[1:], parts[0])
-
-    def scaled_errors(self, kernel: Kernel, nodes: Tensor | None = None) -> Tensor:
+    def scaled_errors(self, nodes: Tensor) -> Tensor:
         """The weights' errors in the unit of the function, ``... x n x r``.
 
         A point drawn from the law of a query differs from the average by as much as the function
         varies there; an average over pairs has the error of a mean of such points.
 
         Args:
-            kernel: The kernel of the function.
-            nodes: Its covariance at the nodes, ``M x M``, if that is at hand.
+            nodes: The covariance of the function at the nodes, ``M x M``.
         """
         assert self.errors is not None
-        assert self.weights is not None
-        nodes = kernel(self.nodes).to_dense() if nodes is None else nodes
         # How much the function varies under the law is asked of weights that are one.
         positive = self.weights.clamp_min(0.0)
         law = positive / positive.sum(dim=-1, keepdim=True).clamp_min(_LEAST_SPREAD)
@@ -195,23 +222,17 @@ class SharedAverages(Averages):
         )
         return self.errors * about.sqrt().unsqueeze(-1)
 
-    def variance(self, kernel: Kernel) -> Tensor:
-        """Quadratic forms of the weights; the prior variance for a point."""
-        parts: list[Tensor] = []
-        if self.is_point is not None:
-            parts.append(self.is_point * kernel(self.points, diag=True))
-        if self.weights is not None:
-            dense: Tensor = kernel(self.nodes).to_dense()
-            parts.append(self.average_variance(kernel, dense))
-        return sum(parts[1:], parts[0])
-
-    def average_variance(self, kernel: Kernel, nodes: Tensor) -> Tensor:
-        """Variances of the averages, ``... x n``, with the nodes' covariance, ``M x M``."""
-        assert self.weights is not None
+    def variance(self, kernel: Kernel, nodes: Tensor | None = None) -> Tensor:
+        """Quadratic forms of the weights, with the nodes' covariance, ``M x M``, if at hand."""
+        nodes = kernel(self.nodes).to_dense() if nodes is None else nodes
         variance = ((self.weights @ nodes) * self.weights).sum(dim=-1)
         if self.errors is None:
             return variance
-        return variance + self.scaled_errors(kernel, nodes).square().sum(dim=-1)
+        return variance + self.scaled_errors(nodes).square().sum(dim=-1)
+
+    def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
+        """Weighted sums of the features at the nodes."""
+        return self.weights @ features(self.nodes)
 
 
 def is_squared_exponential(kernel: Kernel) -> bool:
@@ -222,17 +243,18 @@ def is_squared_exponential(kernel: Kernel) -> bool:
     return type(base) is RBFKernel and kernel.active_dims is None and unbatched
 
 
-def lengthscales(kernel: Kernel) -> Tensor:
-    """The length-scales of a squared-exponential kernel: one, or one for each column."""
+def lengthscales(kernel: Kernel, num_columns: int) -> Tensor:
+    """The length-scales of a squared-exponential kernel, one for each column."""
     base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
-    lengthscale: Tensor = base.lengthscale
-    return lengthscale.reshape(-1)
+    lengthscale: Tensor = base.lengthscale.reshape(-1).expand(num_columns)
+    return lengthscale
 
 
 def outputscale(kernel: Kernel) -> Tensor:
     """Prior variance of a squared-exponential kernel."""
+    scale: Tensor
     if isinstance(kernel, ScaleKernel):
-        scale: Tensor = kernel.outputscale
-        return scale
-    lengthscale: Tensor = kernel.lengthscale
-    return torch.ones((), dtype=lengthscale.dtype, device=lengthscale.device)
+        scale = kernel.outputscale
+    else:
+        scale = kernel.lengthscale.new_ones(())
+    return scale

@@ -12,9 +12,10 @@ that is, the outcome transform is undone and minimisation is already turned into
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
@@ -40,6 +41,31 @@ from torch import Tensor
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.separable_kernel import SeparableKernel
 from ax_costaware.models.standardize import StandardizeAnyScale
+
+_LEAST_VARIANCE = 1e-12
+"""Variances are kept above this part of the prior variance: the root has a gradient there."""
+
+
+def least(like: Tensor) -> float:
+    """The least variance: that of a linear kernel at zero is none, and the root has a gradient."""
+    return torch.finfo(like.dtype).tiny * 1e8
+
+
+def only_model(model: Model) -> Model:
+    """The model of a ``ModelListGP`` of one; any other model itself."""
+    if isinstance(model, ModelListGP) and len(model.models) == 1:
+        return cast(Model, model.models[0])
+    return model
+
+
+class _kept(cached_property[Tensor]):
+    """A tensor that is computed once, and serves gradients if first asked in inference mode."""
+
+    def __get__(  # type: ignore[override]
+        self, instance: object, owner: type[Any] | None = None
+    ) -> Tensor:
+        with torch.inference_mode(False):
+            return super().__get__(instance, owner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +121,7 @@ class CachedPosterior:
             single-output GP with a constant mean, a Gaussian likelihood and an affine outcome
             transform: such a model is to be asked through ``model.posterior``.
         """
-        if isinstance(model, ModelListGP) and len(model.models) == 1:
-            only = cast(Model, model.models[0])
-            return cls.from_model(only, posterior_transform, X_pending, noise_pending)
+        model = only_model(model)
         affine = _affine_transform(model, posterior_transform)
         if (
             affine is None
@@ -116,7 +140,7 @@ class CachedPosterior:
             kernel = cast(Kernel, model.covar_module)
             input_transform: InputTransform | None = getattr(model, "input_transform", None)
             separable = None
-            if acts_columnwise(input_transform):
+            if is_made_of(input_transform, COLUMNWISE):
                 separable = SeparableKernel.from_kernel(kernel, X.shape[-1])
             posterior = cls(
                 X=X,
@@ -137,19 +161,12 @@ class CachedPosterior:
         """The posterior after ``m x d`` pending points, observed at their posterior mean."""
         pending = self.transform(X_pending)
         believed = self.kernel(pending, self.X).to_dense() @ self.alpha
-        noise = (
-            self.noise.mean().expand(pending.shape[0]) if noise is None else noise.to(self.noise)
-        )
-        return CachedPosterior(
+        noise = self.noise.mean().expand(len(pending)) if noise is None else noise.to(self.noise)
+        return replace(
+            self,
             X=torch.cat([self.X, pending]),
             y=torch.cat([self.y, believed]),
             noise=torch.cat([self.noise, noise]),
-            kernel=self.kernel,
-            separable=self.separable,
-            prior_mean=self.prior_mean,
-            scale=self.scale,
-            offset=self.offset,
-            input_transform=self.input_transform,
         )
 
     def transform(self, X: Tensor) -> Tensor:
@@ -171,38 +188,63 @@ class CachedPosterior:
             return variance
         return self.separable.outputscale.expand(points.shape[:-1])
 
-    @cached_property
+    @_kept
     def covariance(self) -> Tensor:
         """The ``n x n`` prior covariance of the noisy training targets."""
         with torch.no_grad():
             covariance: Tensor = self.kernel(self.X).to_dense() + torch.diag_embed(self.noise)
             return covariance
 
-    @cached_property
+    @_kept
     def cholesky(self) -> Tensor:
         """The lower ``n x n`` Cholesky factor of ``covariance``."""
         factor: Tensor = psd_safe_cholesky(self.covariance)
         return factor
 
-    @cached_property
+    @_kept
     def alpha(self) -> Tensor:
         """The ``n``-tensor ``(K + noise)^-1 (y - m)``."""
         return torch.cholesky_solve(self.y.unsqueeze(-1), self.cholesky).squeeze(-1)
 
-    @cached_property
+    @_kept
     def inverse(self) -> Tensor:
         """The ``n x n`` matrix ``(K + noise)^-1``."""
         return torch.cholesky_inverse(self.cholesky)
+
+    @_kept
+    def root(self) -> Tensor:
+        """The ``n x n`` root of ``inverse`` that whitens: see ``variance_of``."""
+        identity = torch.eye(len(self.X)).to(self.X)
+        root: Tensor = torch.linalg.solve_triangular(self.cholesky, identity, upper=False)
+        return root.T.contiguous()
+
+    def outcome(self, latent: Tensor) -> Tensor:
+        """What is modelled, from the latent function minus its prior mean."""
+        return self.offset + self.scale * (self.prior_mean + latent)
+
+    def mean_of(self, covariance: Tensor) -> Tensor:
+        """Posterior means, ``...``, from latent prior covariances with the data, ``... x n``."""
+        return self.outcome(covariance @ self.alpha)
+
+    def variance_of(self, whitened: Tensor, prior: Tensor) -> Tensor:
+        """Posterior variances, not below a small part of the prior ones.
+
+        Args:
+            whitened: Latent prior covariances with the data times ``root``, ``... x n``.
+            prior: Latent prior variances, ``...``.
+        """
+        variance = prior - whitened.square().sum(dim=-1)
+        variance = torch.maximum(variance, (_LEAST_VARIANCE * prior).clamp_min(least(variance)))
+        return self.scale.square() * variance
+
+    def covariance_of(self, left: Tensor, right: Tensor, prior: Tensor) -> Tensor:
+        """Posterior covariances, ``p x q``, from whitened rows ``p x n`` and ``q x n``."""
+        return self.scale.square() * (prior - left @ right.mT)
 
     @property
     def num_inputs(self) -> int:
         """The number ``d`` of input columns."""
         return self.X.shape[-1]
-
-    def information_gain(self) -> float:
-        r""":math:`\frac{1}{2} \log\det(I + \Sigma^{-1/2} K \Sigma^{-1/2})` of the training data."""
-        log_det = 2 * self.cholesky.diagonal().log().sum() - self.noise.log().sum()
-        return 0.5 * float(log_det)
 
 
 def _affine_transform(
@@ -230,12 +272,18 @@ def _affine_transform(
     return scale, offset
 
 
-def acts_columnwise(transform: InputTransform | None) -> bool:
-    """Whether every output column of an input transform depends on its own input column only."""
+# Input transforms each of whose output columns depends on its own input column only, and those of
+# them that are affine.
+AFFINE = (Normalize, InputStandardize)
+COLUMNWISE = (*AFFINE, Log10, Round, Warp)
+
+
+def is_made_of(transform: InputTransform | None, kinds: Sequence[type[InputTransform]]) -> bool:
+    """Whether there is no input transform, or one of these kinds, or a chain of them."""
     if isinstance(transform, ChainedInputTransform):
-        return all(acts_columnwise(cast(InputTransform, part)) for part in transform.values())
+        return all(is_made_of(cast(InputTransform, part), kinds) for part in transform.values())
     # `type(...) in`: a subclass may mix columns.
-    return transform is None or type(transform) in (Normalize, InputStandardize, Log10, Round, Warp)
+    return transform is None or type(transform) in kinds
 
 
 def information_gain(model: Model) -> float:
@@ -257,4 +305,5 @@ def information_gain(model: Model) -> float:
             f"model: got {type(model).__name__}; the information gain takes an exact,"
             " single-output Gaussian process with a constant mean and Gaussian noise."
         )
-    return posterior.information_gain()
+    log_det = 2 * posterior.cholesky.diagonal().log().sum() - posterior.noise.log().sum()
+    return 0.5 * float(log_det)

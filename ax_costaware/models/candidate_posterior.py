@@ -101,8 +101,11 @@ class CandidatePosterior:
         # The exact variance is not negative, and only rounding makes it so.
         deviation = math.sqrt(max(float(covariance[candidate]), 0.0) + self._noise)
         explained = self._explained_with(candidate)
-        row = self._append(now)
-        np.divide(covariance, deviation, out=row)
+        if self._end == len(self._rows):
+            self._make_room(now)
+        row: Vector = np.divide(covariance, deviation, out=self._rows[self._end])
+        self._times[self._end] = now
+        self._end += 1
         weight = math.exp(self._log_decay * (now - self._time))
         surprise = (value - weight * float(self._mean[candidate])) / deviation
         self._mean = weight * self._mean + surprise * row
@@ -126,14 +129,6 @@ class CandidatePosterior:
         age = self._oldest / self._log_decay
         while self._start < self._end and now - self._times[self._start] > age:
             self._start += 1
-
-    def _append(self, now: float) -> Vector:
-        if self._end == len(self._rows):
-            self._make_room(now)
-        self._times[self._end] = now
-        self._end += 1
-        row: Vector = self._rows[self._end - 1]
-        return row
 
     def _make_room(self, now: float) -> None:
         rows = self._rows[self._start : self._end]

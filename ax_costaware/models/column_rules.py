@@ -85,7 +85,8 @@ class ColumnRules:
         else:
             period = _rounded_up(longest + REACH)
             if other is self and lengthscales.requires_grad and not self._differentiable:
-                sums = _own_sums(lengthscales, self.nodes, self.weights, period)
+                own = lengthscales, self.nodes, self.weights, period
+                sums = _OwnSums.apply(*own)  # type: ignore[no-untyped-call]
             else:
                 sums = self.features(lengthscales, period) @ other.features(lengthscales, period).mT
         return other.spread(self.spread(sums).mT).mT
@@ -153,12 +154,6 @@ def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
         return distinct, places
     found, which = rows.unique(dim=0, return_inverse=True)
     return found, which
-
-
-def _own_sums(lengthscales: Tensor, nodes: Tensor, weights: Tensor, period: float) -> Tensor:
-    arguments = lengthscales, nodes, weights, period
-    sums: Tensor = _OwnSums.apply(*arguments)  # type: ignore[no-untyped-call]
-    return sums
 
 
 class _OwnSums(torch.autograd.Function):

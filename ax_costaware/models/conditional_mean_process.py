@@ -52,9 +52,9 @@ _LEAST_NOISE = 1.001e-3
 class ConditionalMeanProcess(SingleTaskGP):
     """The joint model of averages at queries and of the function that they are averages of.
 
-    ``posterior(A)`` is the posterior of the averages, ``target_posterior(X)`` that of the function,
-    ``joint_posterior(A, X)`` both. Hyperparameters are fitted by BoTorch's ``fit_gpytorch_mll``, as
-    for any model; nothing is fitted on construction.
+    ``posterior(A)`` is the posterior of the averages, ``target_posterior(X)`` that of the function.
+    Hyperparameters are fitted by BoTorch's ``fit_gpytorch_mll``, as for any model; nothing is
+    fitted on construction.
 
     Args:
         train_queries: ``n x p`` queries, in the units of ``conditional``.
@@ -66,12 +66,9 @@ class ConditionalMeanProcess(SingleTaskGP):
             function varies more than its averages. Only with a squared-exponential kernel do
             conditionals with independent columns have their fast sums.
         noise: Variance of the observation noise, in the squared unit of ``train_z``: a number, one
-            for each observation (queries first, then points), a function of queries, or None to
-            fit it.
+            for each observation, a function of queries, or None to fit it.
         noise_of_query: Variance of the noise of new observations, a function of queries, where
             ``noise`` is that of the known ones only.
-        train_points: ``m x d`` points in raw units at which the function itself was observed.
-        train_y: ``m x 1`` values that were observed there.
         target_transform: From points in raw units to the kernel's inputs, such as ``Normalize``.
         categorical: Columns of a point that are codes without an order, for the default kernel.
         mean_module: The prior mean, the same for the function and its averages: a constant.
@@ -89,8 +86,6 @@ class ConditionalMeanProcess(SingleTaskGP):
         conditional: Conditional,
         covar_module: Kernel | None = None,
         noise: Noise | None = None,
-        train_points: Tensor | None = None,
-        train_y: Tensor | None = None,
         target_transform: InputTransform | None = None,
         categorical: Sequence[int] = (),
         mean_module: Mean | None = None,
@@ -102,24 +97,15 @@ class ConditionalMeanProcess(SingleTaskGP):
                 f"conditional={conditional!r}: expected one such as GaussianConditional or"
                 " LearnedConditional."
             )
-        A, z = _checked("train_queries", train_queries, conditional.num_query_columns, train_z)
+        A, z = _checked(train_queries, train_z, conditional.num_query_columns)
         conditional.check_queries(A)
         if covar_module is None:
             covar_module = _default_kernel(target_columns(conditional), categorical)
         kernel = AverageKernel(covar_module, conditional, target_transform)
-        rows, outcomes = kernel.query_rows(A), z
-        if (train_points is None) != (train_y is None):
-            raise InputError("train_points and train_y: expected both of them, or neither.")
-        if train_points is not None and train_y is not None:
-            X, y = _checked("train_points", train_points, kernel.num_target_columns, train_y)
-            rows = torch.cat([rows, kernel.point_rows(X.to(rows))])
-            outcomes = torch.cat([outcomes, y.to(outcomes)])
-        if not len(rows):
-            raise InputError("train_queries is empty, and there are no train_points.")
         super().__init__(
-            train_X=rows,
-            train_Y=outcomes,
-            train_Yvar=_noise_variances(noise, A, outcomes),
+            train_X=kernel.query_rows(A),
+            train_Y=z,
+            train_Yvar=_noise_variances(noise, A, z),
             covar_module=kernel,
             mean_module=mean_module,
             outcome_transform=outcome_transform,
@@ -181,25 +167,6 @@ class ConditionalMeanProcess(SingleTaskGP):
         rows = self.average_kernel.point_rows(X)
         return self.posterior(rows, posterior_transform=posterior_transform)
 
-    def joint_posterior(
-        self, A: Tensor, X: Tensor, posterior_transform: PosteriorTransform | None = None
-    ) -> GPyTorchPosterior:
-        """The joint posterior of averages and values of the function.
-
-        Args:
-            A: Queries, ``batch_shape x q x p``.
-            X: Points in raw units, ``batch_shape x r x d``.
-            posterior_transform: Applied to the posterior.
-
-        Returns:
-            A posterior over ``q + r`` values, the averages first.
-        """
-        _check_width("A", A, self.conditional.num_query_columns)
-        _check_width("X", X, self.average_kernel.num_target_columns)
-        kernel = self.average_kernel
-        rows = torch.cat([kernel.query_rows(A), kernel.point_rows(X)], dim=-2)
-        return self.posterior(rows, posterior_transform=posterior_transform)
-
     def condition_on_observations(
         self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
     ) -> ConditionalMeanProcess:
@@ -213,20 +180,14 @@ class ConditionalMeanProcess(SingleTaskGP):
                 what is known where it is given otherwise.
             **kwargs: As for any BoTorch model.
         """
-        return self._conditioned(self._rows(X), Y, noise, **kwargs)
-
-    def condition_on_points(
-        self, X: Tensor, Y: Tensor, noise: Tensor | None = None
-    ) -> ConditionalMeanProcess:
-        """The model after values of the function were observed, as with averages.
-
-        Args:
-            X: Points in raw units, ``batch_shape x q x d``.
-            Y: What was observed there, ``batch_shape x q x 1``.
-            noise: As in ``condition_on_observations``.
-        """
-        _check_width("X", X, self.average_kernel.num_target_columns)
-        return self._conditioned(self.average_kernel.point_rows(X), Y, noise)
+        rows = self._rows(X)
+        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood) and noise is None:
+            noise = self.latent_noise_of(rows).expand_as(Y)
+        if self.prediction_strategy is None:
+            with torch.no_grad():  # conditioning starts from its caches
+                self.posterior(rows[..., :1, :])
+        conditioned = super().condition_on_observations(X=rows, Y=Y, noise=noise, **kwargs)
+        return cast(ConditionalMeanProcess, conditioned)
 
     def fantasize(
         self,
@@ -244,42 +205,30 @@ class ConditionalMeanProcess(SingleTaskGP):
             **kwargs: As for any BoTorch model.
         """
         if observation_noise is None and self.noise_of_query is not None:
-            observation_noise = self.latent_noise_of(self._rows(X))
+            observation_noise = self.latent_noise_of(X)
         return super().fantasize(X, sampler, observation_noise, **kwargs)
 
-    def latent_noise_of(self, rows: Tensor) -> Tensor:
+    def latent_noise_of(self, A: Tensor) -> Tensor:
         """Noise variances of observations, after the outcome transform.
 
         Args:
-            rows: Rows ``... x n x (p + d + 1)`` of the kernel.
+            A: Queries ``... x n x p``, or their rows of the kernel.
 
         Returns:
-            ``... x n x 1``: of averages what the function of queries says, if there is one, and
-            the mean of what is known else.
+            ``... x n x 1``: what the function of queries says, if there is one, else the mean of
+            what is known.
         """
-        self.eval()  # or the outcome transform would learn anew
-        flat = rows.reshape(-1, rows.shape[-1])
-        variances: Tensor = self.likelihood.noise.mean().detach().to(rows).repeat(len(flat), 1)
-        of_query = flat[:, -1] == 0
-        if self.noise_of_query is not None and bool(of_query.any()):
-            queries = flat[of_query, : self.conditional.num_query_columns]
-            known = torch.as_tensor(self.noise_of_query(queries)).to(rows)
-            known = known.reshape(-1, 1).expand(len(queries), 1)
-            if hasattr(self, "outcome_transform"):
-                _, known = self.outcome_transform(torch.zeros_like(known), known)
-            variances[of_query] = known
-        return variances.reshape(*rows.shape[:-1], 1)
-
-    def _conditioned(
-        self, rows: Tensor, Y: Tensor, noise: Tensor | None, **kwargs: Any
-    ) -> ConditionalMeanProcess:
-        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood) and noise is None:
-            noise = self.latent_noise_of(rows).expand_as(Y)
-        if self.prediction_strategy is None:
-            with torch.no_grad():  # conditioning starts from its caches
-                self.posterior(rows[..., :1, :])
-        conditioned = super().condition_on_observations(X=rows, Y=Y, noise=noise, **kwargs)
-        return cast(ConditionalMeanProcess, conditioned)
+        queries = A[..., : self.conditional.num_query_columns]
+        if self.noise_of_query is None:
+            mean: Tensor = self.likelihood.noise.mean().detach().to(queries)
+            return mean.expand(*queries.shape[:-1], 1)
+        flat = queries.reshape(-1, queries.shape[-1])
+        known = torch.as_tensor(self.noise_of_query(flat)).to(flat).reshape(-1, 1)
+        known = known.expand(len(flat), 1)
+        if hasattr(self, "outcome_transform"):
+            self.eval()  # or the outcome transform would learn anew
+            _, known = self.outcome_transform(torch.zeros_like(known), known)
+        return known.reshape(*queries.shape[:-1], 1)
 
     def _rows(self, X: Tensor) -> Tensor:
         """Rows of queries; rows themselves stay as they are."""
@@ -314,23 +263,32 @@ class ConditionalMeanProcess(SingleTaskGP):
 def _default_kernel(d: int, categorical: Sequence[int]) -> Kernel:
     if not set(categorical) <= set(range(d)):
         raise InputError(f"categorical={tuple(categorical)!r}: expected columns from 0 to {d - 1}.")
-    numeric = [column for column in range(d) if column not in set(categorical)]
-    parts: list[Kernel] = []
-    if numeric:
-        parts.append(
-            get_covar_module_with_dim_scaled_prior(
-                ard_num_dims=len(numeric), active_dims=numeric if categorical else None
-            )
-        )
-    if categorical:
-        parts.append(
-            CategoricalKernel(ard_num_dims=len(categorical), active_dims=list(categorical))
-        )
-    base = parts[0] if len(parts) == 1 else ProductKernel(*parts)
     prior = LogNormalPrior(0.5, 1.0)
     # As BoTorch does it for length-scales: a bound of the optimiser, and no transform.
     constraint = GreaterThan(_LEAST_OUTPUTSCALE, transform=None, initial_value=math.exp(0.5))
-    return ScaleKernel(base, outputscale_prior=prior, outputscale_constraint=constraint)
+    return ScaleKernel(
+        mixed_kernel(d, categorical, get_covar_module_with_dim_scaled_prior),
+        outputscale_prior=prior,
+        outputscale_constraint=constraint,
+    )
+
+
+def mixed_kernel(d: int, categorical: Sequence[int], numeric: Callable[..., Kernel]) -> Kernel:
+    """A kernel over ``d`` columns, times one of whether codes differ where some are codes.
+
+    Args:
+        d: The number of columns.
+        categorical: Columns that are codes without an order.
+        numeric: Makes the kernel of the others from ``ard_num_dims`` and ``active_dims``.
+    """
+    if not categorical:
+        return numeric(ard_num_dims=d, active_dims=None)
+    codes = list(categorical)
+    others = [column for column in range(d) if column not in codes]
+    of_codes = CategoricalKernel(ard_num_dims=len(codes), active_dims=codes)
+    if not others:
+        return of_codes
+    return ProductKernel(numeric(ard_num_dims=len(others), active_dims=others), of_codes)
 
 
 def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor | None:
@@ -338,8 +296,6 @@ def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor
     if noise is None:
         return None
     if callable(noise):
-        if len(outcomes) != len(A):
-            raise InputError("noise is a function of queries: expected no train_points beside it.")
         noise = noise(A)
     if isinstance(noise, np.ndarray | list | tuple):
         noise = torch.as_tensor(noise)
@@ -363,20 +319,20 @@ def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor
     return noise.to(outcomes).reshape(-1, 1).expand_as(outcomes)
 
 
-def _checked(name: str, inputs: Tensor, width: int, outcomes: Tensor) -> tuple[Tensor, Tensor]:
-    """Inputs ``n x width`` and outcomes ``n x 1``."""
-    _check_width(name, inputs, width)
+def _checked(queries: Tensor, outcomes: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Queries ``n x width`` and outcomes ``n x 1``, with ``n`` at least 1."""
+    _check_width("train_queries", queries, width)
     if outcomes.ndim == 1:
         outcomes = outcomes.unsqueeze(-1)
-    if inputs.ndim != 2 or outcomes.shape != (len(inputs), 1):
+    if queries.ndim != 2 or not len(queries) or outcomes.shape != (len(queries), 1):
         raise InputError(
-            f"{name} of shape {tuple(inputs.shape)} with outcomes of shape"
-            f" {tuple(outcomes.shape)}: expected n x {width} and n x 1."
+            f"train_queries of shape {tuple(queries.shape)} with train_z of shape"
+            f" {tuple(outcomes.shape)}: expected n x {width} and n x 1, n > 0."
         )
-    for what, values in ((name, inputs), ("outcomes", outcomes)):
+    for name, values in (("train_queries", queries), ("train_z", outcomes)):
         if not bool(torch.isfinite(values).all()):
-            raise InputError(f"{what}: got NaN or infinite values; expected finite ones.")
-    return inputs, outcomes
+            raise InputError(f"{name}: got NaN or infinite values; expected finite ones.")
+    return queries, outcomes
 
 
 def _check_width(name: str, inputs: Tensor, width: int) -> None:

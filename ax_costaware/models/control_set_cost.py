@@ -19,6 +19,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.log_normal_cost import (
     CostKind,
     LogNormalCostModel,
+    check_width,
     checked_costs,
     checked_inputs,
     widened,
@@ -108,13 +109,9 @@ class ControlSetCostModel:
             InputError: If ``X`` has another number of columns than the inputs of the fit.
         """
         if self._model is not None:
-            return (
-                self._fixed + self._model.expected_cost(X),
-                self._model.expected_cost_error(X),
-            )
-        if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != self._num_inputs:
-            shape = tuple(X.shape) if isinstance(X, Tensor) else X
-            raise InputError(f"X of shape {shape!r}: expected batch_shape x {self._num_inputs}.")
+            expected = self._fixed + self._model.expected_cost(X)
+            return expected, self._model.expected_cost_error(X)
+        check_width(X, self._num_inputs)
         dtype = X.dtype if X.is_floating_point() else torch.double
         return self._mean.to(X.device, dtype).expand(X.shape[:-1]), None
 

@@ -15,6 +15,7 @@ which is exact for the product rule whatever the number of inputs (Bayesian quad
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -97,10 +98,9 @@ def _closed_form(
     sums = BlockSums.prepare(posterior, kernel, rule)
     v = kernel.outputscale * torch.stack(sums.mean_factors).prod(dim=0)
     prior = kernel.outputscale * torch.stack(sums.variances).prod()
-    mean = posterior.offset + posterior.scale * (posterior.prior_mean + v @ posterior.alpha)
     half = torch.linalg.solve_triangular(posterior.cholesky, v.unsqueeze(-1), upper=False)
     variance = (prior - half.square().sum()).clamp_min(0.0)
-    return mean, posterior.scale.square() * variance
+    return posterior.mean_of(v), posterior.scale.square() * variance
 
 
 def _check_covers(rule: ProductNodes, num_inputs: int) -> None:
@@ -117,15 +117,12 @@ def _joint_nodes(rule: ProductNodes) -> tuple[Tensor, Tensor]:
     num_inputs = sum(len(columns) for columns in rule.columns)
     _check_covers(rule, num_inputs)
     sizes = [len(weights) for weights in rule.weights]
-    total = 1
-    for size in sizes:
-        total *= size
     dtype = rule.nodes[0].dtype
-    if total <= MAX_GRID:
-        picks = torch.cartesian_prod(*[torch.arange(size) for size in sizes]).reshape(total, -1)
-        weights = torch.ones(total, dtype=dtype)
-        for block, block_weights in enumerate(rule.weights):
-            weights = weights * block_weights[picks[:, block]]
+    if math.prod(sizes) <= MAX_GRID:
+        picks = torch.cartesian_prod(*map(torch.arange, sizes)).reshape(-1, len(sizes))
+        weights = torch.stack([block[picks[:, i]] for i, block in enumerate(rule.weights)]).prod(
+            dim=0
+        )
     else:
         unit = torch.stack([torch.zeros(len(sizes)), torch.ones(len(sizes))]).to(dtype)
         u = draw_sobol_samples(unit, n=MAX_GRID, q=1, seed=0).squeeze(1)

@@ -9,23 +9,16 @@ with the sign of maximisation after the posterior transform.
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
-from botorch.models.model_list_gp_regression import ModelListGP
-from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.average_kernel import AverageKernel
 from ax_costaware.models.averages import Averages, SharedAverages
-from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.cached_posterior import CachedPosterior, only_model
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
-
-_LEAST_VARIANCE = 1e-12
-"""Variances are kept above this part of the prior variance: the root has a gradient there."""
 
 
 class IndirectPosterior:
@@ -40,21 +33,16 @@ class IndirectPosterior:
         self.model = model
         self.cached = posterior
         self.kernel: AverageKernel = model.average_kernel
-        base: Kernel = self.kernel.base_kernel
         with torch.no_grad():
-            self.alpha = posterior.alpha
-            identity = torch.eye(len(posterior.X)).to(posterior.X)
-            self.root = torch.linalg.solve_triangular(
-                posterior.cholesky, identity, upper=False
-            ).T.contiguous()
             self.data: Averages = self.kernel.averages(posterior.X)
+            self.errors: Tensor | None = None
+            """What averages over pairs do not know, in the unit of the function: ``n x r``."""
             if isinstance(self.data, SharedAverages):
                 # What averages over the nodes take of them, once for all queries.
-                self._node_prior: Tensor = base(self.data.nodes).to_dense()
-                self._node_data = self.data.at_nodes(base)
-                self._errors: Tensor | None = None
+                self._nodes: Tensor = self.kernel.base_kernel(self.data.nodes).to_dense()
+                self._node_data: Tensor = self._nodes @ self.data.weights.mT
                 if self.data.errors is not None:
-                    self._errors = self.data.scaled_errors(base, self._node_prior)
+                    self.errors = self.data.scaled_errors(self._nodes)
 
     @classmethod
     def of(
@@ -75,8 +63,7 @@ class IndirectPosterior:
             UnsupportedInputError: If the model is another one, is batched, or has a prior mean
                 that is not constant or an outcome transform that is not ``Standardize``.
         """
-        if isinstance(model, ModelListGP) and len(model.models) == 1:
-            model = cast(Model, model.models[0])
+        model = only_model(model)
         if not isinstance(model, ConditionalMeanProcess):
             raise UnsupportedInputError(
                 f"model: got a {type(model).__name__}; it takes a ConditionalMeanProcess."
@@ -84,8 +71,7 @@ class IndirectPosterior:
         pending, noise = None, None
         if A_pending is not None and A_pending.shape[-2]:
             pending = model.average_kernel.query_rows(A_pending)
-            if model.noise_of_query is not None:
-                noise = model.latent_noise_of(pending).squeeze(-1)
+            noise = model.latent_noise_of(A_pending).squeeze(-1)
         cached = CachedPosterior.from_model(model, posterior_transform, pending, noise)
         if cached is None:
             raise UnsupportedInputError(
@@ -95,38 +81,23 @@ class IndirectPosterior:
             )
         return cls(model, cached)
 
-    @property
-    def noise(self) -> Tensor:
-        """Noise variance that a new observation is expected to have: a scalar."""
-        return self.cached.scale.square() * self.cached.noise.mean()
-
     def noise_of(self, A: Tensor) -> Tensor:
-        """Noise variance of an observation at queries ``... x p``: ``...``."""
-        if self.model.noise_of_query is None:
-            return self.noise.expand(A.shape[:-1])
-        variances = self.model.latent_noise_of(self.kernel.query_rows(A)).squeeze(-1)
-        return self.cached.scale.square() * variances
+        """Noise variance that observations are expected to have at queries ``... x p``: ``...``."""
+        return self.cached.scale.square() * self.model.latent_noise_of(A).squeeze(-1)
 
     def moments(self, A: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the averages at queries ``... x p``, each ``...``."""
-        mean, variance = self._moments(*self._queries(A))
+        mean, variance = self._moments(self._queries(A))
         return mean.reshape(A.shape[:-1]), variance.reshape(A.shape[:-1])
 
     def target_moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the function at points ``... x d`` in raw units, each ``...``."""
-        points = self._point_averages(X)
-        mean, variance = self._moments(points, self.cross(points))
+        mean, variance = self._moments(self._points(X))
         return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
 
     def target_mean(self, X: Tensor) -> Tensor:
         """Mean of the function at points ``... x d`` in raw units: ``...``."""
-        cross = self.cross(self._point_averages(X))
-        latent = self.cached.prior_mean + cross @ self.alpha
-        return (self.cached.offset + self.cached.scale * latent).reshape(X.shape[:-1])
-
-    def cross_covariance(self, A: Tensor, X: Tensor) -> Tensor:
-        """Covariances of averages with values of the function: see ``joint_moments``."""
-        return self.joint_moments(A, X)[2]
+        return self.cached.mean_of(self.cross(self._points(X))).reshape(X.shape[:-1])
 
     def joint_moments(self, A: Tensor, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean and variance of averages, and their covariances with values of the function.
@@ -138,9 +109,14 @@ class IndirectPosterior:
         Returns:
             Two tensors ``...``, and one ``... x S``.
         """
-        queries, points = self._queries(A), self._point_averages(X)
-        mean, variance = self._moments(*queries)
-        covariance = self._covariance(queries, (points, self.cross(points)))
+        queries, points = self._queries(A), self._points(X)
+        cross = self.cross(queries)
+        mean, variance = self._moments(queries, cross)
+        covariance = self.cached.covariance_of(
+            cross @ self.cached.root,
+            self.cross(points) @ self.cached.root,
+            queries.covariance(points, self.kernel.base_kernel),
+        )
         return (
             mean.reshape(A.shape[:-1]),
             variance.reshape(A.shape[:-1]),
@@ -149,48 +125,31 @@ class IndirectPosterior:
 
     def target_covariance(self, X: Tensor) -> Tensor:
         """Joint covariance of the function at points ``S x d`` in raw units, ``S x S``."""
-        points = self._point_averages(X)
-        with_data = points, self.cross(points)
-        return self._covariance(with_data, with_data)
-
-    def _queries(self, A: Tensor) -> tuple[Averages, Tensor]:
-        """The averages at queries, with their covariances with the data."""
-        averages = self.kernel.averages(self.kernel.query_rows(A.reshape(-1, A.shape[-1])))
-        return averages, self.cross(averages)
-
-    def _point_averages(self, X: Tensor) -> Averages:
-        if X.shape[-1] != self.kernel.num_target_columns:
-            raise InputError(
-                f"X of shape {tuple(X.shape)}: expected points of"
-                f" {self.kernel.num_target_columns} columns."
-            )
-        return self.kernel.averages(self.kernel.point_rows(X.reshape(-1, X.shape[-1])))
+        points = self._points(X)
+        whitened = self.cross(points) @ self.cached.root
+        prior = points.covariance(points, self.kernel.base_kernel)
+        return self.cached.covariance_of(whitened, whitened, prior)
 
     def cross(self, averages: Averages) -> Tensor:
         """Prior covariances of ``q`` averages with the data on the latent scale, ``q x n``."""
-        if isinstance(averages, SharedAverages) and averages.is_point is None:
-            assert averages.weights is not None
-            cross = averages.weights @ self._node_data
-            if averages.errors is not None and self._errors is not None:
-                errors = averages.scaled_errors(self.kernel.base_kernel, self._node_prior)
-                cross = cross + errors @ self._errors.mT
+        if not isinstance(averages, SharedAverages):
+            return averages.covariance(self.data, self.kernel.base_kernel)
+        cross: Tensor = averages.weights @ self._node_data
+        if self.errors is None:
             return cross
-        return averages.covariance(self.data, self.kernel.base_kernel)
+        return cross + averages.scaled_errors(self._nodes) @ self.errors.mT
 
-    def _moments(self, averages: Averages, cross: Tensor) -> tuple[Tensor, Tensor]:
-        cached = self.cached
-        if isinstance(averages, SharedAverages) and averages.is_point is None:
-            prior = averages.average_variance(self.kernel.base_kernel, self._node_prior)
+    def _queries(self, A: Tensor) -> Averages:
+        return self.kernel.averages(self.kernel.query_rows(A.reshape(-1, A.shape[-1])))
+
+    def _points(self, X: Tensor) -> Averages:
+        return self.kernel.averages(self.kernel.point_rows(X.reshape(-1, X.shape[-1])))
+
+    def _moments(self, averages: Averages, cross: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        cached, kernel = self.cached, self.kernel.base_kernel
+        if isinstance(averages, SharedAverages):
+            prior = averages.variance(kernel, self._nodes)
         else:
-            prior = averages.variance(self.kernel.base_kernel)
-        mean = cached.prior_mean + cross @ self.alpha
-        variance = prior - (cross @ self.root).square().sum(dim=-1)
-        least = torch.finfo(variance.dtype).tiny
-        variance = torch.maximum(variance, (_LEAST_VARIANCE * prior).clamp_min(least))
-        return cached.offset + cached.scale * mean, cached.scale.square() * variance
-
-    def _covariance(self, left: tuple[Averages, Tensor], right: tuple[Averages, Tensor]) -> Tensor:
-        prior = left[0].covariance(right[0], self.kernel.base_kernel)
-        reduction = (left[1] @ self.root) @ (right[1] @ self.root).mT
-        covariance: Tensor = self.cached.scale.square() * (prior - reduction)
-        return covariance
+            prior = averages.variance(kernel)
+        cross = self.cross(averages) if cross is None else cross
+        return cached.mean_of(cross), cached.variance_of(cross @ cached.root, prior)

@@ -11,7 +11,7 @@ predicted better by a linear model of the logarithm than by a GP. Costs are in t
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -28,8 +28,9 @@ from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
-from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
+from ax_costaware.models.point_posterior import FactoredPosterior
 
 CostKind: TypeAlias = Literal["gp", "linear"]
 """A Gaussian process, or a Bayesian linear regression, on the logarithm of the cost."""
@@ -86,7 +87,9 @@ class LogNormalCostModel:
         model.requires_grad_(False)
         self._noise: Tensor = model.likelihood.noise.reshape(())
         self._num_inputs = inputs.shape[-1]
-        self._posterior = PointPosterior.of(model)
+        cached = CachedPosterior.from_model(model)
+        assert cached is not None
+        self._posterior = FactoredPosterior(cached)
 
     def log_moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the natural logarithm of what the next trial costs.
@@ -104,8 +107,7 @@ class LogNormalCostModel:
             InputError: If ``X`` has another number of columns than the inputs of the fit.
         """
         mean, variance = self._moments(X)
-        dtype = X.dtype if X.is_floating_point() else torch.double
-        return mean.to(dtype), (variance + self._scatter).to(dtype)
+        return _as_given(X, mean), _as_given(X, variance + self._scatter)
 
     @property
     def _scatter(self) -> Tensor:
@@ -114,9 +116,7 @@ class LogNormalCostModel:
 
     def _moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance, as double, of the regression's value at ``batch_shape x d`` inputs."""
-        if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != self._num_inputs:
-            shape = tuple(X.shape) if isinstance(X, Tensor) else X
-            raise InputError(f"X of shape {shape!r}: expected batch_shape x {self._num_inputs}.")
+        check_width(X, self._num_inputs)
         mean, variance = self._posterior(X.double())
         return self._center + self._scale * mean, self._scale.square() * variance
 
@@ -167,8 +167,8 @@ class LogNormalCostModel:
             InputError: See ``log_moments``.
         """
         mean, variance = self._moments(X)
-        error = (mean + 0.5 * (variance + self._scatter)).exp() * variance.expm1().sqrt()
-        return error.to(X.dtype if X.is_floating_point() else torch.double)
+        expected = (mean + 0.5 * (variance + self._scatter)).exp()
+        return _as_given(X, expected * variance.expm1().sqrt())
 
     def leave_one_out(self) -> tuple[Tensor, Tensor]:
         """What the other trials say of the logarithm of each trial's cost.
@@ -180,14 +180,10 @@ class LogNormalCostModel:
             Mean and variance, each ``n``, of the natural logarithm of the costs; the variance
             counts the scatter from trial to trial.
         """
-        posterior = cast(FactoredPosterior, self._posterior).posterior
+        posterior = self._posterior.posterior
         precision = posterior.inverse.diagonal()
-        target = posterior.prior_mean + posterior.y
-        mean = target - posterior.alpha / precision
-        return (
-            self._center + self._scale * mean,
-            self._scale.square() / precision,
-        )
+        mean = posterior.prior_mean + posterior.y - posterior.alpha / precision
+        return self._center + self._scale * mean, self._scale.square() / precision
 
 
 def _gaussian_process(X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
@@ -222,6 +218,18 @@ def _linear_regression(X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
         outcome_transform=None,
         input_transform=Normalize(d, bounds=bounds, center=0.0),
     )
+
+
+def _as_given(X: Tensor, values: Tensor) -> Tensor:
+    """Values in the precision of ``X``; in double where its numbers are whole."""
+    return values.to(X.dtype) if X.is_floating_point() else values
+
+
+def check_width(X: Any, num_inputs: int) -> None:
+    """Refuse with an ``InputError`` what is no tensor ``batch_shape x num_inputs``."""
+    if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != num_inputs:
+        shape = tuple(X.shape) if isinstance(X, Tensor) else X
+        raise InputError(f"X of shape {shape!r}: expected batch_shape x {num_inputs}.")
 
 
 def checked_inputs(X: Any) -> Tensor:

@@ -17,14 +17,10 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.base import MCSampler
 from botorch.utils.transforms import is_ensemble
-from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
-
-_LEAST_VARIANCE = 1e-12
-"""Variances are kept above this part of the prior variance: the root has a gradient there."""
 
 
 class PointPosterior(ABC):
@@ -86,32 +82,16 @@ class FactoredPosterior(PointPosterior):
 
     def __init__(self, posterior: CachedPosterior) -> None:
         self.posterior = posterior
-        identity = torch.eye(len(posterior.X)).to(posterior.X)
-        with torch.no_grad():
-            # Its product with a row of covariances has the variance's reduction as its square.
-            self._root = torch.linalg.solve_triangular(
-                posterior.cholesky, identity, upper=False
-            ).T.contiguous()
-            self._alpha = posterior.alpha
-
-    @property
-    def kernel(self) -> Kernel:
-        """The covariance module."""
-        return self.posterior.kernel
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance, each ``...``, of points ``... x d``."""
         posterior = self.posterior
-        flat = posterior.transform(X.reshape(-1, X.shape[-1]))
-        covariance: Tensor = self.kernel(flat, posterior.X).to_dense()
-        prior: Tensor = self.kernel(flat, diag=True)
-        mean = posterior.prior_mean + covariance @ self._alpha
-        variance = prior - (covariance @ self._root).square().sum(dim=-1)
-        variance = torch.maximum(variance, _LEAST_VARIANCE * prior)
-        return (
-            (posterior.offset + posterior.scale * mean).reshape(X.shape[:-1]),
-            (posterior.scale.square() * variance).reshape(X.shape[:-1]),
-        )
+        points = posterior.transform(X.reshape(-1, X.shape[-1]))
+        covariance = posterior.prior_covariance(points, posterior.X)
+        mean = posterior.mean_of(covariance)
+        prior = posterior.prior_variance(points)
+        variance = posterior.variance_of(covariance @ posterior.root, prior)
+        return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
 
 
 class ModelPosterior(PointPosterior):

@@ -9,24 +9,17 @@ products. Units are those of the posterior after the posterior transform.
 from __future__ import annotations
 
 from copy import copy
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
-from botorch.models.model_list_gp_regression import ModelListGP
 from torch import Tensor
 from torch.nn.functional import pad
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.cached_posterior import CachedPosterior, least, only_model
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
-
-_LEAST_VARIANCE = 1e-12
-"""Variances are kept above this part of the prior variance: the root has a gradient there."""
-
-_SMALLEST = 1e-300
-"""And above this, where the prior variance is zero: at zero with a linear kernel."""
 
 
 class Comparison(NamedTuple):
@@ -68,8 +61,7 @@ class PosteriorNow:
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        if isinstance(model, ModelListGP) and len(model.models) == 1:
-            model = cast(Model, model.models[0])
+        model = only_model(model)
         posterior = CachedPosterior.from_model(model, posterior_transform, X_pending)
         if posterior is None or not isinstance(model, TimeVaryingGP):
             raise UnsupportedInputError(
@@ -79,13 +71,6 @@ class PosteriorNow:
         self._posterior = posterior
         self._kernel = model.spatial_kernel
         self._forgetting_kernel = model.forgetting_kernel
-        with torch.no_grad():
-            identity = torch.eye(len(posterior.X)).to(posterior.X)
-            # Its product with a row of covariances has the variance's reduction as its square.
-            self._root = torch.linalg.solve_triangular(
-                posterior.cholesky, identity, upper=False
-            ).T.contiguous()
-            self._alpha = posterior.alpha
         self._set_now(now)
 
     def at(self, now: float) -> PosteriorNow:
@@ -96,25 +81,24 @@ class PosteriorNow:
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance, each ``n``, of points ``n x d``."""
-        rows = self._rows(X)
-        covariance = self._kernel(rows, self._posterior.X).to_dense() * self._weights
-        return self._moments(covariance, covariance @ self._root, self._prior_variance(rows))
+        posterior, rows = self._posterior, self._rows(X)
+        covariance = self._kernel(rows, posterior.X).to_dense() * self._weights
+        variance = posterior.variance_of(covariance @ posterior.root, self._prior_variance(rows))
+        return posterior.mean_of(covariance), variance
 
     def compare(self, X: Tensor, point: Tensor) -> Comparison:
         """Points ``n x d`` beside another one, ``d``."""
-        rows = self._rows(torch.cat([X, point.unsqueeze(0)]))
+        posterior, rows = self._posterior, self._rows(torch.cat([X, point.unsqueeze(0)]))
         # One call of the kernel, for the data and the other point.
-        columns = torch.cat([self._posterior.X, rows[-1:]])
+        columns = torch.cat([posterior.X, rows[-1:]])
         covariances: Tensor = self._kernel(rows, columns).to_dense()
-        covariance, between = covariances[:, :-1] * self._weights, covariances[:-1, -1]
-        reduction, prior = covariance @ self._root, self._prior_variance(rows)
-        mean, variance = self._moments(covariance[:-1], reduction[:-1], prior[:-1])
-        scale = self._posterior.scale.square()
+        covariance, between = covariances[:, :-1] * self._weights, covariances[:-1, -1:]
+        whitened, prior = covariance @ posterior.root, self._prior_variance(rows)
         return Comparison(
-            mean,
-            variance,
-            scale * (between - reduction[:-1] @ reduction[-1]),
-            between / _deviations(prior),
+            posterior.mean_of(covariance[:-1]),
+            posterior.variance_of(whitened[:-1], prior[:-1]),
+            posterior.covariance_of(whitened[:-1], whitened[-1:], between).squeeze(-1),
+            between.squeeze(-1) / _deviations(prior),
         )
 
     def correlation(self, X: Tensor, point: Tensor) -> Tensor:
@@ -140,16 +124,7 @@ class PosteriorNow:
         variance: Tensor = self._kernel(rows, diag=True)
         return variance
 
-    def _moments(
-        self, covariance: Tensor, reduction: Tensor, prior: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        posterior = self._posterior
-        mean = posterior.prior_mean + covariance @ self._alpha
-        variance = prior - reduction.square().sum(dim=-1)
-        variance = torch.maximum(variance, (_LEAST_VARIANCE * prior).clamp_min(_SMALLEST))
-        return posterior.offset + posterior.scale * mean, posterior.scale.square() * variance
-
 
 def _deviations(prior: Tensor) -> Tensor:
     """Prior standard deviations of all points but the last, each times that of the last."""
-    return (prior[:-1] * prior[-1]).clamp_min(_SMALLEST).sqrt()
+    return (prior[:-1] * prior[-1]).clamp_min(least(prior)).sqrt()

@@ -14,7 +14,7 @@ variants, as long as no sum of kernels is involved.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from botorch.models.kernels import CategoricalKernel
@@ -73,12 +73,7 @@ class SeparableKernel:
         if kernel.active_dims is not None and not selected:
             columns = columns[kernel.active_dims.cpu()]
         if isinstance(kernel, ScaleKernel):
-            scaled = SeparableKernel(
-                self.outputscale * kernel.outputscale.detach(),
-                self.inverse_lengthscale,
-                self.penalty,
-                self.matern,
-            )
+            scaled = replace(self, outputscale=self.outputscale * kernel.outputscale.detach())
             return scaled._times(kernel.base_kernel, columns, selected=True)
         if isinstance(kernel, ProductKernel):
             form: SeparableKernel | None = self
@@ -87,21 +82,17 @@ class SeparableKernel:
             return form
         if kernel.has_lengthscale:
             lengthscale = kernel.lengthscale.detach().reshape(-1).expand(len(columns))
+            at = columns.to(lengthscale.device)
         # `type(...) is`: a subclass may compute something else from the same parameters.
         if type(kernel) is RBFKernel:
-            squared = self.inverse_lengthscale.square()
-            squared = squared.index_add(
-                0, columns.to(squared.device), lengthscale.reciprocal() ** 2
-            )
-            return SeparableKernel(self.outputscale, squared.sqrt(), self.penalty, self.matern)
+            squared = self.inverse_lengthscale.square().index_add(0, at, lengthscale.pow(-2))
+            return replace(self, inverse_lengthscale=squared.sqrt())
         if type(kernel) is CategoricalKernel:
             share = (lengthscale * len(columns)).reciprocal()
-            penalty = self.penalty.index_add(0, columns.to(share.device), share)
-            return SeparableKernel(self.outputscale, self.inverse_lengthscale, penalty, self.matern)
+            return replace(self, penalty=self.penalty.index_add(0, at, share))
         if type(kernel) is MaternKernel and len(columns) == 1:
             factor = (int(columns[0]), lengthscale[0], float(kernel.nu))
-            matern = (*self.matern, factor)
-            return SeparableKernel(self.outputscale, self.inverse_lengthscale, self.penalty, matern)
+            return replace(self, matern=(*self.matern, factor))
         return None
 
     def log_factor(self, x: Tensor, z: Tensor, mask: Tensor) -> Tensor:

@@ -14,15 +14,6 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.averages import (
-    Averages,
-    ColumnAverages,
-    JointAverages,
-    SharedAverages,
-    lengthscales,
-    outputscale,
-)
-from ax_costaware.models.gaussian_averages import GaussianAverages
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 
 NUM_FEATURES = 1024
@@ -63,11 +54,11 @@ class TargetPaths:
                 ) from error
             like = cached.y
             self._weights = torch.randn(num_features, num_paths).to(like)
-            drawn = self._average_features(posterior.data) @ self._weights
+            drawn = posterior.data.features(kernel, self._features) @ self._weights
             noise = torch.randn(len(like), num_paths).to(like) * cached.noise.sqrt().unsqueeze(-1)
-            if isinstance(posterior.data, SharedAverages) and posterior.data.errors is not None:
-                errors = posterior.data.scaled_errors(kernel)
-                drawn = drawn + errors @ torch.randn(errors.shape[-1], num_paths).to(like)
+            if posterior.errors is not None:
+                width = posterior.errors.shape[-1]
+                drawn = drawn + posterior.errors @ torch.randn(width, num_paths).to(like)
             residual = like.unsqueeze(-1) - drawn - noise
             corrections = torch.cholesky_solve(residual, cached.cholesky)
             self._all_weights = torch.cat([self._weights, corrections])
@@ -92,7 +83,7 @@ class TargetPaths:
         else:
             features = features.unflatten(0, (X.shape[-3], X.shape[-2]))
             latent = (features @ weights.T.unsqueeze(-1)).squeeze(-1)
-        return self._values(latent)
+        return self.posterior.cached.outcome(latent)
 
     def each_at(self, X: Tensor, path: Tensor) -> Tensor:
         """The value of one path at each point, differentiable.
@@ -104,7 +95,9 @@ class TargetPaths:
         Returns:
             ``n`` values.
         """
-        return self._values((self._everything(X) * self._all_weights.T[path]).sum(dim=-1))
+        return self.posterior.cached.outcome(
+            (self._everything(X) * self._all_weights.T[path]).sum(dim=-1)
+        )
 
     def _everything(self, X: Tensor) -> Tensor:
         """Features of the prior at ``n`` points, and covariances with the data."""
@@ -112,45 +105,3 @@ class TargetPaths:
         prior = self._features(posterior.kernel.transform(X))
         rows = posterior.cross(posterior.kernel.averages(posterior.kernel.point_rows(X)))
         return torch.cat([prior, rows], dim=-1)
-
-    def _values(self, latent: Tensor) -> Tensor:
-        cached = self.posterior.cached
-        return cached.offset + cached.scale * (cached.prior_mean + latent)
-
-    def _average_features(self, averages: Averages) -> Tensor:
-        """Averages of the features, ``n x num_features``."""
-        if isinstance(averages, ColumnAverages):
-            kernel = self.posterior.kernel.base_kernel
-            frequencies = self._features.weight
-            rules, scales = averages.rules, lengthscales(kernel).expand(frequencies.shape[-1])
-            nodes = rules.nodes / scales.reshape(-1, *[1] * (rules.nodes.ndim - 1))
-            columns = []
-            for column, (node, weight) in enumerate(zip(nodes, rules.weights, strict=True)):
-                angle = node.unsqueeze(-1) * frequencies[:, column]
-                waves = torch.stack([angle.cos(), angle.sin()])
-                columns.append((weight.unsqueeze(-2) @ waves).squeeze(-2))
-            cosine, sine = (rules.spread(part) for part in torch.stack(columns, dim=1))
-            product = torch.complex(cosine, sine).prod(dim=0)
-            scale = (outputscale(kernel) * (2 / self._features.num_outputs)).sqrt()
-            return scale * torch.cat([product.imag, product.real], dim=-1).to(frequencies)
-        if isinstance(averages, GaussianAverages):
-            kernel = self.posterior.kernel.base_kernel
-            both = averages.features(kernel, self._features.weight)
-            scale = (outputscale(kernel) * (2 / self._features.num_outputs)).sqrt()
-            return scale * torch.cat(both, dim=-1)
-        if isinstance(averages, SharedAverages):
-            parts: list[Tensor] = []
-            if averages.weights is not None:
-                parts.append(averages.weights @ self._features(averages.nodes))
-            if averages.is_point is not None:
-                parts.append(averages.is_point.unsqueeze(-1) * self._features(averages.points))
-            return torch.stack(parts).sum(dim=0)
-        assert isinstance(averages, JointAverages)
-        return torch.cat(
-            [
-                (weights.unsqueeze(-2) @ self._features(nodes)).squeeze(-2)
-                for nodes, weights in zip(
-                    averages.nodes.split(8), averages.weights.split(8), strict=True
-                )
-            ]
-        )

@@ -87,7 +87,7 @@ class TimeVaryingGP(SingleTaskGP):
         if noise is not None:
             if train_Yvar is not None:
                 raise InputError(f"noise={noise!r} beside train_Yvar: expected one of them.")
-            likelihood = _known_noise(noise, batch_shape)
+            likelihood = known_noise(noise, batch_shape)
         spatial = covar_module
         if spatial is None:
             spatial = get_covar_module_with_dim_scaled_prior(
@@ -135,13 +135,15 @@ class TimeVaryingGP(SingleTaskGP):
         return {**super().construct_inputs(training_data=training_data), **options}
 
 
-def _known_noise(noise: float, batch_shape: torch.Size) -> GaussianLikelihood:
+def known_noise(noise: float, batch_shape: torch.Size | None = None) -> GaussianLikelihood:
     """A likelihood whose noise variance model fitting leaves as it is."""
     variance = positive_number(noise, "noise")
     # The default constraint would refuse less than 1e-4, and a bound is in single precision. In
     # double until the model takes over its data's: the number is given, and not to be rounded.
     constraint = Positive(transform=None)
-    likelihood = GaussianLikelihood(noise_constraint=constraint, batch_shape=batch_shape).double()
+    likelihood = GaussianLikelihood(
+        noise_constraint=constraint, batch_shape=batch_shape or torch.Size()
+    ).double()
     likelihood.noise = torch.tensor(variance, dtype=torch.double)
     likelihood.requires_grad_(False)
     return likelihood

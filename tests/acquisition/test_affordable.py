@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import PandoraBoxGittinsIndex
 from ax_costaware.acquisition.affordable import Affordable, Cheapness
-from ax_costaware.models.fixed_gp import FixedHyperparameterGP
+from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 

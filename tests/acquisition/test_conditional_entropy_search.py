@@ -67,7 +67,8 @@ def dense_moments(
     model: ConditionalMeanProcess, A: Tensor, X: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """By the model's own joint posterior: of averages, of the function, and between them."""
-    joint = model.joint_posterior(A, X)
+    kernel = model.average_kernel
+    joint = model.posterior(torch.cat([kernel.query_rows(A), kernel.point_rows(X)]))
     mean, covariance = joint.mean.flatten().detach(), joint.covariance_matrix.detach()
     n = len(A)
     transform = model.outcome_transform

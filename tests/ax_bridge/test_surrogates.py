@@ -16,8 +16,7 @@ from ax_costaware.ax_bridge.nodes import method_of_class, model_spec_of
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.models import TimeVaryingGP
-from ax_costaware.models.fixed_gp import FixedHyperparameterGP
-from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
+from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 PLAIN = SurrogateSpec(model_configs=[ModelConfig(botorch_model_class=SingleTaskGP)])

@@ -17,7 +17,7 @@ from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Decision, Problem
 from ax_costaware.methods.space import Space
 from ax_costaware.models import TimeVaryingGP
-from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
+from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
 from ax_costaware.policies.beta import LogarithmicBeta
 from ax_costaware.policies.query_rules import MixedRule, QueryRule
 

@@ -16,6 +16,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import ChainedInputTransform, Log10, Normalize, Warp
 from botorch.optim import optimize_acqf
+from botorch.posteriors import GPyTorchPosterior
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
@@ -52,6 +53,12 @@ def data() -> tuple[Tensor, Tensor]:
     A = torch.rand(12, 2, dtype=torch.double, generator=generator)
     z = (3 * A[:, :1]).sin() + A[:, 1:] + 5
     return A, z
+
+
+def joint_of(model: ConditionalMeanProcess, A: Tensor, X: Tensor) -> GPyTorchPosterior:
+    """The joint posterior of averages and values of the function, the averages first."""
+    kernel = model.average_kernel
+    return model.posterior(torch.cat([kernel.query_rows(A), kernel.point_rows(X)], dim=-2))
 
 
 def closed_form(left: Tensor, right: Tensor, extra: Tensor, kernel: Kernel) -> Tensor:
@@ -109,7 +116,7 @@ def test_nodes_equal_the_closed_form(data: tuple[Tensor, Tensor]) -> None:
     torch.testing.assert_close(
         model.posterior(new).mean, 4.0 + averages @ solved[:, :1], rtol=0, atol=1e-8
     )
-    joint = model.joint_posterior(new, X).distribution.covariance_matrix
+    joint = joint_of(model, new, X).distribution.covariance_matrix
     between = closed_form(at, X, variance, kernel) - averages @ solved[:, 1:]
     torch.testing.assert_close(joint[:4, 4:], between, rtol=0, atol=1e-8)
 
@@ -147,10 +154,8 @@ def test_posteriors_equal_dense_linear_algebra(
         A, new = torch.tensor([[0.0], [1.0], [1.0], [0.0]]), torch.tensor([[1.0], [0.0]])
         A, new = A.double(), new.double()
     z = torch.randn(len(A), 1, dtype=torch.double, generator=generator)
-    Xd = torch.rand(2, 2, dtype=torch.double, generator=generator)
-    yd = torch.randn(2, 1, dtype=torch.double, generator=generator)
     X = torch.rand(4, 2, dtype=torch.double, generator=generator)
-    variances = torch.linspace(0.01, 0.05, len(A) + 2, dtype=torch.double)
+    variances = torch.linspace(0.01, 0.05, len(A), dtype=torch.double)
     transform = Normalize(2, bounds=torch.tensor([[-1.0, -2.0], [2.0, 1.0]]).double())
     model = ConditionalMeanProcess(
         A,
@@ -158,8 +163,6 @@ def test_posteriors_equal_dense_linear_algebra(
         conditional,
         covar_module=covar,
         noise=variances,
-        train_points=Xd,
-        train_y=yd,
         target_transform=transform,
         outcome_transform=None,
     )
@@ -202,13 +205,13 @@ def test_posteriors_equal_dense_linear_algebra(
         K = covar(transform(left[0][0]), transform(right[0][0])).to_dense()
         return left[0][1] @ K @ right[0][1].T + left[1] @ right[1].T
 
-    data = functional(A, Xd), errors(A, Xd)
+    data = functional(A, X[:0]), errors(A, X[:0])
     wanted = functional(new, X), errors(new, X)
     K = covariance(data, data) + torch.diag(variances)
     cross = covariance(wanted, data)
-    expected_mean = mean + cross @ torch.linalg.solve(K, torch.cat([z, yd]) - mean)
+    expected_mean = mean + cross @ torch.linalg.solve(K, z - mean)
     expected = covariance(wanted, wanted) - cross @ torch.linalg.solve(K, cross.T)
-    joint = model.joint_posterior(new, X)
+    joint = joint_of(model, new, X)
     torch.testing.assert_close(joint.mean, expected_mean, rtol=0, atol=1e-8)
     torch.testing.assert_close(joint.distribution.covariance_matrix, expected, rtol=0, atol=1e-8)
     torch.testing.assert_close(
@@ -288,7 +291,7 @@ def test_it_works_as_a_botorch_model(data: tuple[Tensor, Tensor]) -> None:
     assert bool((noisy > model.posterior(A).variance).all())
     turned = model.target_posterior(A, ScalarizedPosteriorTransform(torch.tensor([-1.0]).double()))
     torch.testing.assert_close(turned.mean, -model.target_posterior(A).mean)
-    fantasy = model.condition_on_points(
+    fantasy = model.condition_on_observations(
         torch.tensor([[0.3, 0.3]]).double(), torch.tensor([[6.0]]).double()
     )
     before = model.target_posterior(torch.tensor([[0.3, 0.3]]).double()).variance
@@ -350,10 +353,9 @@ def test_arms_without_features() -> None:
         ({"noise": torch.full((5,), 0.1)}, "noise of shape"),
         ({"noise": torch.zeros(12)}, "noise with the minimum"),
         ({"noise": torch.tensor([math.nan] + 11 * [0.1])}, "of 1 of 12 observations"),
-        ({"train_points": torch.rand(2, 2).double()}, "train_points and train_y"),
         (
-            {"train_points": torch.rand(2, 3).double(), "train_y": torch.rand(2, 1).double()},
-            "train_points of shape",
+            {"train_queries": torch.rand(0, 2).double(), "train_z": torch.rand(0, 1).double()},
+            "train_queries of shape (0, 2)",
         ),
     ],
 )

@@ -55,12 +55,6 @@ def plain(kernel: Kernel | None, **options: Any) -> SingleTaskGP:
     return SingleTaskGP(*data(), covar_module=kernel, **options)
 
 
-def with_point_data() -> ConditionalMeanProcess:
-    X, y = data(d=2)
-    law = GaussianConditional(((1, 0), (0, 1)), (0, 0), (0.02, 0.1), outside="keep")
-    return ConditionalMeanProcess(X[:8], y[:8], law, train_points=X[8:], train_y=y[8:])
-
-
 def averages(law: Any, cells: bool = False) -> ConditionalMeanProcess:
     X, y = data(40, 2)
     if cells:
@@ -100,7 +94,6 @@ MODELS = {
     ),
     "boxes": lambda: averages(UniformBoxConditional((0.1, 0.2), outside="keep")),
     "equal boxes": lambda: averages(UniformBoxConditional((0.125, 0.125), outside="keep"), True),
-    "averages and points": with_point_data,
 }
 
 

@@ -55,7 +55,7 @@ def arms() -> FiniteConditional:
 
 
 def model_of(
-    conditional: Conditional, kernel: Kernel, noise: float | None = 0.05, points: bool = True
+    conditional: Conditional, kernel: Kernel, noise: float | None = 0.05
 ) -> ConditionalMeanProcess:
     generator = torch.Generator().manual_seed(2)
     A = torch.rand(8, 2, dtype=torch.double, generator=generator)
@@ -68,8 +68,6 @@ def model_of(
         conditional,
         covar_module=kernel,
         noise=noise,
-        train_points=torch.tensor([[0.2, 0.9]], dtype=torch.double) if points else None,
-        train_y=torch.tensor([[4.0]], dtype=torch.double) if points else None,
         target_transform=Normalize(2, bounds=torch.tensor([[-1.0, -1.0], [2.0, 2.0]]).double()),
     )
 
@@ -86,13 +84,12 @@ def published() -> LearnedConditional:
 
 @pytest.mark.parametrize("make", [gaussian, dependent, learned, published, arms])
 @pytest.mark.parametrize("kernel", [rbf, matern])
-@pytest.mark.parametrize("points", [True, False])
 @pytest.mark.parametrize("minimize", [True, False])
 def test_it_is_the_posterior_of_the_model(
-    make: Callable[[], Conditional], kernel: Callable[[], Kernel], points: bool, minimize: bool
+    make: Callable[[], Conditional], kernel: Callable[[], Kernel], minimize: bool
 ) -> None:
     conditional = make()
-    model = model_of(conditional, kernel(), points=points)
+    model = model_of(conditional, kernel())
     transform = None
     if minimize:
         transform = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
@@ -100,7 +97,9 @@ def test_it_is_the_posterior_of_the_model(
     A = queries_of(conditional)
     X = torch.rand(4, 2, dtype=torch.double, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
-        expected = model.joint_posterior(A, X, transform)
+        rows = model.average_kernel
+        both = torch.cat([rows.query_rows(A), rows.point_rows(X)])
+        expected = model.posterior(both, posterior_transform=transform)
         covariance = expected.distribution.covariance_matrix
         mean, variance = posterior.moments(A.unsqueeze(1))
         assert mean.shape == variance.shape == (3, 1)
@@ -110,7 +109,7 @@ def test_it_is_the_posterior_of_the_model(
         torch.testing.assert_close(variance.squeeze(-1), covariance.diagonal()[:3], **close)
         torch.testing.assert_close(at, expected.mean[3:, 0], **close)
         torch.testing.assert_close(spread, covariance.diagonal()[3:], **close)
-        torch.testing.assert_close(posterior.cross_covariance(A, X), covariance[:3, 3:], **close)
+        torch.testing.assert_close(posterior.joint_moments(A, X)[2], covariance[:3, 3:], **close)
         torch.testing.assert_close(posterior.target_covariance(X), covariance[3:, 3:], **close)
 
 
@@ -120,7 +119,7 @@ def test_moments_have_gradients(make: Callable[[], Conditional]) -> None:
     A = queries_of(make()).requires_grad_(True)
     X = torch.rand(2, 2, dtype=torch.double)
     assert torch.autograd.gradcheck(lambda a: posterior.moments(a), (A,))
-    assert torch.autograd.gradcheck(lambda a: posterior.cross_covariance(a, X), (A,))
+    assert torch.autograd.gradcheck(lambda a: posterior.joint_moments(a, X)[2], (A,))
     assert torch.autograd.gradcheck(
         lambda x: posterior.target_moments(x), (X.clone().requires_grad_(True),)
     )
@@ -143,9 +142,9 @@ def test_noise() -> None:
     A = torch.rand(5, 2, dtype=torch.double)
     z = torch.randn(5, 1, dtype=torch.double)
     fixed = IndirectPosterior.of(ConditionalMeanProcess(A, z, gaussian(), noise=0.3))
-    torch.testing.assert_close(fixed.noise, torch.tensor(0.3).double())
     by_query = ConditionalMeanProcess(A, z, gaussian(), noise=lambda queries: queries[:, 0] + 0.1)
     new = torch.rand(2, 3, 2, dtype=torch.double)
+    torch.testing.assert_close(fixed.noise_of(new), torch.full((2, 3), 0.3).double())
     torch.testing.assert_close(IndirectPosterior.of(by_query).noise_of(new), new[..., 0] + 0.1)
 
 
@@ -217,10 +216,6 @@ def test_noise_is_that_of_the_query_everywhere() -> None:
         torch.testing.assert_close(conditioned.likelihood.noise[..., -2:].squeeze(), latent)
         fantasy = model.fantasize(new.unsqueeze(0), SobolQMCNormalSampler(torch.Size([3])))
         torch.testing.assert_close(fantasy.likelihood.noise[..., -2:].squeeze(), latent)
-        with_point = model.condition_on_points(new[:1], torch.ones(1, 1, dtype=torch.double))
-        torch.testing.assert_close(
-            with_point.likelihood.noise.squeeze()[-1], model.likelihood.noise.mean()
-        )
     pending = IndirectPosterior.of(model, A_pending=new)
     torch.testing.assert_close(pending.cached.noise[-2:], latent)
     doubled = ScalarizedPosteriorTransform(torch.tensor([-2.0], dtype=torch.double))

@@ -42,7 +42,7 @@ def _fitted(kind: CostKind, n: int = 15, **options: Any) -> LogNormalCostModel:
 
 def _prior_covariance(model: LogNormalCostModel, A: Any, B: Any) -> Any:
     """Of the scaled logarithms, with the hyperparameters of the fit."""
-    kernel = model._posterior.kernel
+    kernel = model._posterior.posterior.kernel
     if model.kind == "linear":
         return float(kernel.kernels[0].variance) * (A - 0.5) @ (B - 0.5).T + 1.0
     lengthscale = kernel.lengthscale.numpy()

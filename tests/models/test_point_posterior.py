@@ -119,3 +119,14 @@ def test_pending_points_of_a_model_that_cannot_be_fantasised() -> None:
         PointPosterior.of(model, X_pending=torch.rand(2, D, dtype=torch.double))
     mean, _ = PointPosterior.of(model)(torch.ones(1, D, dtype=torch.double))
     assert mean.tolist() == [3.0]
+
+
+def test_what_was_first_asked_in_inference_mode_serves_gradients() -> None:
+    found = PointPosterior.of(exact_models()["default"])
+    points = torch.rand(4, D, dtype=torch.double)
+    with torch.inference_mode():
+        before = found(points)
+    points.requires_grad_(True)
+    mean, variance = found(points)
+    torch.testing.assert_close((mean, variance), before)
+    assert torch.autograd.grad((mean + variance).sum(), points)[0].isfinite().all()

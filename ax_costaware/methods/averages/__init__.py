@@ -39,7 +39,7 @@ from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
-from ax_costaware.models.fixed_conditional_mean_process import FixedConditionalMeanProcess
+from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.policies.resolution_tree import Cell
 from ax_costaware.queries.conditionals import Conditional

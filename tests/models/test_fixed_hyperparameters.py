@@ -9,7 +9,7 @@ from botorch.models.transforms.input import Normalize
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from ax_costaware.models.fixed_time_varying_gp import FixedTimeVaryingGP
+from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 
 

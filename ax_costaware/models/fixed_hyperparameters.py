@@ -1,0 +1,209 @@
+r"""Gaussian processes whose hyperparameters are given, not fitted.
+
+The setting of Tay et al. 2023 (Section 5: a length-scale fixed on the unit cube, outputscale 1) and
+of anybody who knows the hyperparameters from elsewhere: with them fixed a run has no fitting noise,
+and two runs on one data set agree to rounding. Kernels are squared-exponential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from botorch.models import SingleTaskGP
+from botorch.models.kernels import CategoricalKernel
+from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.utils.datasets import SupervisedDataset
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.means import ConstantMean
+from gpytorch.mlls import MarginalLogLikelihood
+from torch import Tensor
+
+from ax_costaware.models.conditional_mean_process import (
+    ConditionalMeanProcess,
+    Noise,
+    mixed_kernel,
+)
+from ax_costaware.models.time_varying_gp import TimeVaryingGP, known_noise
+from ax_costaware.queries.conditionals import Conditional
+
+
+def _nothing_to_fit(self: SingleTaskGP, mll: MarginalLogLikelihood, **_: Any) -> Any:
+    """What ``fit_gpytorch_mll`` calls of a model instead of an optimiser."""
+    return mll.eval()
+
+
+class FixedHyperparameterGP(SingleTaskGP):
+    """A ``SingleTaskGP`` that BoTorch's model fitting leaves as it is.
+
+    Args:
+        train_X: ``n x d`` inputs.
+        train_Y: ``n x 1`` outcomes.
+        train_Yvar: ``n x 1`` known noise variances; they replace ``noise_variance``.
+        lengthscale: Length-scale of every input, or ``d`` of them, after the input transform.
+        outputscale: Prior variance of the function, after the outcome transform.
+        noise_variance: Variance of the observation noise, after the outcome transform.
+        mean: Prior mean of the function, after the outcome transform.
+        input_transform: Applied to the inputs.
+        outcome_transform: Applied to the outcomes; none by default, so that hyperparameters are in
+            raw units.
+    """
+
+    custom_fit = _nothing_to_fit
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        train_Yvar: Tensor | None = None,
+        lengthscale: float | Sequence[float] = 0.2,
+        outputscale: float = 1.0,
+        noise_variance: float = 1e-4,
+        mean: float = 0.0,
+        input_transform: InputTransform | None = None,
+        outcome_transform: OutcomeTransform | None = None,
+    ) -> None:
+        super().__init__(
+            train_X=train_X,
+            train_Y=train_Y,
+            train_Yvar=train_Yvar,
+            likelihood=known_noise(noise_variance) if train_Yvar is None else None,
+            covar_module=_kernel(train_X, train_X.shape[-1], lengthscale, outputscale),
+            mean_module=_constant(train_X, mean),
+            input_transform=input_transform,
+            outcome_transform=outcome_transform,
+        )
+        self.requires_grad_(False)
+
+    @classmethod
+    def construct_inputs(
+        cls, training_data: SupervisedDataset, **hyperparameters: float | list[float]
+    ) -> dict[str, Any]:
+        """Constructor arguments from a data set and the hyperparameters, for Ax's surrogate."""
+        return {**super().construct_inputs(training_data=training_data), **hyperparameters}
+
+
+class FixedTimeVaryingGP(TimeVaryingGP):
+    """A ``TimeVaryingGP`` that BoTorch's model fitting leaves as it is.
+
+    Args:
+        train_X: ``n x (d + 1)`` inputs, the last column of them the time.
+        train_Y: ``n x 1`` outcomes.
+        train_Yvar: ``n x 1`` known noise variances; they replace ``noise_variance``.
+        forgetting: Forgetting rate per unit of time, in (0, 1).
+        lengthscale: Length-scale of every input beside the time, or ``d`` of them, after the input
+            transform.
+        outputscale: Prior variance of the function, after the outcome transform.
+        noise_variance: Variance of the observation noise, after the outcome transform.
+        mean: Prior mean of the function, after the outcome transform.
+        input_transform: Applied to the inputs; it has to leave the time as it is.
+        outcome_transform: Applied to the outcomes; none by default, so that hyperparameters are in
+            raw units.
+    """
+
+    custom_fit = _nothing_to_fit
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        train_Yvar: Tensor | None = None,
+        forgetting: float = 0.01,
+        lengthscale: float | Sequence[float] = 0.2,
+        outputscale: float = 1.0,
+        noise_variance: float = 1e-4,
+        mean: float = 0.0,
+        input_transform: InputTransform | None = None,
+        outcome_transform: OutcomeTransform | None = None,
+    ) -> None:
+        super().__init__(
+            train_X=train_X,
+            train_Y=train_Y,
+            train_Yvar=train_Yvar,
+            covar_module=_kernel(train_X, train_X.shape[-1] - 1, lengthscale, outputscale),
+            forgetting=forgetting,
+            noise=noise_variance if train_Yvar is None else None,
+            mean_module=_constant(train_X, mean),
+            outcome_transform=outcome_transform,
+            input_transform=input_transform,
+        )
+        self.requires_grad_(False)
+
+
+class FixedConditionalMeanProcess(ConditionalMeanProcess):
+    """A ``ConditionalMeanProcess`` that BoTorch's model fitting leaves as it is.
+
+    The kernel of the function is a squared-exponential one, or of an exponential in whether codes
+    differ, where a column is one without an order.
+
+    Args:
+        train_queries: ``n x p`` queries.
+        train_z: ``n x 1`` averages that were observed.
+        conditional: The law of a point given a query, over ``d`` columns.
+        lengthscale: Length-scale of every column, or ``d`` of them, after ``target_transform``.
+        outputscale: Prior variance of the function, in its unit squared.
+        noise_variance: Variance of the observation noise, where ``noise`` does not give it.
+        mean: Prior mean of the function.
+        noise: As for ``ConditionalMeanProcess``.
+        target_transform: From points in raw units to the kernel's inputs.
+        categorical: Columns of a point that are codes without an order.
+        noise_of_query: As for ``ConditionalMeanProcess``.
+    """
+
+    custom_fit = _nothing_to_fit
+
+    def __init__(
+        self,
+        train_queries: Tensor,
+        train_z: Tensor,
+        conditional: Conditional,
+        lengthscale: float | Sequence[float] = 0.2,
+        outputscale: float = 1.0,
+        noise_variance: float = 1e-4,
+        mean: float = 0.0,
+        noise: Noise | None = None,
+        target_transform: InputTransform | None = None,
+        categorical: Sequence[int] = (),
+        noise_of_query: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        d = conditional.num_target_columns
+        assert d is not None
+        if noise is None or (isinstance(noise, Tensor) and bool(torch.isnan(noise).all())):
+            noise = noise_variance
+        super().__init__(
+            train_queries,
+            train_z,
+            conditional,
+            covar_module=_kernel(train_queries, d, lengthscale, outputscale, categorical),
+            noise=noise,
+            target_transform=target_transform,
+            mean_module=_constant(train_queries, mean),
+            outcome_transform=None,
+            noise_of_query=noise_of_query,
+        )
+        self.requires_grad_(False)
+
+
+def _kernel(
+    like: Tensor,
+    d: int,
+    lengthscale: float | Sequence[float],
+    outputscale: float,
+    categorical: Sequence[int] = (),
+) -> ScaleKernel:
+    kernel = ScaleKernel(mixed_kernel(d, categorical, RBFKernel)).to(like)
+    # As tensors: GPyTorch rounds Python numbers to single precision.
+    kernel.outputscale = like.new_tensor(outputscale)
+    scales = torch.as_tensor(lengthscale, dtype=like.dtype).expand(d)
+    for part in kernel.modules():
+        if isinstance(part, RBFKernel | CategoricalKernel):
+            part.lengthscale = scales if part.active_dims is None else scales[part.active_dims]
+    return kernel
+
+
+def _constant(like: Tensor, mean: float) -> ConstantMean:
+    constant = ConstantMean().to(like)
+    constant.constant.data.fill_(mean)
+    return constant
