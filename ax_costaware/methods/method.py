@@ -8,10 +8,9 @@ goes on as the running one would have. Costs and the budget are in the user's ow
 from __future__ import annotations
 
 import math
-import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import UnionType
 from typing import Any, ClassVar, Self, TypeGuard
 
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.failures import is_near_failures, stop_of_failures, wary_of_failures
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import (
@@ -29,19 +29,12 @@ from ax_costaware.methods.past import (
     money_of,
 )
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
-from ax_costaware.models.failures import after_failures
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import integer_at_least, positive_number
 from ax_costaware.queries.control_sets import ControlSet
 
 NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
-
-_NEAR = 0.1
-"""Part of a parameter's range within which a trial is near to another one."""
-
-_MOST_FAILED = 2
-"""Initial designs whose trials may all fail before a run is stopped."""
 
 _MOST_DRAWS = 256
 """Quasi-random trials that are passed over before an initial design gives up."""
@@ -206,35 +199,16 @@ class Method(ABC):
             problem: What the decision is made from.
             initial: Whether the initial design goes on.
         """
-        failed = problem.failed
-        most = _MOST_FAILED * max(self.initial_trials, 5)
-        if len(failed) >= most and all(t.has_failed for t in problem.trials if t.has_ended):
-            return Stop(
-                f"All {len(failed)} trials that came to an end have failed or were abandoned, so "
-                "that nothing is known of the objective, and nothing says which trial would do "
-                "better. See to why they fail; then attach a trial that succeeds, and complete "
-                "it: the run goes on from there."
-            )
+        stop = stop_of_failures(problem, self.initial_trials)
+        if stop is not None:
+            return stop
         try:
             decision = self.initial(problem) if initial else self.decide(problem)
-            if (
-                not initial
-                and failed
-                and isinstance(decision, Decision)
-                and _is_near(problem, decision)
-            ):
-                decision = self.decide(self._wary(problem))
+            if not initial and is_near_failures(problem, decision):
+                decision = self.decide(wary_of_failures(problem, self.failed_points(problem)))
         except SpaceExhausted:
             decision = Stop(SpaceExhausted.REASON)
         return decision
-
-    def _wary(self, problem: Problem) -> Problem:
-        """The problem under a model that keeps away from what failed."""
-        middling = statistics.median(float(t.outcome or 0.0) for t in problem.observed)
-        fitted, points = problem.fit, self.failed_points(problem)
-        return replace(
-            problem, fit=lambda: after_failures(fitted(), points, middling, problem.minimize)
-        )
 
     def failed_points(self, problem: Problem) -> Tensor:
         """Points ``k x d`` that stand for ``problem.failed``, in the units of the model."""
@@ -397,15 +371,6 @@ class Method(ABC):
         """Options of the inner optimisation, as far as they are given."""
         options = {"num_restarts": self.num_restarts, "raw_samples": self.raw_samples}
         return {name: value for name, value in options.items() if value is not None}
-
-
-def _is_near(problem: Problem, decision: Decision) -> bool:
-    """Whether a decision is next to a trial that failed, in every column of the model's space."""
-    bounds = problem.space.bounds
-    rows = [decision.parameters, *(trial.parameters for trial in problem.failed)]
-    X = problem.space.encode(rows)
-    apart = (X[1:] - X[0]).abs() > _NEAR * (bounds[1] - bounds[0])
-    return not bool(apart.any(dim=-1).all())
 
 
 def initial_place(number: int, count: int) -> str:

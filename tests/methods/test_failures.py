@@ -9,8 +9,8 @@ from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
 
+from ax_costaware.methods.failures import after_failures
 from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
-from ax_costaware.models.failures import after_failures
 from ax_costaware.queries.conditionals import GaussianConditional
 
 torch.manual_seed(0)

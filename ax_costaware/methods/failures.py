@@ -1,0 +1,100 @@
+"""What a decision makes of trials that failed, or were given up.
+
+A decision that comes near to one is made again by a model that takes what failed for middling at
+best: one failure at random does little harm, and a region that always fails is left after a few.
+Decisions that do not come near are what they were.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
+from botorch.models.model import Model
+from botorch.models.model_list_gp_regression import ModelListGP
+from botorch.utils.transforms import is_ensemble
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from torch import Tensor
+
+from ax_costaware.methods.problem import Decision, Problem, Stop
+
+_NEAR = 0.1
+"""Part of a parameter's range within which a trial is near to another one."""
+
+_MOST_FAILED = 2
+"""Initial designs whose trials may all fail before a run is stopped."""
+
+
+def stop_of_failures(problem: Problem, initial_trials: int) -> Stop | None:
+    """That every trial failed, of two initial designs or more; None if not."""
+    failed = problem.failed
+    if len(failed) < _MOST_FAILED * max(initial_trials, 5):
+        return None
+    if not all(trial.has_failed for trial in problem.trials if trial.has_ended):
+        return None
+    return Stop(
+        f"All {len(failed)} trials that came to an end have failed or were abandoned, so that "
+        "nothing is known of the objective, and nothing says which trial would do better. See to "
+        "why they fail; then attach a trial that succeeds, and complete it: the run goes on from "
+        "there."
+    )
+
+
+def is_near_failures(problem: Problem, decision: Decision | Stop) -> bool:
+    """Whether a decision is next to a trial that failed, in every column of the model's space."""
+    if isinstance(decision, Stop) or not problem.failed:
+        return False
+    bounds = problem.space.bounds
+    rows = [decision.parameters, *(trial.parameters for trial in problem.failed)]
+    X = problem.space.encode(rows)
+    apart = (X[1:] - X[0]).abs() > _NEAR * (bounds[1] - bounds[0])
+    return not bool(apart.any(dim=-1).all())
+
+
+def wary_of_failures(problem: Problem, points: Tensor) -> Problem:
+    """The problem under a model that takes what failed for the median outcome at best.
+
+    Args:
+        problem: The problem.
+        points: ``k x d`` points that stand for the trials that failed, in the model's units.
+    """
+    middling = statistics.median(float(trial.outcome or 0.0) for trial in problem.observed)
+    fitted = problem.fit
+    return replace(
+        problem, fit=lambda: after_failures(fitted(), points, middling, problem.minimize)
+    )
+
+
+def after_failures(model: Model, X: Tensor, middling: float, minimize: bool = False) -> Model:
+    """The model after points where a trial failed, so that the next one looks elsewhere.
+
+    Each point counts as observed, with the mean noise variance, at its posterior mean or at
+    ``middling``, whichever is worse. At the posterior mean alone ("kriging believer", Ginsbourger
+    et al. 2010) a region that is thought to be good and always fails would be tried for ever.
+    Hyperparameters stay as they are.
+
+    Args:
+        model: A fitted Gaussian process of one outcome.
+        X: Points ``k x d``, in the model's units.
+        middling: The value that no failed point is believed to be better than, in outcome units.
+        minimize: Whether smaller outcomes are better.
+
+    Returns:
+        A model of its own; or ``model`` itself if it is of a kind that takes no observations.
+    """
+    if isinstance(model, ModelListGP) and len(model.models) == 1:
+        model = cast(Model, model.models[0])
+    if not len(X) or not isinstance(model, BatchedMultiOutputGPyTorchModel):
+        return model
+    with torch.no_grad():
+        points = X.expand(*model.batch_shape, *X.shape)
+        # The caches that an exact GP conditions are filled by this.
+        mean = model.posterior(X if is_ensemble(model) else points).mean
+        bound = mean.clamp_min(middling) if minimize else mean.clamp_max(middling)
+        options: dict[str, Any] = {}
+        if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
+            options["noise"] = model.likelihood.noise.mean().expand(bound.shape)
+        return cast(Model, model.condition_on_observations(points, bound, **options))
