@@ -29,17 +29,18 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.registry import CORE_CLASS_DECODER_REGISTRY, CORE_DECODER_REGISTRY
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
-from ax_costaware.ax_bridge.checks import ax_errors, check_experiment, check_one_arm
+from ax_costaware.ax_bridge.checks import ax_errors, check_one_arm, check_optimization_config
 from ax_costaware.ax_bridge.generator import CostAwareGenerator
-from ax_costaware.ax_bridge.log import log_decision
-from ax_costaware.ax_bridge.records import RECORD, problem_of
+from ax_costaware.ax_bridge.log import recorded
+from ax_costaware.ax_bridge.records import live_observations, problem_of
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Pending, Stop
+from ax_costaware.methods.problem import Stop
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
@@ -144,17 +145,15 @@ class MethodNode(GenerationNode):
     def deserialize_init_args(
         cls,
         args: dict[str, Any],
-        decoder_registry: Any = None,
-        class_decoder_registry: Any = None,
+        decoder_registry: Any = CORE_DECODER_REGISTRY,
+        class_decoder_registry: Any = CORE_CLASS_DECODER_REGISTRY,
     ) -> dict[str, Any]:
         """Decode the arguments of the constructor, which Ax leaves to the class."""
-        registries = {
-            "decoder_registry": decoder_registry,
-            "class_decoder_registry": class_decoder_registry,
-        }
-        given = {name: registry for name, registry in registries.items() if registry is not None}
         return cls._of_any_release(
-            {n: object_from_json(value, **given) for n, value in args.items()}
+            {
+                name: object_from_json(value, decoder_registry, class_decoder_registry)
+                for name, value in args.items()
+            }
         )
 
     @classmethod
@@ -288,7 +287,7 @@ class InitialNode(MethodNode):
         started = time.monotonic()
         method = method_of(self.generation_strategy)
         check_one_arm(n)
-        check_experiment(experiment, method)
+        check_optimization_config(experiment.optimization_config)
         drawn: list[GeneratorRun] = []
 
         def draw() -> Row:
@@ -304,19 +303,15 @@ class InitialNode(MethodNode):
             drawn.append(run)
             return dict(run.arms[0].parameters)
 
-        fixed = gs_gen_kwargs.get("fixed_features")
-        undelivered = [
-            [o for o in observations if o.trial_index is None]
-            for observations in (pending_observations or {}).values()
-        ]
         problem = problem_of(
             experiment,
             method,
-            [Pending(None, dict(o.parameters)) for o in max(undelivered, key=len, default=[])],
-            fixed={} if fixed is None else dict(fixed.parameters),
+            live_observations(experiment, pending_observations),
+            gs_gen_kwargs.get("fixed_features"),
             draw=draw,
         )
         with ax_errors():
+            method.check(problem)
             decision = method.initial(problem)
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason)
@@ -330,10 +325,7 @@ class InitialNode(MethodNode):
                 generator_state_after_gen=None if run is None else run._generator_state_after_gen,
             )
             run._generation_node_name = self.name
-        record = method.record_of(problem, decision)
-        run._gen_metadata = {**(run.gen_metadata or {}), RECORD: record}
-        log_decision(run, experiment, method, len(problem.undelivered))
-        return run
+        return recorded(run, decision, problem, method)
 
     def should_transition_to_next_node(
         self, raise_data_required_error: bool = True

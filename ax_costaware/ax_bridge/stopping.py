@@ -16,7 +16,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter, seeded
-from ax_costaware.ax_bridge.checks import ax_errors, check_experiment
+from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators
 from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
@@ -28,6 +28,7 @@ from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsStop
 
 
+@ax_errors()
 def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpec) -> Weighed:
     """What the Gittins method would decide now.
 
@@ -45,8 +46,8 @@ def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpe
     spec.fit(experiment=experiment)
     adapter = spec.fitted_adapter
     assert isinstance(adapter, CostAwareAdapter)
-    check_experiment(experiment, method)
     problem = adapter.problem(extract_pending_observations(experiment))
+    method.check(problem)
     try:
         with seeded(decision_seed(method.seed, problem.next_index)):
             return weigh(method, problem, method.rule or GittinsStop())
