@@ -10,6 +10,7 @@ import torch
 from ax.exceptions.core import UserInputError
 from torch import Tensor
 
+from ax_costaware.methods.parameters import Choice, Value
 from ax_costaware.queries.conditionals.conditional import Conditional
 from ax_costaware.queries.joint.law import JointLaw, Placement
 from ax_costaware.queries.marginals import Discrete, Marginal
@@ -32,23 +33,29 @@ def draw_independent(
 
 def draw_given(
     law: JointLaw, given: Mapping[str, Any], random: np.random.Generator
-) -> dict[str, RawValue]:
+) -> dict[str, Value]:
     """One value of each input of a joint law that is not given, given those that are.
 
     One of the law's nodes is drawn by its weight. A copula's nodes are draws themselves; those of a
     sample are its rows, moved as the law says.
     """
     names = list(dict.fromkeys((*law.names, *given)))
-    codes = {name: _Code(law.marginal(name)) for name in law.names}
+    # Texts and booleans as numbers: by their place.
+    codes = {
+        name: Choice(name, marginal.values)
+        for name in law.names
+        if isinstance(marginal := law.marginal(name), Discrete) and not marginal.is_numeric
+    }
+
+    def number(name: str, value: Any) -> float:
+        if value is None or name not in law.names:
+            # Of no consequence: no part of the law, or one that is overwritten.
+            return 0.0
+        return codes[name].encode(value) if name in codes else float(value)
 
     def transform(rows: Sequence[Mapping[str, RawValue]]) -> Tensor:
-        return torch.tensor(
-            [
-                [_code(codes, name, row.get(name, given.get(name))) for name in names]
-                for row in rows
-            ],
-            dtype=torch.double,
-        )
+        numbers = [[number(n, row.get(n, given.get(n))) for n in names] for row in rows]
+        return torch.tensor(numbers, dtype=torch.double)
 
     placement = Placement(
         transform=transform,
@@ -60,10 +67,11 @@ def draw_given(
     nodes, weights = law.nodes_given([n for n in given if n in law.names], placement)(
         transform([given])
     )
-    chosen = random.choice(weights.shape[-1], p=_probabilities(weights[0]))
-    row = nodes[0, chosen]
+    positive = weights[0].detach().clamp_min(0.0)
+    chosen = random.choice(len(positive), p=np.asarray(positive / positive.sum()))
+    drawn = dict(zip(names, nodes[0, chosen].tolist(), strict=True))
     return {
-        name: codes[name].value(float(row[names.index(name)]))
+        name: codes[name].decode(drawn[name]) if name in codes else drawn[name]
         for name in law.names
         if name not in given
     }
@@ -86,29 +94,3 @@ def answer_points(
         )
     points = [dict(zip(targets, map(float, node), strict=True)) for node in nodes[0]]
     return points, weights[0].detach().numpy()
-
-
-class _Code:
-    """One input as a number: those that are numbers already, texts by their place."""
-
-    def __init__(self, law: Marginal) -> None:
-        values = list(law.values) if isinstance(law, Discrete) else []
-        self.values = [] if all(type(value) in (int, float) for value in values) else values
-
-    def number(self, value: Any) -> float:
-        return float(self.values.index(value)) if self.values else float(value)
-
-    def value(self, number: float) -> RawValue:
-        return self.values[round(number)] if self.values else number
-
-
-def _code(codes: Mapping[str, _Code], name: str, value: Any) -> float:
-    if value is None or name not in codes:
-        # Of no consequence: no part of the law, or one that is overwritten.
-        return 0.0
-    return codes[name].number(value)
-
-
-def _probabilities(weights: Tensor) -> np.ndarray:
-    positive = weights.detach().clamp_min(0.0)
-    return np.asarray(positive / positive.sum())

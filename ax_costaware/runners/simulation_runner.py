@@ -8,6 +8,7 @@ objective over the law of points that belongs to it. Values are in raw units, co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,22 +22,16 @@ from ax_costaware.queries.costs import Cost
 from ax_costaware.queries.joint.law import JointLaw
 from ax_costaware.queries.marginals import Marginal
 from ax_costaware.runners.draws import answer_points, draw_given, draw_independent
-from ax_costaware.runners.polled_runner import PolledRunner
+from ax_costaware.runners.function_runner import LocalRunner
 from ax_costaware.runners.registry import trial_function
-from ax_costaware.runners.result import (
-    AttemptState,
-    TrialFunction,
-    TrialResult,
-    lost,
-    run_function,
-)
+from ax_costaware.runners.result import AttemptState, TrialFunction, TrialResult, run_function
 from ax_costaware.session.numbers import nonnegative_number
 
 OneCost: TypeAlias = float | Cost | Marginal
 """A number, a function of the trial's values, or a law that costs are drawn from."""
 
 
-class SimulationRunner(PolledRunner):
+class SimulationRunner(LocalRunner):
     """Simulates each trial from the declared laws, at once and in this process.
 
     For example::
@@ -83,12 +78,21 @@ class SimulationRunner(PolledRunner):
         retries: int = 0,
     ) -> None:
         super().__init__(function, retries=retries)
-        self.marginals = _checked_marginals(marginals)
-        if joint is not None and not isinstance(joint, JointLaw):
+        if not isinstance(marginals, Mapping | None):
+            raise UserInputError(
+                f"marginals={marginals!r}: expected a mapping from parameter to its law."
+            )
+        self.marginals = dict(marginals or {})
+        for name, law in self.marginals.items():
+            if not isinstance(law, Marginal):
+                raise UserInputError(
+                    f"marginals[{name!r}]={law!r}: expected a law such as ax_costaware.Uniform."
+                )
+        if not isinstance(joint, JointLaw | None):
             raise UserInputError(
                 f"joint={joint!r}: expected a law such as ax_costaware.GaussianCopula, or None."
             )
-        if conditional is not None and not isinstance(conditional, Conditional):
+        if not isinstance(conditional, Conditional | None):
             raise UserInputError(
                 f"conditional={conditional!r}: expected a conditional such as "
                 "ax_costaware.GaussianConditional, or None."
@@ -106,7 +110,6 @@ class SimulationRunner(PolledRunner):
         self.noise_std = nonnegative_number(noise_std, "noise_std")
         self.cost = _checked_costs(cost)
         self.seed = seed
-        self._states: dict[str, AttemptState] = {}
 
     def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
         """The values to set, and the name of the control set if there is one.
@@ -140,19 +143,9 @@ class SimulationRunner(PolledRunner):
         def simulate(given: dict[str, TParamValue]) -> TrialResult:
             return self._simulate(function, given, random)
 
-        self._states[key] = run_function(simulate, parameters)
-
-    def poll(self, key: str) -> AttemptState:
-        """What was simulated."""
-        return self._states.get(key) or lost("it was not simulated in this process")
-
-    def cancel(self, key: str) -> None:
-        """Nothing to stop: a simulation is over when it has started."""
-        self._states.pop(key, None)
-
-    def forget(self, key: str) -> None:
-        """Drop what was simulated."""
-        self._states.pop(key, None)
+        simulated: Future[AttemptState] = Future()
+        simulated.set_result(run_function(simulate, parameters))
+        self._attempts[key] = simulated
 
     def _simulate(
         self,
@@ -210,19 +203,6 @@ def _outcomes(value: Any) -> dict[str, float]:
             f"the simulated function returned {value!r}: expected a number, or a mapping from "
             "metric to numbers."
         ) from None
-
-
-def _checked_marginals(marginals: Any) -> dict[str, Marginal]:
-    if not isinstance(marginals, Mapping | None):
-        raise UserInputError(
-            f"marginals={marginals!r}: expected a mapping from parameter to its law."
-        )
-    for name, law in (marginals or {}).items():
-        if not isinstance(law, Marginal):
-            raise UserInputError(
-                f"marginals[{name!r}]={law!r}: expected a law such as ax_costaware.Uniform."
-            )
-    return dict(marginals or {})
 
 
 def _checked_costs(cost: Any) -> Any:
