@@ -269,7 +269,7 @@ class CostAwareAdapter(TorchAdapter):
         realized = realized_data(
             experiment_data,
             trials=self._experiment.trials,
-            metrics=list(config.objective.metric_signatures),
+            metric=config.objective.metric_signatures[0],
             parameters=list(self._search_space.parameters),
         )
         if realized.observation_data.empty:
