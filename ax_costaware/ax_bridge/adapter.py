@@ -205,12 +205,6 @@ class CostAwareAdapter(TorchAdapter):
     def space(self, search_space: SearchSpace | None = None) -> Space:
         """How the parameters are encoded in the input space of the fitted model."""
         space = space_of(search_space or self._experiment.search_space, self.method.hidden)
-        width = len(self.parameters) - self.method.sees_time
-        if space.bounds.shape[-1] != width:
-            raise RuntimeError(
-                f"Ax encodes the parameters in {width} columns, and the package expects "
-                f"{space.bounds.shape[-1]}: Ax's transforms have changed."
-            )
         return space if self.device is None else space.to(self.device)
 
     def _run_of(self, decision: Decision, problem: Problem, started: float) -> GeneratorRun:
@@ -241,21 +235,22 @@ class CostAwareAdapter(TorchAdapter):
     def _fit(
         self, search_space: SearchSpace, experiment_data: ExperimentData, **kwargs: Any
     ) -> None:
-        method = self.method
+        space = self.space()
         with ax_errors():
-            problem = problem_of(self._experiment, method)
-            model = method.model_now(problem)
+            model = self.method.model_now(problem_of(self._experiment, self.method, space=space))
+        self.generator.model_now = model
         key = None if model is None else model.key
         if key is not self._fitted_key:
             # Ax skips a fit to data that are the same.
             self._last_experiment_data = None
-        if model is not None:
-            # Asked again once it is known how parameters are encoded.
-            self.generator.model_now = lambda: method.model_now(
-                replace(problem, space=self.space())
-            )
         super()._fit(search_space, experiment_data, **kwargs)
         self._fitted_key = key
+        width = len(self.parameters) - self.method.sees_time
+        if space.bounds.shape[-1] != width:
+            raise RuntimeError(
+                f"Ax encodes the parameters in {width} columns, and the package expects "
+                f"{space.bounds.shape[-1]}: Ax's transforms have changed."
+            )
 
     def _set_and_filter_training_data(
         self, experiment_data: ExperimentData, search_space: SearchSpace

@@ -7,7 +7,7 @@ the fit and the optimisers.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,8 +63,8 @@ class CostAwareGenerator(BoTorchGenerator):
             warm_start_refit=warm_start_refit,
         )
         self.method: Method = found
-        self.model_now: Callable[[], ModelOptions | None] = lambda: None
-        """Gives what to fit, where that depends on more than outcomes; the adapter knows."""
+        self.model_now: ModelOptions | None = None
+        """What to fit, where that depends on more than outcomes; the adapter knows."""
 
     def fit(
         self,
@@ -82,7 +82,7 @@ class CostAwareGenerator(BoTorchGenerator):
         Raises:
             UserInputError: If the model cannot be made from the data.
         """
-        model = self.model_now()
+        model = self.model_now
         if model is not None:
             self.surrogate_spec = surrogate_spec_of([model])
             self._surrogate = None

@@ -125,7 +125,11 @@ def fitted_adapter(experiment: Experiment, strategy: GenerationStrategy) -> Cost
         UserInputError: If the strategy comes from elsewhere.
         DataRequiredError: If no trial has an observation yet.
     """
-    spec = model_spec_of(strategy)
+    return fitted(model_spec_of(strategy), experiment)
+
+
+def fitted(spec: GeneratorSpec, experiment: Experiment) -> CostAwareAdapter:
+    """The adapter of a part of a strategy that has a method, as ``fitted_adapter``."""
     spec.fit(experiment=experiment)
     adapter = spec.fitted_adapter
     assert isinstance(adapter, CostAwareAdapter)

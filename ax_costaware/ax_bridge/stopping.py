@@ -11,14 +11,13 @@ from typing import Any
 from ax.core.experiment import Experiment
 from ax.core.utils import extract_pending_observations
 from ax.exceptions.core import DataRequiredError, UserInputError
-from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
-from ax_costaware.ax_bridge.adapter import CostAwareAdapter, seeded
+from ax_costaware.ax_bridge.adapter import seeded
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
-from ax_costaware.ax_bridge.nodes import CostAwareGenerators
+from ax_costaware.ax_bridge.nodes import ModelNode, fitted
 from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
 from ax_costaware.methods.gittins.prices import NothingToLearnFrom
 from ax_costaware.methods.gittins.weighing import Weighed, weigh
@@ -39,13 +38,8 @@ def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpe
         UserInputError: If the experiment does not fit the method.
         UnsupportedError: If the experiment asks for what the method does not do.
     """
-    spec = GeneratorSpec(
-        CostAwareGenerators.METHOD,
-        generator_kwargs={"method": method, "surrogate_spec": surrogate_spec},
-    )
-    spec.fit(experiment=experiment)
-    adapter = spec.fitted_adapter
-    assert isinstance(adapter, CostAwareAdapter)
+    node = ModelNode(method, method.label, surrogate_spec)
+    adapter = fitted(node.generator_spec, experiment)
     problem = adapter.problem(extract_pending_observations(experiment))
     method.check(problem)
     try:
@@ -61,12 +55,16 @@ def method_to_check(
     lmbda: float | None,
     budget: float | None,
     rule: StopRule | None = None,
-    cost_model: CostKind = "gp",
-    seed: int = 0,
-    num_restarts: int | None = None,
-    raw_samples: int | None = None,
+    **settings: Any,
 ) -> Gittins:
     """A method that asks the stopping rule about an experiment of another strategy.
+
+    Args:
+        cost: What a trial costs.
+        lmbda: What one unit of cost is worth, in units of the objective.
+        budget: What all trials may cost together.
+        rule: The rule; None for ``GittinsStop``.
+        settings: Further ones of ``Gittins``.
 
     Raises:
         UserInputError: If a value cannot be used, or nothing says what a unit of cost is worth.
@@ -82,11 +80,8 @@ def method_to_check(
         # A rule that brings its own is asked at that one.
         lmbda=rule.lmbda if lmbda is None and budget is None and rule is not None else lmbda,
         stop=True if rule is None else rule,
-        cost_model=cost_model,
         initial_trials=0,
-        seed=seed,
-        num_restarts=num_restarts,
-        raw_samples=raw_samples,
+        **settings,
     )
 
 
@@ -142,7 +137,14 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
         self.num_restarts = num_restarts
         self.raw_samples = raw_samples
         self._method = method_to_check(
-            cost, lmbda, budget, rule, cost_model, seed, num_restarts, raw_samples
+            cost,
+            lmbda,
+            budget,
+            rule,
+            cost_model=cost_model,
+            seed=seed,
+            num_restarts=num_restarts,
+            raw_samples=raw_samples,
         )
         self._surrogate_spec, _ = resolved_surrogate_spec(self._method, surrogate_spec)
         self._last: tuple[object, tuple[bool, str]] | None = None

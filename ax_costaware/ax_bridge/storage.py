@@ -105,10 +105,7 @@ def register_metric(cls: type[Metric]) -> None:
         cls: The class; it is made anew from the arguments of its constructor, which it must keep
             as attributes of the same names.
     """
-    numbers, encoders, decoders = register_metrics({cls: None}, {}, {})
-    CORE_METRIC_REGISTRY.update(numbers)
-    CORE_ENCODER_REGISTRY.update(encoders)
-    CORE_DECODER_REGISTRY.update(decoders)
+    _add(CORE_METRIC_REGISTRY, *register_metrics({cls: None}, {}, {}))
 
 
 def register_runner(cls: type[Runner]) -> None:
@@ -120,8 +117,11 @@ def register_runner(cls: type[Runner]) -> None:
         cls: The class; it is made anew from the arguments of its constructor, which it must keep
             as attributes of the same names.
     """
-    numbers, encoders, decoders = register_runners({cls: None})
-    CORE_RUNNER_REGISTRY.update(numbers)
+    _add(CORE_RUNNER_REGISTRY, *register_runners({cls: None}))
+
+
+def _add(registry: Any, numbers: Any, encoders: Any, decoders: Any) -> None:
+    registry.update(numbers)
     CORE_ENCODER_REGISTRY.update(encoders)
     CORE_DECODER_REGISTRY.update(decoders)
 
