@@ -28,8 +28,6 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
-from ax.storage.json_store.decoder import object_from_json
-from ax.storage.json_store.registry import CORE_CLASS_DECODER_REGISTRY, CORE_DECODER_REGISTRY
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.checks import ax_errors, check_one_arm, check_optimization_config
@@ -143,27 +141,7 @@ def num_payable(experiment: Experiment, method: Method, initial: bool) -> int:
 
 
 class MethodNode(GenerationNode):
-    """What both nodes share: they are stored with what they were made from, and limit a batch."""
-
-    @classmethod
-    def deserialize_init_args(
-        cls,
-        args: dict[str, Any],
-        decoder_registry: Any = CORE_DECODER_REGISTRY,
-        class_decoder_registry: Any = CORE_CLASS_DECODER_REGISTRY,
-    ) -> dict[str, Any]:
-        """Decode the arguments of the constructor, which Ax leaves to the class."""
-        return cls._of_any_release(
-            {
-                name: object_from_json(value, decoder_registry, class_decoder_registry)
-                for name, value in args.items()
-            }
-        )
-
-    @classmethod
-    def _of_any_release(cls, stored: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of the constructor from those that any release stored."""
-        return stored
+    """What both nodes share: a batch is limited to what the budget is certain to pay for."""
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
         """How many trials can be generated now; -1 for any number."""
@@ -199,11 +177,6 @@ class ModelNode(MethodNode):
         )
         self.method = method
         self.surrogate_spec = surrogate_spec
-
-    @classmethod
-    def _of_any_release(cls, stored: dict[str, Any]) -> dict[str, Any]:
-        """In stores of 0.1 and 0.2 the method is called ``settings``."""
-        return {("method" if name == "settings" else name): v for name, v in stored.items()}
 
 
 class InitialNode(MethodNode):
@@ -257,19 +230,6 @@ class InitialNode(MethodNode):
         self.next_node = next_node
         self.deduplicate = deduplicate
         self.waits = waits
-
-    @classmethod
-    def _of_any_release(cls, stored: dict[str, Any]) -> dict[str, Any]:
-        """Nodes of 0.1 and 0.2 were stored in other words."""
-        method = stored.pop("settings", None)
-        if isinstance(method, Method):
-            return {
-                **stored,
-                "count": method.initial_trials,
-                "seed": method.seed,
-                "waits": not method.may_skip,
-            }
-        return {"seed": 0, "deduplicate": False, **stored}
 
     def gen(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from inspect import isbuiltin, isfunction, ismethod
 from typing import Any
 
@@ -132,7 +133,8 @@ def register_all() -> None:
         register_value_object(cls)
     for part in (GittinsStoppingStrategy, InitialNode, ModelNode):
         CORE_ENCODER_REGISTRY[part] = _encode_init_args
-        CORE_DECODER_REGISTRY[part.__name__] = part
+        # A function, whose arguments Ax decodes; to a class that is a node it gives them as stored.
+        CORE_DECODER_REGISTRY[part.__name__] = partial(part)
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
     for transform in (HideParameters, TimeFeature):
         register_transform(transform)
