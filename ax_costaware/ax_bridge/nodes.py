@@ -77,8 +77,8 @@ def method_of(strategy: GenerationStrategy) -> Method:
     Raises:
         UserInputError: If ``strategy`` comes from elsewhere.
     """
-    method = model_spec_of(strategy).generator_kwargs
-    return next(value for value in method.values() if isinstance(value, Method))
+    values = model_spec_of(strategy).generator_kwargs.values()
+    return next(value for value in values if isinstance(value, Method))
 
 
 def method_of_class(strategy: GenerationStrategy, method_class: type[AnyMethod]) -> AnyMethod:
@@ -265,7 +265,7 @@ class InitialNode(MethodNode):
             )
             assert run is not None
             drawn.append(run)
-            return dict(run.arms[0].parameters)
+            return run.arms[0].parameters
 
         problem = problem_of(
             experiment,

@@ -6,6 +6,7 @@ the data of the experiment, and asked whether any trial is worth its cost.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ax.core.experiment import Experiment
@@ -85,6 +86,7 @@ def method_to_check(
     )
 
 
+@dataclass(eq=False, repr=False)
 class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
     """Ends an ``Orchestrator``'s run when no trial is worth its cost, whatever strategy runs it.
 
@@ -110,43 +112,34 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
         UserInputError: If an argument has a value that the method cannot use.
     """
 
-    def __init__(
-        self,
-        cost: CostArgument,
-        lmbda: float | None = None,
-        budget: float | None = None,
-        rule: StopRule | None = None,
-        cost_model: CostKind = "gp",
-        surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
-        seed: int = 0,
-        num_restarts: int | None = None,
-        raw_samples: int | None = None,
-        min_trials: int = 5,
-        inactive_when_pending_trials: bool = True,
-    ) -> None:
+    cost: CostArgument
+    lmbda: float | None = None
+    budget: float | None = None
+    rule: StopRule | None = None
+    cost_model: CostKind = "gp"
+    surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None
+    seed: int = 0
+    num_restarts: int | None = None
+    raw_samples: int | None = None
+    min_trials: int = 5
+    inactive_when_pending_trials: bool = True
+
+    def __post_init__(self) -> None:
         super().__init__(
-            min_trials=min_trials, inactive_when_pending_trials=inactive_when_pending_trials
+            min_trials=self.min_trials,
+            inactive_when_pending_trials=self.inactive_when_pending_trials,
         )
-        self.cost = cost
-        self.lmbda = lmbda
-        self.budget = budget
-        self.rule = rule
-        self.cost_model = cost_model
-        self.surrogate_spec = surrogate_spec
-        self.seed = seed
-        self.num_restarts = num_restarts
-        self.raw_samples = raw_samples
         self._method = method_to_check(
-            cost,
-            lmbda,
-            budget,
-            rule,
-            cost_model=cost_model,
-            seed=seed,
-            num_restarts=num_restarts,
-            raw_samples=raw_samples,
+            self.cost,
+            self.lmbda,
+            self.budget,
+            self.rule,
+            cost_model=self.cost_model,
+            seed=self.seed,
+            num_restarts=self.num_restarts,
+            raw_samples=self.raw_samples,
         )
-        self._surrogate_spec, _ = resolved_surrogate_spec(self._method, surrogate_spec)
+        self._surrogate_spec, _ = resolved_surrogate_spec(self._method, self.surrogate_spec)
         self._last: tuple[object, tuple[bool, str]] | None = None
 
     def _should_stop_optimization(self, experiment: Experiment, **kwargs: Any) -> tuple[bool, str]:

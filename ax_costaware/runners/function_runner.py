@@ -33,6 +33,7 @@ class LocalRunner(PolledRunner):
     def __init__(
         self,
         function: TrialFunction | str,
+        *,
         timeout: float | None = None,
         retries: int = 0,
         time_cost: bool = False,
@@ -90,16 +91,6 @@ class FunctionRunner(LocalRunner):
     Raises:
         UserInputError: If an argument is of the wrong type or out of range.
     """
-
-    def __init__(
-        self,
-        function: TrialFunction | str,
-        *,
-        timeout: float | None = None,
-        retries: int = 0,
-        time_cost: bool = False,
-    ) -> None:
-        super().__init__(function, timeout=timeout, retries=retries, time_cost=time_cost)
 
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
         """Start a thread that calls the function.
