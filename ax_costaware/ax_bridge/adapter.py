@@ -217,7 +217,6 @@ class CostAwareAdapter(TorchAdapter):
             predictions = self.predict([ObservationFeatures.from_arm(arms[0])])
         run = GeneratorRun(
             arms=arms,
-            weights=[1.0],
             model_predictions=predictions,
             # Where an arm does not say all, the best one is dear to find, and seldom asked for.
             best_arm_predictions=None if self.method.hidden else self._best_arm(problem),

@@ -8,11 +8,11 @@ properties.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import numpy as np
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
@@ -27,7 +27,6 @@ from ax.core.parameter import (
 )
 from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
-from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.methods.method import Method
@@ -47,8 +46,6 @@ PAIRS = "pairs"
 PendingObservations: TypeAlias = Mapping[str, list[ObservationFeatures]]
 """Points under evaluation by metric, as Ax has them."""
 
-_LIVE = frozenset({TrialStatus.CANDIDATE, TrialStatus.STAGED, TrialStatus.RUNNING})
-
 
 def parameter_of(parameter: Parameter) -> OurParameter:
     """A parameter of Ax as a value object.
@@ -61,14 +58,13 @@ def parameter_of(parameter: Parameter) -> OurParameter:
             f"parameter {parameter.name!r} is derived from others: it has no value of its own to "
             "control or to realise. Compute it where the trial is run."
         )
-    if isinstance(parameter, ChoiceParameter) and parameter.is_task:
-        raise UnsupportedError(
-            f"parameter {parameter.name!r} is a task parameter, which is not supported."
-        )
-    if isinstance(parameter, RangeParameter | ChoiceParameter) and parameter.is_fidelity:
-        raise UnsupportedError(
-            f"parameter {parameter.name!r} is a fidelity parameter, which is not supported."
-        )
+    if isinstance(parameter, FixedParameter):
+        return Fixed(parameter.name, parameter.value)
+    for kind in ("task", "fidelity"):
+        if getattr(parameter, f"is_{kind}", False):
+            raise UnsupportedError(
+                f"parameter {parameter.name!r} is a {kind} parameter, which is not supported."
+            )
     if isinstance(parameter, RangeParameter):
         return Range(
             parameter.name,
@@ -78,16 +74,14 @@ def parameter_of(parameter: Parameter) -> OurParameter:
             log_scale=parameter.log_scale,
             logit_scale=parameter.logit_scale,
         )
-    if isinstance(parameter, ChoiceParameter):
-        return Choice(
-            parameter.name,
-            tuple(parameter.values),
-            is_ordered=bool(parameter.is_ordered and parameter.is_numeric),
-            log_scale=parameter.log_scale,
-            is_ranked=bool(parameter.is_ordered and not parameter.is_numeric),
-        )
-    assert isinstance(parameter, FixedParameter)
-    return Fixed(parameter.name, parameter.value)
+    assert isinstance(parameter, ChoiceParameter)
+    return Choice(
+        parameter.name,
+        tuple(parameter.values),
+        is_ordered=bool(parameter.is_ordered and parameter.is_numeric),
+        log_scale=parameter.log_scale,
+        is_ranked=bool(parameter.is_ordered and not parameter.is_numeric),
+    )
 
 
 def parameters_of_configs(configs: Any) -> tuple[FreeParameter, ...]:
@@ -166,7 +160,7 @@ def live_observations(
         [
             o
             for o in observations
-            if o.trial_index is None or experiment.trials[int(o.trial_index)].status in _LIVE
+            if o.trial_index is None or not experiment.trials[int(o.trial_index)].status.is_terminal
         ]
         for observations in (pending or {}).values()
     ]
@@ -306,12 +300,8 @@ def _attempts(trial: Trial, record: Mapping[str, Any]) -> tuple[list[float | Non
 def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
     """Finite values of ``metric`` among Ax's data, by trial index; ten decimals of them."""
     frame = experiment.lookup_data().df
-    rows = frame[frame["metric_name"] == metric]
-    return {
-        int(index): float(mean)
-        for index, mean in zip(rows["trial_index"], rows["mean"], strict=True)
-        if math.isfinite(mean)
-    }
+    rows = frame[(frame["metric_name"] == metric) & np.isfinite(frame["mean"])]
+    return dict(zip(rows["trial_index"].tolist(), rows["mean"].tolist(), strict=True))
 
 
 def with_one_arm(trial: BaseTrial) -> Trial:

@@ -155,16 +155,13 @@ class PolledRunner(StoredRunner):
         another is reported as staged and then as running, in this order, and so is stored, too.
         """
         self._let_go()
-        staged: set[int] = set()
-        found: dict[TrialStatus, set[int]] = {}
+        found: dict[TrialStatus, set[int]] = {TrialStatus.STAGED: set()}
         for trial in trials:
-            if trial.status not in (TrialStatus.RUNNING, TrialStatus.STAGED):
-                continue
-            status, is_new = self._advance(with_one_arm(trial))
-            found.setdefault(status, set()).add(trial.index)
-            if is_new:
-                staged.add(trial.index)
-        return {TrialStatus.STAGED: staged, **found} if staged else found
+            if trial.status in (TrialStatus.RUNNING, TrialStatus.STAGED):
+                status = self._advance(with_one_arm(trial))
+                found.setdefault(status, set()).add(trial.index)
+        found.setdefault(TrialStatus.RUNNING, set()).update(found[TrialStatus.STAGED])
+        return {status: indices for status, indices in found.items() if indices}
 
     def poll_exception(self, trial: BaseTrial) -> str:
         """Why a trial failed, which Ax keeps as the reason of its status.
@@ -198,20 +195,20 @@ class PolledRunner(StoredRunner):
         """Not used: a trial is stopped by ``stop``, which sees the whole trial."""
         raise UnsupportedError("this runner stops trials by stop(trial).")
 
-    def _advance(self, trial: Trial) -> tuple[TrialStatus, bool]:
-        """The status of a trial, and whether another attempt was started."""
+    def _advance(self, trial: Trial) -> TrialStatus:
+        """The status of a trial; staged where another attempt was started."""
         record = outcome_record(trial)
         attempts = record.get(_ATTEMPTS) or []
         running = record.pop(_RUNNING, None)
         if running is None:
             if attempts and attempts[-1]["state"] == _COMPLETED:
-                return TrialStatus.COMPLETED, False
+                return TrialStatus.COMPLETED
             if attempts:  # It was stopped or is over, or the next attempt could not be started.
                 stopped = attempts[-1]["state"] == _STOPPED
-                return (TrialStatus.FAILED, False) if stopped else self._retry(trial, record)
+                return TrialStatus.FAILED if stopped else self._retry(trial, record)
             logger.info(f"Trial {trial.index} was running without a runner: it is started now.")
             self._launch_again(trial, record, 0)
-            return TrialStatus.RUNNING, True
+            return TrialStatus.STAGED
         known = running.get("state")
         state = self._ask(running["key"]) if known is None else AttemptState.from_plain(known)
         seconds = _seconds_since(running["started"]) if state.seconds is None else state.seconds
@@ -219,7 +216,7 @@ class PolledRunner(StoredRunner):
         outcome: dict[str, Any] = {}
         if state.status is AttemptStatus.RUNNING:
             if self.timeout is None or seconds <= self.timeout:
-                return TrialStatus.RUNNING, False
+                return TrialStatus.RUNNING
             self._cancel(running["key"])
             how, error = _TIMED_OUT, f"was still running after {self.timeout:g} seconds"
         elif state.status is AttemptStatus.FINISHED:
@@ -234,10 +231,10 @@ class PolledRunner(StoredRunner):
         record = self._record(trial, {**record, **outcome}, running, how, ran, error, cost)
         if how == _COMPLETED:
             warn_out_of_bounds(outcome["realized"], trial.experiment.search_space)
-            return TrialStatus.COMPLETED, False
+            return TrialStatus.COMPLETED
         return self._retry(trial, record)
 
-    def _retry(self, trial: Trial, record: dict[str, Any]) -> tuple[TrialStatus, bool]:
+    def _retry(self, trial: Trial, record: dict[str, Any]) -> TrialStatus:
         """Start the next attempt if there is one, else the trial has failed."""
         while (attempt := len(record[_ATTEMPTS])) <= self.retries:
             failure = record[_ATTEMPTS][-1]
@@ -253,12 +250,12 @@ class PolledRunner(StoredRunner):
                 text = f"could not be started: {type(error).__name__}: {error}"
                 record = self._record(trial, record, unstarted, "failed", 0.0, text, 0.0)
             else:
-                return TrialStatus.RUNNING, True
+                return TrialStatus.STAGED
         failure = record[_ATTEMPTS][-1]
         if failure["cost"] is not None and is_cost_of_trial(trial, failure["cost"]):
             trial.update_run_metadata({RECORD: {**record, "cost": failure["cost"]}})
         logger.warning(f"Trial {trial.index} has failed, since its last attempt {_said(failure)}.")
-        return TrialStatus.FAILED, False
+        return TrialStatus.FAILED
 
     def _record(
         self,
