@@ -12,9 +12,8 @@ from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.transition_criterion import TrialCountPausingCriterion
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
-from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
+from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
 from ax.storage.transform_registry import REVERSE_TRANSFORM_REGISTRY
-from ax.utils.common.serialization import serialize_init_args
 
 from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, num_payable
 from ax_costaware.ax_bridge.transforms import HideParameters
@@ -94,10 +93,5 @@ def register_aliases(prefix: str) -> None:
     """
     CORE_DECODER_REGISTRY.update(_NODES)
     CORE_DECODER_REGISTRY.update({prefix + n: cls for n, cls in _VALUE_OBJECTS.items()})
-    for name in ("AffordableBatch", "AffordableTrials", BatchLimit.__name__):
-        CORE_DECODER_REGISTRY[name] = BatchLimit
-    CORE_ENCODER_REGISTRY[BatchLimit] = lambda limit: {
-        "__type": BatchLimit.__name__,
-        **serialize_init_args(limit),
-    }
+    CORE_DECODER_REGISTRY.update(dict.fromkeys(("AffordableBatch", "AffordableTrials"), BatchLimit))
     REVERSE_TRANSFORM_REGISTRY["HideControlSet"] = HideParameters

@@ -9,7 +9,6 @@ properties.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -245,8 +244,11 @@ def past_trials(
         is_measured = bool(objectives) and measured.keys() >= set(objectives)
         lost, last_attempt = _attempts(trial, record)
         found.append(
-            replace(
-                planned_trial(trial),
+            PastTrial(
+                index=index,
+                parameters={} if trial.arm is None else trial.arm.parameters,
+                status=trial.status.name,
+                record=decision_record(trial),
                 outcome=observed.get(
                     index, float(measured[objectives[0]]) if is_measured else None
                 ),

@@ -29,7 +29,7 @@ from ax.storage.transform_registry import register_transform
 from ax.utils.common.serialization import serialize_init_args
 
 from ax_costaware import acquisition, methods, models, policies, queries
-from ax_costaware.ax_bridge.earlier_releases import register_aliases
+from ax_costaware.ax_bridge.earlier_releases import BatchLimit, register_aliases
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators, InitialNode, ModelNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
@@ -131,7 +131,7 @@ def register_all() -> None:
     """Register the classes of this package; doing so again changes nothing."""
     for cls in VALUE_OBJECTS:
         register_value_object(cls)
-    for part in (GittinsStoppingStrategy, InitialNode, ModelNode):
+    for part in (BatchLimit, GittinsStoppingStrategy, InitialNode, ModelNode):
         CORE_ENCODER_REGISTRY[part] = _encode_init_args
         # A function, whose arguments Ax decodes; to a class that is a node it gives them as stored.
         CORE_DECODER_REGISTRY[part.__name__] = partial(part)
