@@ -19,7 +19,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError, UserInputError
 
-from ax_costaware.ax_bridge.records import RECORD, ledger, objective_values, reported_costs
+from ax_costaware.ax_bridge.records import RECORD, ledger, past_trials
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
@@ -251,8 +251,8 @@ def test_metric_counts_where_no_cost_was_recorded() -> None:
     _observe(experiment, 1, "hours", 5.0)
     _observe(experiment, 1, "y", 6.0)
     _observe(experiment, 2, "y", 7.0)
-    assert reported_costs(experiment, settings) == {0: 3.0, 1: 5.0}
-    assert reported_costs(experiment, _Whole()) == {}
+    assert [t.reported_cost for t in past_trials(experiment, settings)] == [3.0, 5.0, None]
+    assert [t.reported_cost for t in past_trials(experiment, _Whole())] == [None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -337,5 +337,7 @@ def test_an_objective_of_two_metrics_is_measured_with_both() -> None:
         _add(experiment).mark_completed()
     for trial_index, metric in ((0, "y"), (0, "z"), (1, "z")):
         _observe(experiment, trial_index, metric, 1.0)
-    assert objective_values(experiment).keys() == {0}
-    assert objective_values(_experiment()) == {}
+    assert [t.outcome for t in past_trials(experiment, _Whole())] == [1.0, None]
+    without_objective = _experiment()
+    _add(without_objective).mark_completed()
+    assert [t.outcome for t in past_trials(without_objective, _Whole())] == [None]

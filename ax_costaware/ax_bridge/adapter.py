@@ -9,12 +9,14 @@ between the extraction of the data and the transforms, so a private method is ov
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
+from ax.adapter.base import gen_arms
 from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
 from ax.core.data_utils import ExperimentData, extract_experiment_data
@@ -23,39 +25,33 @@ from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
-from ax.core.trial_status import TrialStatus
-from ax.core.types import TModelPredictArm, TParamValue
+from ax.core.types import TModelPredictArm
 from ax.exceptions.core import DataRequiredError, OptimizationShouldStop
 from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
-from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 
-from ax_costaware.ax_bridge.checks import (
-    ax_errors,
-    check_experiment,
-    check_one_arm,
-    check_optimization_config,
-)
+from ax_costaware.ax_bridge.checks import ax_errors, check_one_arm, check_optimization_config
 from ax_costaware.ax_bridge.generator import CostAwareGenerator, LentOptimizer
-from ax_costaware.ax_bridge.log import log_decision
-from ax_costaware.ax_bridge.records import RECORD, past_trials, problem_of, space_of
+from ax_costaware.ax_bridge.log import recorded
+from ax_costaware.ax_bridge.records import (
+    PendingObservations,
+    live_observations,
+    past_trials,
+    problem_of,
+    space_of,
+)
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import TrialTimes
 from ax_costaware.methods.problem import (
     Best,
     Decision,
-    Pending,
     Problem,
     Stop,
     decision_seed,
 )
 from ax_costaware.methods.space import Space
-
-PendingObservations = Mapping[str, list[ObservationFeatures]]
-
-_LIVE = frozenset({TrialStatus.CANDIDATE, TrialStatus.STAGED, TrialStatus.RUNNING})
 
 
 class CostAwareAdapter(TorchAdapter):
@@ -108,56 +104,68 @@ class CostAwareAdapter(TorchAdapter):
         """
         started = time.monotonic()
         check_one_arm(n)
-        check_experiment(self._experiment, self.method)
-        fixed = {} if fixed_features is None else dict(fixed_features.parameters)
+        check_optimization_config(self._experiment.optimization_config)
         problem = self.problem(
-            pending_observations, fixed, search_space, optimization_config, model_gen_options
+            pending_observations,
+            search_space,
+            optimization_config,
+            fixed_features,
+            model_gen_options,
         )
+        with ax_errors():
+            self.method.check(problem)
         with ax_errors(), seeded(decision_seed(self.method.seed, problem.next_index)):
             decision = self.method.next_trial(problem, initial=False)
-        note = f" The caller had fixed {fixed}." if fixed else ""
+        note = f" The caller had fixed {problem.fixed}." if problem.fixed else ""
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason + note)
-        run = self._run_of(decision, note, problem, started)
-        log_decision(run, self._experiment, self.method, len(problem.undelivered))
-        return run
+        return self._run_of(replace(decision, why=decision.why + note), problem, started)
 
     def problem(
         self,
         pending_observations: PendingObservations | None = None,
-        fixed: Mapping[str, TParamValue] | None = None,
         search_space: SearchSpace | None = None,
         optimization_config: OptimizationConfig | None = None,
+        fixed_features: ObservationFeatures | None = None,
         model_gen_options: TConfig | None = None,
     ) -> Problem:
         """What the next decision is made from; arguments as of ``gen``."""
-        fixed = fixed or {}
-        space = self.space(search_space)
-        live = self._live(pending_observations)
-        lent: LentOptimizer | None = None
-
-        def maximize(acquisition: Any, options: Mapping[str, Any]) -> Any:
-            # Made when it is first asked for: not all methods optimise over the search space.
-            nonlocal lent
-            if lent is None:
-                lent = self._lent_optimizer(
-                    space, live, fixed, search_space, optimization_config, model_gen_options
-                )
-            return lent(acquisition, options, problem.tried)
-
         (metric,) = self.outcomes
+        live = live_observations(self._experiment, pending_observations)
+        means = self.get_training_data().observation_data["mean", metric].dropna()
+        space = self.space(search_space)
+
+        @cache
+        def lent() -> LentOptimizer:
+            """Ax's optimiser, with its own view of constraints and of what is pending.
+
+            Made when it is first asked for: not all methods optimise over the search space.
+            """
+            args = self._get_transformed_gen_args(
+                search_space=search_space or self._search_space,
+                optimization_config=optimization_config,
+                pending_observations={metric: live},
+                fixed_features=ObservationFeatures(parameters=dict(problem.fixed)),
+            )
+            digest, config = self._get_transformed_model_gen_args(
+                search_space=args.search_space,
+                pending_observations=args.pending_observations,
+                fixed_features=args.fixed_features,
+                model_gen_options=model_gen_options,
+                optimization_config=args.optimization_config,
+            )
+            options: Any = (model_gen_options or {}).get(Keys.OPTIMIZER_KWARGS.value) or {}
+            return LentOptimizer(self.generator.surrogate, digest, config, problem, options)
+
         problem = problem_of(
             self._experiment,
             self.method,
-            pending=[
-                Pending(None if o.trial_index is None else int(o.trial_index), dict(o.parameters))
-                for o in live
-            ],
-            observed=self._observed(metric),
+            live,
+            fixed_features,
+            observed={int(index): float(mean) for (index, *_), mean in means.items()},
             space=space,
-            fixed=fixed,
-            fit=self._fitted_model,
-            maximize=maximize,
+            fit=lambda: self.botorch_model,
+            maximize=lambda acquisition, options: lent()(acquisition, options),
         )
         return problem
 
@@ -193,87 +201,18 @@ class CostAwareAdapter(TorchAdapter):
     def space(self, search_space: SearchSpace | None = None) -> Space:
         """How the parameters are encoded in the input space of the fitted model."""
         space = space_of(search_space or self._experiment.search_space, self.method.hidden)
-        width = len(self.parameters) - self.method.sees_time
-        if space.bounds.shape[-1] != width:
-            raise RuntimeError(
-                f"Ax encodes the parameters in {width} columns, and the package expects "
-                f"{space.bounds.shape[-1]}: Ax's transforms have changed."
-            )
         return space if self.device is None else space.to(self.device)
 
-    def _fitted_model(self) -> Model:
-        return self.generator.surrogate.model
-
-    def _observed(self, metric: str) -> dict[int, float]:
-        """Outcomes that the model is trained on, by trial index."""
-        frame = self.get_training_data().observation_data["mean", metric].dropna()
-        indices = frame.index.get_level_values("trial_index")
-        return {int(i): float(value) for i, value in zip(indices, frame, strict=True)}
-
-    def _live(self, pending: PendingObservations | None) -> list[ObservationFeatures]:
-        """The pending observations that can still report.
-
-        Ax also counts trials that were completed without data, or abandoned, as pending for ever.
-        """
-        found = [
-            [
-                o
-                for o in observations
-                if o.trial_index is None
-                or self._experiment.trials[int(o.trial_index)].status in _LIVE
-            ]
-            for observations in (pending or {}).values()
-        ]
-        return max(found, key=len, default=[])
-
-    def _lent_optimizer(
-        self,
-        space: Space,
-        live: list[ObservationFeatures],
-        fixed: Mapping[str, TParamValue],
-        search_space: SearchSpace | None,
-        optimization_config: OptimizationConfig | None,
-        model_gen_options: TConfig | None,
-    ) -> LentOptimizer:
-        """Ax's optimiser for this space, with its own view of constraints and what is pending."""
-        args = self._get_transformed_gen_args(
-            search_space=search_space or self._search_space,
-            optimization_config=optimization_config,
-            pending_observations={self.outcomes[0]: live},
-            fixed_features=ObservationFeatures(parameters=dict(fixed)),
-        )
-        digest, config = self._get_transformed_model_gen_args(
-            search_space=args.search_space,
-            pending_observations=args.pending_observations,
-            fixed_features=args.fixed_features,
-            model_gen_options=model_gen_options,
-            optimization_config=args.optimization_config,
-        )
-        options: Any = (model_gen_options or {}).get(Keys.OPTIMIZER_KWARGS.value) or {}
-        return LentOptimizer(self.generator.surrogate, digest, config, space, options)
-
-    def _run_of(
-        self, decision: Decision, note: str, problem: Problem, started: float
-    ) -> GeneratorRun:
+    def _run_of(self, decision: Decision, problem: Problem, started: float) -> GeneratorRun:
         """What Ax stores of a decision."""
-        parameters = self._experiment.search_space.parameters
-        arm = Arm(
-            parameters={name: parameters[name].cast(v) for name, v in decision.parameters.items()}
-        )
-        known = self._arms_by_signature.get(arm.signature)
-        if known is not None:
-            # A copy: of an arm that two trials share the SQL store takes it from the first.
-            arm = Arm(name=known.name, parameters=known.parameters)
-        try:
-            features = ObservationFeatures(parameters=dict(arm.parameters))
-            predictions = self.predict([features])
-        except Exception:  # as Ax does: a prediction is no reason to lose a decision
-            predictions = None
-        record = self.method.record_of(problem, decision)
-        record["why"] += note
+        known = self._experiment.search_space.parameters
+        row = {name: known[name].cast(value) for name, value in decision.parameters.items()}
+        arms, _ = gen_arms([ObservationFeatures(parameters=row)], self._arms_by_signature)
+        predictions = None
+        with suppress(Exception):  # as Ax does: a prediction is no reason to lose a decision
+            predictions = self.predict([ObservationFeatures.from_arm(arms[0])])
         run = GeneratorRun(
-            arms=[arm],
-            weights=[1.0],
+            arms=arms,
             model_predictions=predictions,
             # Where an arm does not say all, the best one is dear to find, and seldom asked for.
             best_arm_predictions=None if self.method.hidden else self._best_arm(problem),
@@ -282,38 +221,37 @@ class CostAwareAdapter(TorchAdapter):
             generator_key=self._generator_key,
             generator_kwargs=self._generator_kwargs,
             adapter_kwargs=self._adapter_kwargs,
-            gen_metadata={Keys.EXPECTED_ACQF_VAL: [decision.value], RECORD: record},
+            gen_metadata={Keys.EXPECTED_ACQF_VAL: [decision.value]},
             generator_state_after_gen=self._get_serialized_model_state(),
         )
         self.fit_time_since_gen = 0.0
-        return run
+        return recorded(run, decision, problem, self.method)
 
     def _fit(
         self, search_space: SearchSpace, experiment_data: ExperimentData, **kwargs: Any
     ) -> None:
-        method = self.method
+        space = self.space()
         with ax_errors():
-            problem = problem_of(self._experiment, method)
-            model = method.model_now(problem)
+            model = self.method.model_now(problem_of(self._experiment, self.method, space=space))
+        self.generator.model_now = model
         key = None if model is None else model.key
         if key is not self._fitted_key:
             # Ax skips a fit to data that are the same.
             self._last_experiment_data = None
-        if model is not None:
-            # Asked again once it is known how parameters are encoded.
-            self.generator.model_now = lambda: method.model_now(
-                replace(problem, space=self.space())
-            )
         super()._fit(search_space, experiment_data, **kwargs)
         self._fitted_key = key
+        width = len(self.parameters) - self.method.sees_time
+        if space.bounds.shape[-1] != width:
+            raise RuntimeError(
+                f"Ax encodes the parameters in {width} columns, and the package expects "
+                f"{space.bounds.shape[-1]}: Ax's transforms have changed."
+            )
 
     def _set_and_filter_training_data(
         self, experiment_data: ExperimentData, search_space: SearchSpace
     ) -> ExperimentData:
         """Lay the realised inputs over the data, and widen the model space to cover them."""
-        config = self._optimization_config
-        check_optimization_config(config)
-        assert config is not None
+        config = check_optimization_config(self._optimization_config)
         if restore_data(self._experiment):
             experiment_data = extract_experiment_data(
                 experiment=self._experiment, data_loader_config=self._data_loader_config
@@ -321,7 +259,7 @@ class CostAwareAdapter(TorchAdapter):
         realized = realized_data(
             experiment_data,
             trials=self._experiment.trials,
-            metrics=list(config.objective.metric_signatures),
+            metric=config.objective.metric_signatures[0],
             parameters=list(self._search_space.parameters),
         )
         if realized.observation_data.empty:

@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ax.core.experiment import Experiment
 from ax.core.optimization_config import OptimizationConfig
-from ax.core.parameter import ChoiceParameter, DerivedParameter, RangeParameter
-from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError, UserInputError
 
-from ax_costaware.ax_bridge.records import problem_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods.method import Method
 
 
 @contextmanager
@@ -31,47 +26,8 @@ def ax_errors() -> Iterator[None]:
         raise UserInputError(str(error)) from error
 
 
-def check_experiment(experiment: Experiment, method: Method) -> None:
-    """Check that a method can run on an experiment, before anything is spent.
-
-    Raises:
-        UserInputError: If there is no objective, or the experiment does not fit the method.
-        UnsupportedError: If the experiment asks for what no method, or this one, does.
-    """
-    check_search_space(experiment.search_space)
-    check_optimization_config(experiment.optimization_config)
-    with ax_errors():
-        method.check(problem_of(experiment, method))
-
-
-def check_search_space(search_space: SearchSpace) -> None:
-    """Check what every method asks of a search space: free-standing parameters, no equality."""
-    if search_space.is_hierarchical:
-        raise UnsupportedError(
-            "the search space is hierarchical: every parameter is needed in every trial."
-        )
-    for name, parameter in search_space.parameters.items():
-        if isinstance(parameter, DerivedParameter):
-            raise UnsupportedError(
-                f"parameter {name!r} is derived from others: it has no value of its own to "
-                "control or to realise. Compute it where the trial is run."
-            )
-        if isinstance(parameter, ChoiceParameter) and parameter.is_task:
-            raise UnsupportedError(
-                f"parameter {name!r} is a task parameter, which is not supported."
-            )
-        if isinstance(parameter, RangeParameter | ChoiceParameter) and parameter.is_fidelity:
-            raise UnsupportedError(
-                f"parameter {name!r} is a fidelity parameter, which is not supported."
-            )
-    if any(constraint.is_equality for constraint in search_space.parameter_constraints):
-        raise UnsupportedError(
-            "the search space has an equality constraint: only inequalities are supported."
-        )
-
-
-def check_optimization_config(config: OptimizationConfig | None) -> None:
-    """Check that there is one objective, a single metric, and no outcome constraint."""
+def check_optimization_config(config: OptimizationConfig | None) -> OptimizationConfig:
+    """Check that there is one objective, a single metric, and no outcome constraint; return it."""
     if config is None:
         raise UserInputError(
             "the experiment has no objective: call configure_optimization before asking for trials."
@@ -87,6 +43,7 @@ def check_optimization_config(config: OptimizationConfig | None) -> None:
             f"outcome constraints {config.outcome_constraints} are not supported: remove them, or "
             "let the objective carry a penalty."
         )
+    return config
 
 
 def check_one_arm(n: int | None) -> None:

@@ -6,12 +6,14 @@ to nodes of Ax's own class, which are read as they were, and ask what every node
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.transition_criterion import TrialCountPausingCriterion
-from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
 from ax.storage.transform_registry import REVERSE_TRANSFORM_REGISTRY
-from ax.utils.common.serialization import serialize_init_args
 
 from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, num_payable
 from ax_costaware.ax_bridge.transforms import HideParameters
@@ -19,14 +21,30 @@ from ax_costaware.methods import ControlSets, CostlyFeedback, Gittins, IndirectQ
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Choice, Range
 
-_NODES: dict[str, type] = {
-    "CellNode": ModelNode,
-    "InitialCellNode": InitialNode,
-    "InitialControlSetNode": InitialNode,
-    "InitialFeedbackNode": InitialNode,
-    "InitialGittinsNode": InitialNode,
-    "InitialQueryNode": InitialNode,
-    "QueryNode": ModelNode,
+
+def _model_node(
+    name: str, settings: Method, surrogate_spec: SurrogateSpec | None = None
+) -> ModelNode:
+    return ModelNode(settings, name, surrogate_spec)
+
+
+def _initial_node(
+    name: str, next_node: str, settings: Method | None = None, count: int = 0, seed: int = 0
+) -> InitialNode:
+    if settings is None:
+        return InitialNode(count, seed, name, next_node, deduplicate=False)
+    waits = not settings.may_skip
+    return InitialNode(settings.initial_trials, settings.seed, name, next_node, waits=waits)
+
+
+_NODES: dict[str, Callable[..., GenerationNode]] = {
+    "CellNode": _model_node,
+    "InitialCellNode": _initial_node,
+    "InitialControlSetNode": _initial_node,
+    "InitialFeedbackNode": _initial_node,
+    "InitialGittinsNode": _initial_node,
+    "InitialQueryNode": _initial_node,
+    "QueryNode": _model_node,
 }
 
 _VALUE_OBJECTS: dict[str, type] = {
@@ -75,10 +93,5 @@ def register_aliases(prefix: str) -> None:
     """
     CORE_DECODER_REGISTRY.update(_NODES)
     CORE_DECODER_REGISTRY.update({prefix + n: cls for n, cls in _VALUE_OBJECTS.items()})
-    for name in ("AffordableBatch", "AffordableTrials", BatchLimit.__name__):
-        CORE_DECODER_REGISTRY[name] = BatchLimit
-    CORE_ENCODER_REGISTRY[BatchLimit] = lambda limit: {
-        "__type": BatchLimit.__name__,
-        **serialize_init_args(limit),
-    }
+    CORE_DECODER_REGISTRY.update(dict.fromkeys(("AffordableBatch", "AffordableTrials"), BatchLimit))
     REVERSE_TRANSFORM_REGISTRY["HideControlSet"] = HideParameters

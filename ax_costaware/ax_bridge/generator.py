@@ -7,7 +7,7 @@ the fit and the optimisers.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,8 +30,7 @@ from torch import Tensor
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.problem import Maximum, SpaceExhausted, untried
-from ax_costaware.methods.space import Space
+from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted, untried
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 
@@ -64,8 +63,8 @@ class CostAwareGenerator(BoTorchGenerator):
             warm_start_refit=warm_start_refit,
         )
         self.method: Method = found
-        self.model_now: Callable[[], ModelOptions | None] = lambda: None
-        """Gives what to fit, where that depends on more than outcomes; the adapter knows."""
+        self.model_now: ModelOptions | None = None
+        """What to fit, where that depends on more than outcomes; the adapter knows."""
 
     def fit(
         self,
@@ -83,7 +82,7 @@ class CostAwareGenerator(BoTorchGenerator):
         Raises:
             UserInputError: If the model cannot be made from the data.
         """
-        model = self.model_now()
+        model = self.model_now
         if model is not None:
             self.surrogate_spec = surrogate_spec_of([model])
             self._surrogate = None
@@ -125,7 +124,7 @@ class LentOptimizer(Acquisition):
         surrogate: The fitted surrogate.
         digest: The search space in the model's terms.
         config: Objective, constraints, what is pending and what is fixed.
-        space: The same space as a method sees it.
+        problem: What is decided, with the same space as a method sees it.
         options: Options that the caller of the strategy gives; they come before the method's.
     """
 
@@ -134,32 +133,31 @@ class LentOptimizer(Acquisition):
         surrogate: Surrogate,
         digest: SearchSpaceDigest,
         config: TorchOptConfig,
-        space: Space,
+        problem: Problem,
         options: Mapping[str, Any],
     ) -> None:
         self.given = options
         self.config = config
-        self.space = space
+        self.problem = problem
         super().__init__(surrogate, digest, config, botorch_acqf_class=AcquisitionFunction)
 
     def _instantiate_acquisition(self) -> None:
         """Nothing: the acquisition function comes with each call."""
         self.acq_function_sequence = None
 
-    def __call__(
-        self, acquisition: AcquisitionFunction, options: Mapping[str, Any], tried: Tensor
-    ) -> Maximum:
+    def __call__(self, acquisition: AcquisitionFunction, options: Mapping[str, Any]) -> Maximum:
         """The best point of an acquisition function; one that was not tried, of finitely many.
 
         Raises:
             SpaceExhausted: If every point was tried, of a space that has finitely many.
         """
         self.acqf = acquisition
+        space, tried = self.problem.space, self.problem.tried
         try:
             points, values, _ = self.optimize(
                 n=1,
                 search_space_digest=self.search_space_digest,
-                inequality_constraints=self.space.inequality_constraints or None,
+                inequality_constraints=space.inequality_constraints or None,
                 fixed_features=self.config.fixed_features,
                 rounding_func=get_rounding_func(self.config.rounding_func),
                 optimizer_options={**options, **self.given},
@@ -167,9 +165,9 @@ class LentOptimizer(Acquisition):
         except SearchSpaceExhausted as error:
             raise SpaceExhausted from error
         point = points[0].detach().cpu()
-        if not self.space.smooth and not len(untried(point.to(tried).unsqueeze(0), tried)):
+        if not space.smooth and not len(untried(point.to(tried).unsqueeze(0), tried)):
             # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
-            choices = self.space.sobol_points(_NUM_POINTS, 0, self.config.fixed_features)
+            choices = space.sobol_points(_NUM_POINTS, 0, self.config.fixed_features)
             left = untried(choices.to(tried), tried)
             if not len(left):
                 raise SpaceExhausted

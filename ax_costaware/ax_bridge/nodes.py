@@ -28,18 +28,17 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
-from ax.storage.json_store.decoder import object_from_json
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
-from ax_costaware.ax_bridge.checks import ax_errors, check_experiment, check_one_arm
+from ax_costaware.ax_bridge.checks import ax_errors, check_one_arm, check_optimization_config
 from ax_costaware.ax_bridge.generator import CostAwareGenerator
-from ax_costaware.ax_bridge.log import log_decision
-from ax_costaware.ax_bridge.records import RECORD, problem_of
+from ax_costaware.ax_bridge.log import recorded
+from ax_costaware.ax_bridge.records import live_observations, problem_of
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Pending, Stop
+from ax_costaware.methods.problem import Stop
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
@@ -78,8 +77,8 @@ def method_of(strategy: GenerationStrategy) -> Method:
     Raises:
         UserInputError: If ``strategy`` comes from elsewhere.
     """
-    method = model_spec_of(strategy).generator_kwargs
-    return next(value for value in method.values() if isinstance(value, Method))
+    values = model_spec_of(strategy).generator_kwargs.values()
+    return next(value for value in values if isinstance(value, Method))
 
 
 def method_of_class(strategy: GenerationStrategy, method_class: type[AnyMethod]) -> AnyMethod:
@@ -124,7 +123,11 @@ def fitted_adapter(experiment: Experiment, strategy: GenerationStrategy) -> Cost
         UserInputError: If the strategy comes from elsewhere.
         DataRequiredError: If no trial has an observation yet.
     """
-    spec = model_spec_of(strategy)
+    return fitted(model_spec_of(strategy), experiment)
+
+
+def fitted(spec: GeneratorSpec, experiment: Experiment) -> CostAwareAdapter:
+    """The adapter of a part of a strategy that has a method, as ``fitted_adapter``."""
     spec.fit(experiment=experiment)
     adapter = spec.fitted_adapter
     assert isinstance(adapter, CostAwareAdapter)
@@ -138,29 +141,7 @@ def num_payable(experiment: Experiment, method: Method, initial: bool) -> int:
 
 
 class MethodNode(GenerationNode):
-    """What both nodes share: they are stored with what they were made from, and limit a batch."""
-
-    @classmethod
-    def deserialize_init_args(
-        cls,
-        args: dict[str, Any],
-        decoder_registry: Any = None,
-        class_decoder_registry: Any = None,
-    ) -> dict[str, Any]:
-        """Decode the arguments of the constructor, which Ax leaves to the class."""
-        registries = {
-            "decoder_registry": decoder_registry,
-            "class_decoder_registry": class_decoder_registry,
-        }
-        given = {name: registry for name, registry in registries.items() if registry is not None}
-        return cls._of_any_release(
-            {n: object_from_json(value, **given) for n, value in args.items()}
-        )
-
-    @classmethod
-    def _of_any_release(cls, stored: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of the constructor from those that any release stored."""
-        return stored
+    """What both nodes share: a batch is limited to what the budget is certain to pay for."""
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
         """How many trials can be generated now; -1 for any number."""
@@ -196,11 +177,6 @@ class ModelNode(MethodNode):
         )
         self.method = method
         self.surrogate_spec = surrogate_spec
-
-    @classmethod
-    def _of_any_release(cls, stored: dict[str, Any]) -> dict[str, Any]:
-        """In stores of 0.1 and 0.2 the method is called ``settings``."""
-        return {("method" if name == "settings" else name): v for name, v in stored.items()}
 
 
 class InitialNode(MethodNode):
@@ -255,19 +231,6 @@ class InitialNode(MethodNode):
         self.deduplicate = deduplicate
         self.waits = waits
 
-    @classmethod
-    def _of_any_release(cls, stored: dict[str, Any]) -> dict[str, Any]:
-        """Nodes of 0.1 and 0.2 were stored in other words."""
-        method = stored.pop("settings", None)
-        if isinstance(method, Method):
-            return {
-                **stored,
-                "count": method.initial_trials,
-                "seed": method.seed,
-                "waits": not method.may_skip,
-            }
-        return {"seed": 0, "deduplicate": False, **stored}
-
     def gen(
         self,
         *,
@@ -288,7 +251,7 @@ class InitialNode(MethodNode):
         started = time.monotonic()
         method = method_of(self.generation_strategy)
         check_one_arm(n)
-        check_experiment(experiment, method)
+        check_optimization_config(experiment.optimization_config)
         drawn: list[GeneratorRun] = []
 
         def draw() -> Row:
@@ -302,21 +265,17 @@ class InitialNode(MethodNode):
             )
             assert run is not None
             drawn.append(run)
-            return dict(run.arms[0].parameters)
+            return run.arms[0].parameters
 
-        fixed = gs_gen_kwargs.get("fixed_features")
-        undelivered = [
-            [o for o in observations if o.trial_index is None]
-            for observations in (pending_observations or {}).values()
-        ]
         problem = problem_of(
             experiment,
             method,
-            [Pending(None, dict(o.parameters)) for o in max(undelivered, key=len, default=[])],
-            fixed={} if fixed is None else dict(fixed.parameters),
+            live_observations(experiment, pending_observations),
+            gs_gen_kwargs.get("fixed_features"),
             draw=draw,
         )
         with ax_errors():
+            method.check(problem)
             decision = method.next_trial(problem, initial=True)
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason)
@@ -330,10 +289,7 @@ class InitialNode(MethodNode):
                 generator_state_after_gen=None if run is None else run._generator_state_after_gen,
             )
             run._generation_node_name = self.name
-        record = method.record_of(problem, decision)
-        run._gen_metadata = {**(run.gen_metadata or {}), RECORD: record}
-        log_decision(run, experiment, method, len(problem.undelivered))
-        return run
+        return recorded(run, decision, problem, method)
 
     def should_transition_to_next_node(
         self, raise_data_required_error: bool = True

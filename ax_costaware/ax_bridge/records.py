@@ -8,15 +8,17 @@ properties.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
 from ax.core.parameter import (
     ChoiceParameter,
+    DerivedParameter,
     FixedParameter,
     Parameter,
     ParameterType,
@@ -40,9 +42,28 @@ RECORD = "ax_costaware"
 PAIRS = "pairs"
 """Key of the pairs in the record of an experiment."""
 
+PendingObservations: TypeAlias = Mapping[str, list[ObservationFeatures]]
+"""Points under evaluation by metric, as Ax has them."""
+
 
 def parameter_of(parameter: Parameter) -> OurParameter:
-    """A parameter of Ax as a value object."""
+    """A parameter of Ax as a value object.
+
+    Raises:
+        UnsupportedError: If it is of a kind that no method takes.
+    """
+    if isinstance(parameter, DerivedParameter):
+        raise UnsupportedError(
+            f"parameter {parameter.name!r} is derived from others: it has no value of its own to "
+            "control or to realise. Compute it where the trial is run."
+        )
+    if isinstance(parameter, FixedParameter):
+        return Fixed(parameter.name, parameter.value)
+    for kind in ("task", "fidelity"):
+        if getattr(parameter, f"is_{kind}", False):
+            raise UnsupportedError(
+                f"parameter {parameter.name!r} is a {kind} parameter, which is not supported."
+            )
     if isinstance(parameter, RangeParameter):
         return Range(
             parameter.name,
@@ -52,16 +73,14 @@ def parameter_of(parameter: Parameter) -> OurParameter:
             log_scale=parameter.log_scale,
             logit_scale=parameter.logit_scale,
         )
-    if isinstance(parameter, ChoiceParameter):
-        return Choice(
-            parameter.name,
-            tuple(parameter.values),
-            is_ordered=bool(parameter.is_ordered and parameter.is_numeric),
-            log_scale=parameter.log_scale,
-            is_ranked=bool(parameter.is_ordered and not parameter.is_numeric),
-        )
-    assert isinstance(parameter, FixedParameter)
-    return Fixed(parameter.name, parameter.value)
+    assert isinstance(parameter, ChoiceParameter)
+    return Choice(
+        parameter.name,
+        tuple(parameter.values),
+        is_ordered=bool(parameter.is_ordered and parameter.is_numeric),
+        log_scale=parameter.log_scale,
+        is_ranked=bool(parameter.is_ordered and not parameter.is_numeric),
+    )
 
 
 def parameters_of_configs(configs: Any) -> tuple[FreeParameter, ...]:
@@ -104,7 +123,20 @@ def _parameter_of_config(config: Any) -> FreeParameter:
 
 
 def space_of(search_space: SearchSpace, hidden: Sequence[str] = ()) -> Space:
-    """A search space as a method sees it before there is a model."""
+    """A search space as a method sees it before there is a model.
+
+    Raises:
+        UnsupportedError: If no method takes it: parameters are free-standing, and no constraint is
+            an equality.
+    """
+    if search_space.is_hierarchical:
+        raise UnsupportedError(
+            "the search space is hierarchical: every parameter is needed in every trial."
+        )
+    if any(constraint.is_equality for constraint in search_space.parameter_constraints):
+        raise UnsupportedError(
+            "the search space has an equality constraint: only inequalities are supported."
+        )
     return Space.of(
         [parameter_of(p) for p in search_space.parameters.values()],
         [(c.constraint_dict, c.bound) for c in search_space.parameter_constraints],
@@ -112,68 +144,124 @@ def space_of(search_space: SearchSpace, hidden: Sequence[str] = ()) -> Space:
     )
 
 
+def live_observations(
+    experiment: Experiment, pending: PendingObservations | None
+) -> list[ObservationFeatures]:
+    """The pending observations that can still report, decisions that are no trials yet included.
+
+    Ax also counts trials that were completed without data, or abandoned, as pending for ever.
+
+    Args:
+        experiment: The experiment.
+        pending: Points under evaluation, by metric; those without a trial index are no trials yet.
+    """
+    found = [
+        [
+            o
+            for o in observations
+            if o.trial_index is None or not experiment.trials[int(o.trial_index)].status.is_terminal
+        ]
+        for observations in (pending or {}).values()
+    ]
+    return max(found, key=len, default=[])
+
+
 def problem_of(
     experiment: Experiment,
     method: Method,
-    pending: Iterable[Pending] = (),
-    search_space: SearchSpace | None = None,
+    live: Iterable[ObservationFeatures] = (),
+    fixed_features: ObservationFeatures | None = None,
     observed: Mapping[int, float] | None = None,
-    **more: Any,
+    space: Space | None = None,
+    **lent: Any,
 ) -> Problem:
     """What a method decides from.
 
     Args:
         experiment: The experiment.
         method: The method.
-        pending: What is under way.
-        search_space: Overrides the experiment's.
+        live: What is under way, as of ``live_observations``.
+        fixed_features: Parameters that the caller fixes.
         observed: The outcomes that the model has learned from, by trial index.
-        more: Further fields of the problem.
+        space: The space of the fitted model; None for that of the experiment.
+        lent: The fields of the problem that lend something.
 
     Raises:
-        UnsupportedError: If a trial has several arms.
+        UnsupportedError: If a trial has several arms, or no method takes the search space.
     """
     config = experiment.optimization_config
     record = experiment._properties.get(RECORD) or {}
-    if "space" not in more:
-        more["space"] = space_of(search_space or experiment.search_space, method.hidden)
     return Problem(
+        space=space or space_of(experiment.search_space, method.hidden),
         trials=past_trials(experiment, method, observed),
-        pending=tuple(pending),
+        pending=tuple(
+            Pending(None if o.trial_index is None else int(o.trial_index), dict(o.parameters))
+            for o in live
+        ),
+        fixed={} if fixed_features is None else dict(fixed_features.parameters),
         minimize=config is not None and bool(config.objective.minimize),
         objective="" if config is None else str(config.objective.metric_names[0]),
         metrics=frozenset(experiment.metrics),
         pairs=record.get(PAIRS) or {},
-        **more,
+        **lent,
     )
 
 
 def past_trials(
     experiment: Experiment, method: Method, observed: Mapping[int, float] | None = None
 ) -> tuple[PastTrial, ...]:
-    """The trials of an experiment as a method sees them, by increasing index."""
-    reported = reported_costs(experiment, method)
-    metrics = {name: reported_values(experiment, name) for name in method.reads}
-    measured = objective_values(experiment)
+    """The trials of an experiment as a method sees them, by increasing index.
+
+    Costs and metrics are those that were recorded on the trials, at full precision; where Ax's data
+    were changed after the record, they count. An objective of several metrics, with which no method
+    runs, is measured once a trial has all of them, and the value is that of the first.
+
+    Args:
+        experiment: The experiment.
+        method: Says which metrics are read.
+        observed: The outcomes that the model has learned from, by trial index.
+
+    Raises:
+        UnsupportedError: If a trial has several arms.
+    """
+    observed = observed or {}
+    config = experiment.optimization_config
+    objectives = [] if config is None else config.objective.metric_names
+    metric = method.cost_metric or ""  # no metric has the empty name
+    data = {n: values_in_data(experiment, n) for n in {*objectives, *method.reads, metric}}
     found = []
     for index, base_trial in sorted(experiment.trials.items()):
         trial, record = with_one_arm(base_trial), outcome_record(base_trial)
-        failed, last = _attempts(trial)
-        arm = trial.arm
-        value = (observed or {}).get(index, measured.get(index))
+        recorded = {name: mean for name, (mean, _) in recorded_outcomes(trial).items()}
+        values = {name: known[index] for name, known in data.items() if index in known}
+        cost = record.get("cost")
+        if cost is None:
+            cost = recorded.get(metric)
+        if metric in values and trial.status.is_terminal:
+            # Before a trial has ended, data are what it has cost so far.
+            cost = more_precise(values[metric], cost)
+        measured = {**recorded, **values} if trial.status.is_completed else values
+        is_measured = bool(objectives) and measured.keys() >= set(objectives)
+        lost, last_attempt = _attempts(trial, record)
         found.append(
             PastTrial(
                 index=index,
-                parameters={} if arm is None else arm.parameters,
+                parameters={} if trial.arm is None else trial.arm.parameters,
                 status=trial.status.name,
-                outcome=value,
-                is_observed=index in (observed or {}),
-                realized=record.get("realized") or {},
-                reported_cost=reported.get(index),
-                metrics={n: values[index] for n, values in metrics.items() if index in values},
                 record=decision_record(trial),
-                lost=tuple(failed),
-                last_attempt=last,
+                outcome=observed.get(
+                    index, float(measured[objectives[0]]) if is_measured else None
+                ),
+                is_observed=index in observed,
+                realized=record.get("realized") or {},
+                reported_cost=None if cost is None else float(cost),
+                metrics={
+                    name: more_precise(values[name], recorded.get(name))
+                    for name in method.reads
+                    if name in values
+                },
+                lost=tuple(lost),
+                last_attempt=last_attempt,
                 was_started=bool(record.get("attempts") or record.get("running")),
             )
         )
@@ -200,9 +288,8 @@ def ledger(experiment: Experiment, method: Method) -> tuple[LedgerEntry, ...]:
     return ledger_of(past_trials(experiment, method), method)
 
 
-def _attempts(trial: Trial) -> tuple[list[float | None], float | None]:
+def _attempts(trial: Trial, record: Mapping[str, Any]) -> tuple[list[float | None], float | None]:
     """What the attempts of a runner cost that another followed, and the last one; None: unknown."""
-    record = outcome_record(trial)
     attempts = record.get("attempts") or []
     costs = [attempt.get("cost") for attempt in attempts]
     # The user may have completed by hand what the runner had not.
@@ -212,67 +299,11 @@ def _attempts(trial: Trial) -> tuple[list[float | None], float | None]:
     return costs[:-1], costs[-1]
 
 
-def reported_costs(experiment: Experiment, method: Method) -> dict[int, float]:
-    """What the trials were reported to have cost, at full precision; others are not in it.
-
-    The cost that ``complete_trial`` recorded, or the value of the method's cost metric: recorded
-    or, for a trial that has ended, among Ax's data. Where Ax's data were changed after the record,
-    they count.
-    """
-    metric = method.cost_metric
-    in_data = {} if metric is None else values_in_data(experiment, metric)
-    reported: dict[int, float] = {}
-    for index, trial in experiment.trials.items():
-        record = outcome_record(trial)
-        cost = record.get("cost")
-        if cost is None and metric is not None:
-            cost, _ = (record.get("outcomes") or {}).get(metric, (None, None))
-        # Before a trial has ended, data are what it has cost so far.
-        if index in in_data and trial.status.is_terminal:
-            cost = more_precise(in_data[index], cost)
-        if cost is not None:
-            reported[index] = float(cost)
-    return reported
-
-
-def reported_values(experiment: Experiment, metric: str) -> dict[int, float]:
-    """Finite values of ``metric`` in Ax's data, with the digits of the record where it has them."""
-    found = values_in_data(experiment, metric)
-    for index in found:
-        outcomes = outcome_record(experiment.trials[index]).get("outcomes") or {}
-        found[index] = more_precise(found[index], (outcomes.get(metric) or (None, None))[0])
-    return found
-
-
 def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
     """Finite values of ``metric`` among Ax's data, by trial index; ten decimals of them."""
     frame = experiment.lookup_data().df
-    rows = frame[frame["metric_name"] == metric]
-    return {
-        int(index): float(mean)
-        for index, mean in zip(rows["trial_index"], rows["mean"], strict=True)
-        if math.isfinite(mean)
-    }
-
-
-def objective_values(experiment: Experiment) -> dict[int, float]:
-    """Finite values of the objective by trial index, in Ax's data or recorded on completion.
-
-    No method runs with an objective of several metrics; a trial then counts as measured once it
-    has all of them, and the value is that of the first.
-    """
-    config = experiment.optimization_config
-    if config is None:
-        return {}
-    found = []
-    for name in config.objective.metric_names:
-        recorded = {
-            index: float(outcomes[name][0])
-            for index, trial in experiment.trials.items()
-            if trial.status.is_completed and name in (outcomes := recorded_outcomes(trial))
-        }
-        found.append({**recorded, **values_in_data(experiment, name)})
-    return {i: value for i, value in found[0].items() if all(i in values for values in found)}
+    rows = frame[(frame["metric_name"] == metric) & np.isfinite(frame["mean"])]
+    return dict(zip(rows["trial_index"].tolist(), rows["mean"].tolist(), strict=True))
 
 
 def with_one_arm(trial: BaseTrial) -> Trial:

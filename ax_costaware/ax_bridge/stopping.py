@@ -6,19 +6,19 @@ the data of the experiment, and asked whether any trial is worth its cost.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ax.core.experiment import Experiment
 from ax.core.utils import extract_pending_observations
 from ax.exceptions.core import DataRequiredError, UserInputError
-from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
-from ax_costaware.ax_bridge.adapter import CostAwareAdapter, seeded
-from ax_costaware.ax_bridge.checks import ax_errors, check_experiment
+from ax_costaware.ax_bridge.adapter import seeded
+from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
-from ax_costaware.ax_bridge.nodes import CostAwareGenerators
+from ax_costaware.ax_bridge.nodes import ModelNode, fitted
 from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
 from ax_costaware.methods.gittins.prices import NothingToLearnFrom
 from ax_costaware.methods.gittins.weighing import Weighed, weigh
@@ -28,6 +28,7 @@ from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsStop
 
 
+@ax_errors()
 def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpec) -> Weighed:
     """What the Gittins method would decide now.
 
@@ -38,15 +39,10 @@ def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpe
         UserInputError: If the experiment does not fit the method.
         UnsupportedError: If the experiment asks for what the method does not do.
     """
-    spec = GeneratorSpec(
-        CostAwareGenerators.METHOD,
-        generator_kwargs={"method": method, "surrogate_spec": surrogate_spec},
-    )
-    spec.fit(experiment=experiment)
-    adapter = spec.fitted_adapter
-    assert isinstance(adapter, CostAwareAdapter)
-    check_experiment(experiment, method)
+    node = ModelNode(method, method.label, surrogate_spec)
+    adapter = fitted(node.generator_spec, experiment)
     problem = adapter.problem(extract_pending_observations(experiment))
+    method.check(problem)
     try:
         with seeded(decision_seed(method.seed, problem.next_index)):
             return weigh(method, problem, method.rule or GittinsStop())
@@ -60,12 +56,16 @@ def method_to_check(
     lmbda: float | None,
     budget: float | None,
     rule: StopRule | None = None,
-    cost_model: CostKind = "gp",
-    seed: int = 0,
-    num_restarts: int | None = None,
-    raw_samples: int | None = None,
+    **settings: Any,
 ) -> Gittins:
     """A method that asks the stopping rule about an experiment of another strategy.
+
+    Args:
+        cost: What a trial costs.
+        lmbda: What one unit of cost is worth, in units of the objective.
+        budget: What all trials may cost together.
+        rule: The rule; None for ``GittinsStop``.
+        settings: Further ones of ``Gittins``.
 
     Raises:
         UserInputError: If a value cannot be used, or nothing says what a unit of cost is worth.
@@ -81,14 +81,12 @@ def method_to_check(
         # A rule that brings its own is asked at that one.
         lmbda=rule.lmbda if lmbda is None and budget is None and rule is not None else lmbda,
         stop=True if rule is None else rule,
-        cost_model=cost_model,
         initial_trials=0,
-        seed=seed,
-        num_restarts=num_restarts,
-        raw_samples=raw_samples,
+        **settings,
     )
 
 
+@dataclass(eq=False, repr=False)
 class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
     """Ends an ``Orchestrator``'s run when no trial is worth its cost, whatever strategy runs it.
 
@@ -114,36 +112,34 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
         UserInputError: If an argument has a value that the method cannot use.
     """
 
-    def __init__(
-        self,
-        cost: CostArgument,
-        lmbda: float | None = None,
-        budget: float | None = None,
-        rule: StopRule | None = None,
-        cost_model: CostKind = "gp",
-        surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
-        seed: int = 0,
-        num_restarts: int | None = None,
-        raw_samples: int | None = None,
-        min_trials: int = 5,
-        inactive_when_pending_trials: bool = True,
-    ) -> None:
+    cost: CostArgument
+    lmbda: float | None = None
+    budget: float | None = None
+    rule: StopRule | None = None
+    cost_model: CostKind = "gp"
+    surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None
+    seed: int = 0
+    num_restarts: int | None = None
+    raw_samples: int | None = None
+    min_trials: int = 5
+    inactive_when_pending_trials: bool = True
+
+    def __post_init__(self) -> None:
         super().__init__(
-            min_trials=min_trials, inactive_when_pending_trials=inactive_when_pending_trials
+            min_trials=self.min_trials,
+            inactive_when_pending_trials=self.inactive_when_pending_trials,
         )
-        self.cost = cost
-        self.lmbda = lmbda
-        self.budget = budget
-        self.rule = rule
-        self.cost_model = cost_model
-        self.surrogate_spec = surrogate_spec
-        self.seed = seed
-        self.num_restarts = num_restarts
-        self.raw_samples = raw_samples
         self._method = method_to_check(
-            cost, lmbda, budget, rule, cost_model, seed, num_restarts, raw_samples
+            self.cost,
+            self.lmbda,
+            self.budget,
+            self.rule,
+            cost_model=self.cost_model,
+            seed=self.seed,
+            num_restarts=self.num_restarts,
+            raw_samples=self.raw_samples,
         )
-        self._surrogate_spec, _ = resolved_surrogate_spec(self._method, surrogate_spec)
+        self._surrogate_spec, _ = resolved_surrogate_spec(self._method, self.surrogate_spec)
         self._last: tuple[object, tuple[bool, str]] | None = None
 
     def _should_stop_optimization(self, experiment: Experiment, **kwargs: Any) -> tuple[bool, str]:

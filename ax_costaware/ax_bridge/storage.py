@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from inspect import isbuiltin, isfunction, ismethod
 from typing import Any
 
@@ -31,7 +32,7 @@ from ax.utils.common.serialization import serialize_init_args
 from botorch.models.transforms.outcome import OutcomeTransform
 
 from ax_costaware import acquisition, methods, models, policies, queries
-from ax_costaware.ax_bridge.earlier_releases import register_aliases
+from ax_costaware.ax_bridge.earlier_releases import BatchLimit, register_aliases
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators, InitialNode, ModelNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
@@ -109,10 +110,7 @@ def register_metric(cls: type[Metric]) -> None:
         cls: The class; it is made anew from the arguments of its constructor, which it must keep
             as attributes of the same names.
     """
-    numbers, encoders, decoders = register_metrics({cls: None}, {}, {})
-    CORE_METRIC_REGISTRY.update(numbers)
-    CORE_ENCODER_REGISTRY.update(encoders)
-    CORE_DECODER_REGISTRY.update(decoders)
+    _add(CORE_METRIC_REGISTRY, *register_metrics({cls: None}, {}, {}))
 
 
 def register_runner(cls: type[Runner]) -> None:
@@ -124,8 +122,11 @@ def register_runner(cls: type[Runner]) -> None:
         cls: The class; it is made anew from the arguments of its constructor, which it must keep
             as attributes of the same names.
     """
-    numbers, encoders, decoders = register_runners({cls: None})
-    CORE_RUNNER_REGISTRY.update(numbers)
+    _add(CORE_RUNNER_REGISTRY, *register_runners({cls: None}))
+
+
+def _add(registry: Any, numbers: Any, encoders: Any, decoders: Any) -> None:
+    registry.update(numbers)
     CORE_ENCODER_REGISTRY.update(encoders)
     CORE_DECODER_REGISTRY.update(decoders)
 
@@ -134,9 +135,10 @@ def register_all() -> None:
     """Register the classes of this package; doing so again changes nothing."""
     for cls in VALUE_OBJECTS:
         register_value_object(cls)
-    for part in (GittinsStoppingStrategy, InitialNode, ModelNode):
+    for part in (BatchLimit, GittinsStoppingStrategy, InitialNode, ModelNode):
         CORE_ENCODER_REGISTRY[part] = _encode_init_args
-        CORE_DECODER_REGISTRY[part.__name__] = part
+        # A function, whose arguments Ax decodes; to a class that is a node it gives them as stored.
+        CORE_DECODER_REGISTRY[part.__name__] = partial(part)
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
     for transform in (HideParameters, TimeFeature):
         register_transform(transform)

@@ -12,18 +12,16 @@ or read.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
 from ax.core.base_trial import BaseTrial
 from ax.core.data_utils import ExperimentData
 from ax.core.experiment import Experiment
-from ax.core.generator_run import GeneratorRun
-from ax.core.trial import Trial
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from pandas import DataFrame, Index, Series
+from pandas import DataFrame
+from pandas.api.types import is_string_dtype
 
-from ax_costaware.ax_bridge.records import outcome_record, recorded_outcomes
+from ax_costaware.ax_bridge.records import outcome_record, recorded_outcomes, with_one_arm
 from ax_costaware.precision import STORED_DECIMALS, more_precise
 
 _TOO_SMALL_TO_ROUND = 1e-6
@@ -33,7 +31,7 @@ _TOO_SMALL_TO_ROUND = 1e-6
 def realized_data(
     experiment_data: ExperimentData,
     trials: Mapping[int, BaseTrial],
-    metrics: Collection[str],
+    metric: str,
     parameters: Collection[str],
 ) -> ExperimentData:
     """Lay what was recorded on the trials over ``experiment_data``.
@@ -41,77 +39,50 @@ def realized_data(
     Args:
         experiment_data: Data that Ax extracted from the experiment.
         trials: The trials of the experiment.
-        metrics: The metrics to keep: those of the optimisation config, since the method models
-            nothing else.
+        metric: The metric to keep: the objective's, since the method models nothing else.
         parameters: Names of the parameters, whose columns are made where they are missing.
 
     Returns:
         Data in which inputs are the realised ones, observations have the precision with which they
         were reported, trials without a finite observation are left out, and rows are sorted.
     """
-    observations = _kept_observations(experiment_data.observation_data, metrics)
-    _restore_precision(observations, trials, metrics)
-    arms = experiment_data.arm_data
-    arms = arms.loc[arms.index.isin(_trial_and_arm(observations.index))].sort_index()
-    return ExperimentData(
-        arm_data=_overlaid(arms, trials, parameters), observation_data=observations
-    )
-
-
-def _kept_observations(observations: DataFrame, metrics: Collection[str]) -> DataFrame:
-    kept = observations.loc[
-        :, [c for c in observations.columns if c[0] not in ("mean", "sem") or c[1] in metrics]
-    ]
-    means = [c for c in kept.columns if c[0] == "mean"]
-    if not means:
-        return kept.iloc[:0].copy()
+    arms, observed = experiment_data.arm_data, experiment_data.observation_data
+    if ("mean", metric) not in observed.columns:
+        return ExperimentData(arm_data=arms.iloc[:0], observation_data=observed.iloc[:0])
+    kept = [c for c in observed.columns if c[0] not in ("mean", "sem") or c[1] == metric]
     # As for the ledger an infinite outcome, which Ax's own calls let pass, is none.
-    return kept.loc[np.isfinite(kept[means].astype(float)).any(axis=1)].sort_index()
+    is_finite = np.isfinite(observed["mean", metric].astype(float))
+    observed = _at_full_precision(observed.loc[is_finite, kept].sort_index(), trials, metric)
+    of_rows = observed.index.droplevel(list(range(2, observed.index.nlevels)))
+    arms = arms.loc[arms.index.isin(of_rows)].sort_index()
+    rows = []
+    for (trial_index, *_), planned in zip(arms.index, arms.to_dict("records"), strict=True):
+        realized = outcome_record(trials[trial_index]).get("realized") or {}
+        known = {name: value for name, value in realized.items() if name in parameters}
+        rows.append({**dict.fromkeys(parameters), **planned, **known})
+    overlaid = DataFrame(rows, index=arms.index)
+    # Ax compares and encodes plain Python strings; pandas infers its own string type.
+    texts = [name for name in overlaid.columns if is_string_dtype(overlaid[name].dtype)]
+    overlaid[texts] = overlaid[texts].astype(object)
+    return ExperimentData(arm_data=overlaid, observation_data=observed)
 
 
-def _restore_precision(
-    observations: DataFrame, trials: Mapping[int, BaseTrial], metrics: Collection[str]
-) -> None:
-    for metric in metrics:
-        if ("mean", metric) not in observations.columns:
-            continue
-        means = observations["mean", metric].to_numpy(dtype=float).copy()
-        sems = observations["sem", metric].to_numpy(dtype=float).copy()
-        if (
-            np.nanmax(means, initial=-np.inf) - np.nanmin(means, initial=np.inf)
-            > _TOO_SMALL_TO_ROUND
-        ):
-            means, sems = np.round(means, STORED_DECIMALS), np.round(sems, STORED_DECIMALS)
-        for row, index in enumerate(observations.index):
-            outcome = recorded_outcomes(trials[index[0]]).get(metric)
-            if outcome is not None:
-                means[row] = more_precise(means[row], outcome[0])
-                sems[row] = more_precise(sems[row], outcome[1])
-        observations["mean", metric] = means
-        observations["sem", metric] = sems
-
-
-def _overlaid(
-    arms: DataFrame, trials: Mapping[int, BaseTrial], parameters: Collection[str]
+def _at_full_precision(
+    observed: DataFrame, trials: Mapping[int, BaseTrial], metric: str
 ) -> DataFrame:
-    columns: dict[str, Any] = {}
-    realized = {
-        index: outcome_record(trials[index[0]]).get("realized") or {} for index in arms.index
-    }
-    for name in parameters:
-        planned = arms[name].tolist() if name in arms.columns else [None] * len(arms)
-        values = [
-            realized[index].get(name, plan) for index, plan in zip(arms.index, planned, strict=True)
+    """Observations with the digits that were recorded; the others as Ax's stores keep them."""
+    means = observed["mean", metric]
+    is_rounded = means.max() - means.min() > _TOO_SMALL_TO_ROUND
+    recorded = [recorded_outcomes(trials[i]).get(metric, (None, None)) for i, *_ in observed.index]
+    for part, column in enumerate(("mean", "sem")):
+        values = observed[column, metric].astype(float)
+        observed[column, metric] = [
+            more_precise(value, outcome[part])
+            for value, outcome in zip(
+                values.round(STORED_DECIMALS) if is_rounded else values, recorded, strict=True
+            )
         ]
-        # Ax compares and encodes plain Python strings; pandas would infer its own string type.
-        kind = object if any(isinstance(value, str) for value in values) else None
-        columns[name] = Series(values, index=arms.index, dtype=kind)
-    kept = {name: arms[name] for name in arms.columns if name not in columns}
-    return DataFrame({**columns, **kept}, index=arms.index)
-
-
-def _trial_and_arm(index: Index) -> Index:
-    return index if index.nlevels == 2 else index.droplevel(list(range(2, index.nlevels)))
+    return observed
 
 
 def restore_data(experiment: Experiment) -> list[int]:
@@ -126,21 +97,16 @@ def restore_data(experiment: Experiment) -> list[int]:
     Returns:
         Indices of the trials whose data were restored.
     """
-    missing: dict[int, Mapping[str, tuple[float, float | None]]] = {}
+    recorded: dict[int, Mapping[str, tuple[float, float | None]]] = {}
     for index, trial in experiment.trials.items():
-        if isinstance(trial, Trial) and trial.status.is_completed:
-            recorded = recorded_outcomes(trial)
-            known = {name: value for name, value in recorded.items() if name in experiment.metrics}
-            if known:
-                missing[index] = known
-    if not missing:
-        return []
-    present = set(experiment.lookup_data(trial_indices=list(missing)).df["trial_index"])
-    restored = sorted(missing.keys() - present)
+        outcomes = recorded_outcomes(trial) if trial.status.is_completed else {}
+        known = {name: value for name, value in outcomes.items() if name in experiment.metrics}
+        if known:
+            recorded[index] = known
+    restored = sorted(recorded.keys() - set(experiment.lookup_data().df["trial_index"]))
     for index in restored:
-        trial = experiment.trials[index]
-        assert isinstance(trial, Trial)
-        trial.update_trial_data(raw_data=raw_data_of(missing[index]))
+        trial = with_one_arm(experiment.trials[index])
+        trial.update_trial_data(raw_data=raw_data_of(recorded[index]))
     return restored
 
 
@@ -166,11 +132,12 @@ def match_generator_runs(strategy: GenerationStrategy, experiment: Experiment) -
     the strategy: it would leave a point out, or propose one twice. Runs that are not stored yet are
     left alone: their trials are still to come.
     """
-    by_id: dict[int, GeneratorRun] = {}
-    for _, trial in sorted(experiment.trials.items()):
-        run = trial.generator_run if isinstance(trial, Trial) else None
-        if run is not None and run.db_id is not None:
-            by_id[run.db_id] = run
+    by_id = {
+        run.db_id: run
+        for _, trial in sorted(experiment.trials.items())
+        for run in trial.generator_runs
+        if run.db_id is not None
+    }
     runs = strategy._generator_runs
     known = {run.db_id for run in runs}
     kept = [run for run in runs if run.db_id is None or run.db_id in by_id]

@@ -5,7 +5,8 @@ They do nothing for a method that has neither.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 from ax.adapter.transforms.base import Transform
 from ax.core.data_utils import ExperimentData
@@ -13,13 +14,8 @@ from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError
-from ax.generators.types import TConfig
-
-from ax_costaware.methods.past import TrialTimes
 
 if TYPE_CHECKING:
-    from ax.adapter.base import Adapter
-
     from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 
 TIME = "__time__"
@@ -33,24 +29,13 @@ class MethodTransform(Transform):
         UnsupportedError: If the adapter has none.
     """
 
-    def __init__(
-        self,
-        search_space: SearchSpace | None = None,
-        experiment_data: ExperimentData | None = None,
-        adapter: Adapter | None = None,
-        config: TConfig | None = None,
-    ) -> None:
-        super().__init__(
-            search_space=search_space,
-            experiment_data=experiment_data,
-            adapter=adapter,
-            config=config,
-        )
-        if not hasattr(adapter, "method"):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not hasattr(self.adapter, "method"):
             raise UnsupportedError(
-                f"adapter={adapter!r}: it has no method; expected a CostAwareAdapter."
+                f"adapter={self.adapter!r}: it has no method; expected a CostAwareAdapter."
             )
-        self.of = cast("CostAwareAdapter", adapter)
+        self.of = cast("CostAwareAdapter", self.adapter)
 
 
 class HideParameters(MethodTransform):
@@ -83,10 +68,8 @@ class HideParameters(MethodTransform):
     def transform_experiment_data(self, experiment_data: ExperimentData) -> ExperimentData:
         """The data without their columns."""
         hidden = list(self.of.method.hidden)
-        return ExperimentData(
-            arm_data=experiment_data.arm_data.drop(columns=hidden, errors="ignore"),
-            observation_data=experiment_data.observation_data,
-        )
+        arms = experiment_data.arm_data.drop(columns=hidden, errors="ignore")
+        return replace(experiment_data, arm_data=arms)
 
 
 class TimeFeature(MethodTransform):
@@ -112,7 +95,7 @@ class TimeFeature(MethodTransform):
     ) -> list[ObservationFeatures]:
         """The features with the time of the trial that they belong to, or now, in place."""
         if self.of.method.sees_time:
-            times = self._times()
+            times = self.of.times()
             for features in observation_features:
                 index = features.trial_index
                 features.parameters[TIME] = times.now if index is None else times[int(index)]
@@ -130,13 +113,6 @@ class TimeFeature(MethodTransform):
         """The data with a column of times."""
         if not self.of.method.sees_time:
             return experiment_data
-        arms, times = experiment_data.arm_data, self._times()
-        trials = arms.index.get_level_values("trial_index")
-        return ExperimentData(
-            arm_data=arms.assign(**{TIME: [times[int(i)] for i in trials]}),
-            observation_data=experiment_data.observation_data,
-        )
-
-    def _times(self) -> TrialTimes:
-        # Once for all: an adapter looks the times up in the experiment.
-        return self.of.times()
+        arms, times = experiment_data.arm_data, self.of.times()
+        of_rows = [times[int(i)] for i in arms.index.get_level_values("trial_index")]
+        return replace(experiment_data, arm_data=arms.assign(**{TIME: of_rows}))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any
 
 from ax.core.types import TParamValue
@@ -19,7 +20,44 @@ from ax_costaware.runners.result import (
 )
 
 
-class FunctionRunner(PolledRunner):
+class _Attempts(dict[str, Future[AttemptState]]):
+    """The attempts of a runner; a copy of the runner, as Ax makes them, speaks of the same ones."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Attempts:
+        return self
+
+
+class LocalRunner(PolledRunner):
+    """The base of runners whose attempts are made in this process; see ``PolledRunner``."""
+
+    def __init__(
+        self,
+        function: TrialFunction | str,
+        *,
+        timeout: float | None = None,
+        retries: int = 0,
+        time_cost: bool = False,
+    ) -> None:
+        super().__init__(function, timeout=timeout, retries=retries, time_cost=time_cost)
+        self._attempts = _Attempts()
+
+    def poll(self, key: str) -> AttemptState:
+        """Where the attempt stands; lost where this process did not make it."""
+        attempt = self._attempts.get(key)
+        if attempt is None:
+            return lost("the process that ran it has ended, or the experiment was loaded again")
+        return attempt.result() if attempt.done() else RUNNING
+
+    def cancel(self, key: str) -> None:
+        """Ask no more for the attempt: Python cannot stop a thread."""
+        self._attempts.pop(key, None)
+
+    def forget(self, key: str) -> None:
+        """Drop what came of the attempt."""
+        self._attempts.pop(key, None)
+
+
+class FunctionRunner(LocalRunner):
     """Runs each trial by calling a function in a thread of this process.
 
     In the place of a runner of your own::
@@ -54,72 +92,22 @@ class FunctionRunner(PolledRunner):
         UserInputError: If an argument is of the wrong type or out of range.
     """
 
-    def __init__(
-        self,
-        function: TrialFunction | str,
-        *,
-        timeout: float | None = None,
-        retries: int = 0,
-        time_cost: bool = False,
-    ) -> None:
-        super().__init__(function, timeout=timeout, retries=retries, time_cost=time_cost)
-        self._attempts = _Attempts()
-
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
         """Start a thread that calls the function.
 
         Raises:
             UserInputError: If no function is registered under the name.
         """
-        self._attempts.start(key, trial_function(self.function), parameters)
+        function = trial_function(self.function)
+        attempt: Future[AttemptState] = Future()
+        if self._attempts.setdefault(key, attempt) is not attempt:
+            return
 
-    def poll(self, key: str) -> AttemptState:
-        """Where the thread stands; lost where this process did not start it."""
-        return self._attempts.state(key)
-
-    def cancel(self, key: str) -> None:
-        """Ask no more for the thread, which Python cannot stop."""
-        self._attempts.drop(key)
-
-    def forget(self, key: str) -> None:
-        """Drop what the thread returned."""
-        self._attempts.drop(key)
-
-
-class _Attempts:
-    """The threads of a runner; a copy of the runner, as Ax makes them, speaks of the same ones."""
-
-    def __init__(self) -> None:
-        self._states: dict[str, AttemptState] = {}
-        self._lock = threading.Lock()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Attempts:
-        return self
-
-    def start(self, key: str, function: TrialFunction, parameters: dict[str, TParamValue]) -> None:
         def work() -> None:
             try:
                 state = run_function(function, parameters)
             except BaseException as error:  # Nothing else would say that the thread is over.
                 state = AttemptState(AttemptStatus.FAILED, error=f"{type(error).__name__}: {error}")
-            with self._lock:
-                # A thread that was given up must not come back.
-                if self._states.get(key) is started:
-                    self._states[key] = state
+            attempt.set_result(state)
 
-        started = AttemptState(RUNNING.status)
-        with self._lock:
-            if key in self._states:
-                return
-            self._states[key] = started
-        threading.Thread(target=work, name=key, daemon=True).start()
-
-    def state(self, key: str) -> AttemptState:
-        with self._lock:
-            return self._states.get(key) or lost(
-                "the process that ran it has ended, or the experiment was loaded again"
-            )
-
-    def drop(self, key: str) -> None:
-        with self._lock:
-            self._states.pop(key, None)
+        Thread(target=work, name=key, daemon=True).start()

@@ -19,7 +19,8 @@ import math
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ax.core.base_trial import BaseTrial
@@ -30,6 +31,7 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.records import RECORD, outcome_record, with_one_arm
+from ax_costaware.runners.registry import StoredRunner
 from ax_costaware.runners.reporting import (
     failed_cost,
     is_cost_of_trial,
@@ -43,7 +45,6 @@ from ax_costaware.runners.result import (
     TrialFunction,
     read_result,
 )
-from ax_costaware.runners.stored_runner import StoredRunner
 from ax_costaware.session.reported import warn_out_of_bounds
 
 logger = get_logger(__name__)
@@ -52,6 +53,7 @@ _RUNNING = "running"
 _ATTEMPTS = "attempts"
 _COMPLETED = "completed"
 _STOPPED = "stopped"
+_TIMED_OUT = "timed out"
 
 _REASON_LENGTH = 100
 """Characters of Ax's database column for the reason of a failure."""
@@ -89,7 +91,8 @@ class PolledRunner(StoredRunner):
         time_cost: bool = False,
     ) -> None:
         super().__init__(function)
-        if timeout is not None and not (_is_number(timeout) and 0 < timeout < math.inf):
+        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if timeout is not None and not (is_number and 0 < timeout < math.inf):
             raise UserInputError(f"timeout={timeout!r}: expected a number of seconds > 0, or None.")
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise UserInputError(f"retries={retries!r}: expected an integer >= 0.")
@@ -152,16 +155,13 @@ class PolledRunner(StoredRunner):
         another is reported as staged and then as running, in this order, and so is stored, too.
         """
         self._let_go()
-        staged: set[int] = set()
-        found: dict[TrialStatus, set[int]] = {}
+        found: dict[TrialStatus, set[int]] = {TrialStatus.STAGED: set()}
         for trial in trials:
-            if trial.status not in (TrialStatus.RUNNING, TrialStatus.STAGED):
-                continue
-            status, is_new = self._advance(with_one_arm(trial))
-            found.setdefault(status, set()).add(trial.index)
-            if is_new:
-                staged.add(trial.index)
-        return {TrialStatus.STAGED: staged, **found} if staged else found
+            if trial.status in (TrialStatus.RUNNING, TrialStatus.STAGED):
+                status = self._advance(with_one_arm(trial))
+                found.setdefault(status, set()).add(trial.index)
+        found.setdefault(TrialStatus.RUNNING, set()).update(found[TrialStatus.STAGED])
+        return {status: indices for status, indices in found.items() if indices}
 
     def poll_exception(self, trial: BaseTrial) -> str:
         """Why a trial failed, which Ax keeps as the reason of its status.
@@ -195,43 +195,46 @@ class PolledRunner(StoredRunner):
         """Not used: a trial is stopped by ``stop``, which sees the whole trial."""
         raise UnsupportedError("this runner stops trials by stop(trial).")
 
-    def _advance(self, trial: Trial) -> tuple[TrialStatus, bool]:
-        """The status of a trial, and whether another attempt was started."""
+    def _advance(self, trial: Trial) -> TrialStatus:
+        """The status of a trial; staged where another attempt was started."""
         record = outcome_record(trial)
         attempts = record.get(_ATTEMPTS) or []
         running = record.pop(_RUNNING, None)
         if running is None:
             if attempts and attempts[-1]["state"] == _COMPLETED:
-                return TrialStatus.COMPLETED, False
+                return TrialStatus.COMPLETED
             if attempts:  # It was stopped or is over, or the next attempt could not be started.
                 stopped = attempts[-1]["state"] == _STOPPED
-                return (TrialStatus.FAILED, False) if stopped else self._retry(trial, record)
+                return TrialStatus.FAILED if stopped else self._retry(trial, record)
             logger.info(f"Trial {trial.index} was running without a runner: it is started now.")
-            self._continue(trial, record, self._launch_again(trial, 0))
-            return TrialStatus.RUNNING, True
-        state = self._state(running)
+            self._launch_again(trial, record, 0)
+            return TrialStatus.STAGED
+        known = running.get("state")
+        state = self._ask(running["key"]) if known is None else AttemptState.from_plain(known)
         seconds = _seconds_since(running["started"]) if state.seconds is None else state.seconds
+        how, error, cost = state.status.value, state.error, state.cost
+        outcome: dict[str, Any] = {}
         if state.status is AttemptStatus.RUNNING:
             if self.timeout is None or seconds <= self.timeout:
-                return TrialStatus.RUNNING, False
+                return TrialStatus.RUNNING
             self._cancel(running["key"])
-            error = f"was still running after {self.timeout:g} seconds"
-            record = self._record(trial, record, running, "timed out", seconds, error=error)
+            how, error = _TIMED_OUT, f"was still running after {self.timeout:g} seconds"
         elif state.status is AttemptStatus.FINISHED:
-            refused = self._complete(trial, record, running, state, seconds)
-            if refused is None:
-                return TrialStatus.COMPLETED, False
-            cost = failed_cost(read_result(state.result or {}).cost)
-            record = self._record(trial, record, running, "failed", seconds, refused, cost)
-        else:
-            is_lost = state.status is AttemptStatus.LOST
-            record = self._record(
-                trial, record, running, "lost" if is_lost else "failed",
-                None if is_lost and state.seconds is None else seconds, state.error, state.cost,
-            )  # fmt: skip
+            returned = state.result or {}
+            try:
+                outcome = read_outcome(trial, returned, seconds if self.time_cost else None)
+                how, cost = _COMPLETED, outcome.get("cost")
+            except UserInputError as refused:
+                how, error = AttemptStatus.FAILED.value, str(refused)
+                cost = failed_cost(read_result(returned).cost)
+        ran = state.seconds if state.status is AttemptStatus.LOST else seconds
+        record = self._record(trial, {**record, **outcome}, running, how, ran, error, cost)
+        if how == _COMPLETED:
+            warn_out_of_bounds(outcome["realized"], trial.experiment.search_space)
+            return TrialStatus.COMPLETED
         return self._retry(trial, record)
 
-    def _retry(self, trial: Trial, record: dict[str, Any]) -> tuple[TrialStatus, bool]:
+    def _retry(self, trial: Trial, record: dict[str, Any]) -> TrialStatus:
         """Start the next attempt if there is one, else the trial has failed."""
         while (attempt := len(record[_ATTEMPTS])) <= self.retries:
             failure = record[_ATTEMPTS][-1]
@@ -239,40 +242,20 @@ class PolledRunner(StoredRunner):
                 f"Attempt {attempt} of trial {trial.index} {_said(failure)}. It is tried again."
             )
             try:
-                running = self._launch_again(trial, attempt)
+                self._launch_again(trial, record, attempt)
             except UnsupportedError:
                 raise
             except Exception as error:
                 unstarted = {"attempt": attempt, "key": None, "started": time.time()}
                 text = f"could not be started: {type(error).__name__}: {error}"
                 record = self._record(trial, record, unstarted, "failed", 0.0, text, 0.0)
-                continue
-            self._continue(trial, record, running)
-            return TrialStatus.RUNNING, True
+            else:
+                return TrialStatus.STAGED
         failure = record[_ATTEMPTS][-1]
         if failure["cost"] is not None and is_cost_of_trial(trial, failure["cost"]):
             trial.update_run_metadata({RECORD: {**record, "cost": failure["cost"]}})
         logger.warning(f"Trial {trial.index} has failed, since its last attempt {_said(failure)}.")
-        return TrialStatus.FAILED, False
-
-    def _complete(
-        self,
-        trial: Trial,
-        record: dict[str, Any],
-        running: dict[str, Any],
-        state: AttemptState,
-        seconds: float,
-    ) -> str | None:
-        """Record what a finished attempt returned; returns what is wrong with it, if anything."""
-        default = seconds if self.time_cost else None
-        try:
-            outcome = read_outcome(trial, state.result or {}, default)
-        except UserInputError as error:
-            return str(error)
-        cost = outcome.get("cost")
-        self._record(trial, {**record, **outcome}, running, _COMPLETED, seconds, cost=cost)
-        warn_out_of_bounds(outcome["realized"], trial.experiment.search_space)
-        return None
+        return TrialStatus.FAILED
 
     def _record(
         self,
@@ -301,9 +284,6 @@ class PolledRunner(StoredRunner):
             self._over.append(running["key"])
         return record
 
-    def _continue(self, trial: Trial, record: dict[str, Any], running: dict[str, Any]) -> None:
-        trial.update_run_metadata({RECORD: {**record, _RUNNING: running}})
-
     def _launch(self, trial: Trial, attempt: int) -> dict[str, Any]:
         """Start an attempt; returns what is stored of it, its end included if it came at once."""
         key = attempt_key(trial, attempt)
@@ -314,41 +294,38 @@ class PolledRunner(StoredRunner):
             running["state"] = state.to_plain()
         return running
 
-    def _launch_again(self, trial: Trial, attempt: int) -> dict[str, Any]:
+    def _launch_again(self, trial: Trial, record: dict[str, Any], attempt: int) -> None:
         """As ``_launch``, while trials are polled: Ax abandons them for any error but this."""
         try:
-            return self._launch(trial, attempt)
+            running = self._launch(trial, attempt)
         except UserInputError as error:
             raise UnsupportedError(f"trial {trial.index} cannot be started: {error}") from error
-
-    def _state(self, running: dict[str, Any]) -> AttemptState:
-        known = running.get("state")
-        return self._ask(running["key"]) if known is None else AttemptState.from_plain(known)
+        trial.update_run_metadata({RECORD: {**record, _RUNNING: running}})
 
     def _ask(self, key: str) -> AttemptState:
-        try:
+        with _tolerated(f"ask for the attempt {key!r}, which is asked for again"):
             return self.poll(key)
-        except Exception as error:
-            logger.warning(
-                f"Could not ask for the attempt {key!r} ({type(error).__name__}: {error}); it is "
-                "asked for again."
-            )
-            return RUNNING
+        return RUNNING
 
     def _cancel(self, key: str) -> None:
-        try:
+        with _tolerated(f"stop {key!r}"):
             self.cancel(key)
-        except Exception as error:
-            logger.warning(f"Could not stop {key!r}: {type(error).__name__}: {error}")
 
     def _let_go(self) -> None:
         """Forget the attempts that were over at the last poll: Ax has stored their trials since."""
         while self._over:
             key = self._over.popleft()
-            try:
+            with _tolerated(f"let go of {key!r}"):
                 self.forget(key)
-            except Exception as error:
-                logger.warning(f"Could not let go of {key!r}: {type(error).__name__}: {error}")
+
+
+@contextmanager
+def _tolerated(what: str) -> Iterator[None]:
+    """Say in the log what the backend could not do; the run goes on."""
+    try:
+        yield
+    except Exception as error:
+        logger.warning(f"Could not {what} ({type(error).__name__}: {error}).")
 
 
 def attempt_key(trial: Trial, attempt: int) -> str:
@@ -367,11 +344,7 @@ def _seconds_since(started: float) -> float:
 
 def _said(attempt: Mapping[str, Any]) -> str:
     """How an attempt ended, as the rest of a sentence."""
-    if attempt["state"] == "timed out":
+    if attempt["state"] == _TIMED_OUT:
         return str(attempt["error"])
     how = "was lost" if attempt["state"] == "lost" else "failed"
     return f"{how} ({str(attempt['error']).rstrip('.')})"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -22,13 +22,7 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.runners.polled_runner import PolledRunner
 from ax_costaware.runners.ray_worker import attempt_class, pack, results_class
 from ax_costaware.runners.registry import trial_function
-from ax_costaware.runners.result import (
-    RUNNING,
-    AttemptState,
-    AttemptStatus,
-    TrialFunction,
-    lost,
-)
+from ax_costaware.runners.result import AttemptState, AttemptStatus, TrialFunction, lost
 
 logger = get_logger(__name__)
 
@@ -112,15 +106,16 @@ class RayRunner(PolledRunner):
             return
         self._end(key)
         self._warn_if_too_large(ray)
-        options: dict[str, Any] = {"num_cpus": 0}
-        for name, amount in self.resources.items():
-            if name in _OPTIONS:
-                options[_OPTIONS[name]] = amount
-            else:
-                options.setdefault("resources", {})[name] = amount
+        own = {name: n for name, n in self.resources.items() if name not in _OPTIONS}
+        options = {_OPTIONS[name]: n for name, n in self.resources.items() if name in _OPTIONS}
         attempt = ray.remote(attempt_class())
         attempt.options(
-            name=key, namespace=self.namespace, lifetime="detached", max_restarts=0, **options
+            name=key,
+            namespace=self.namespace,
+            lifetime="detached",
+            max_restarts=0,
+            resources=own,
+            **{"num_cpus": 0, **options},
         ).remote(key, payload, results)
 
     def poll(self, key: str) -> AttemptState:
@@ -131,7 +126,7 @@ class RayRunner(PolledRunner):
             if state is not None:
                 return AttemptState.from_plain(state)
             if self._actor(key) is not None:
-                return RUNNING if seconds is None else _running(seconds)
+                return AttemptState(AttemptStatus.RUNNING, seconds=seconds)
         return lost("its worker died, or the cluster was stopped")
 
     def cancel(self, key: str) -> None:
@@ -214,10 +209,6 @@ class RayRunner(PolledRunner):
                 f"resources={self.resources}: no machine of the cluster has as much, so that "
                 "trials wait until one that has joins it."
             )
-
-
-def _running(seconds: float) -> AttemptState:
-    return AttemptState(AttemptStatus.RUNNING, seconds=seconds)
 
 
 def _checked_resources(resources: Any) -> dict[str, float]:

@@ -8,7 +8,6 @@ plain data come back.
 from __future__ import annotations
 
 import functools
-import io
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
@@ -113,32 +112,17 @@ def pack(function: TrialFunction, parameters: dict[str, TParamValue]) -> bytes:
     """
     from ray import cloudpickle
 
-    class Pickler(cloudpickle.CloudPickler):
-        def reducer_override(self, value: Any) -> Any:
-            # To look this one up would import Ax.
-            sent = _Refusal if value is UserInputError else value
-            return cloudpickle.CloudPickler.reducer_override(self, sent)
-
-    packed = io.BytesIO()
-    pickler: Any = Pickler
     modules = [sys.modules[__name__], result, *_module_to_send(function)]
     try:
         with _by_value(cloudpickle, modules):
-            pickler(packed).dump(functools.partial(_attempt, function, parameters))
+            packed = cloudpickle.dumps(functools.partial(_attempt, function, parameters))
     except Exception as error:
         raise UserInputError(
             f"function={function!r} cannot be sent to a worker ({type(error).__name__}: {error}): "
             "expected a function that refers to nothing that is bound to this process, such as "
             "an open file, a lock or a connection. It can open them itself."
         ) from error
-    return packed.getvalue()
-
-
-class _Refusal(Exception):
-    """Stands for Ax's ``UserInputError`` on a worker."""
-
-
-_Refusal.__name__ = _Refusal.__qualname__ = UserInputError.__name__
+    return bytes(packed)
 
 
 def _attempt(function: TrialFunction, parameters: dict[str, TParamValue]) -> dict[str, Any]:

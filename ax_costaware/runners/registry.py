@@ -1,11 +1,27 @@
-"""Names for the functions that run trials, so that an experiment stores the name and no code."""
+"""Names for the functions that run trials, so that an experiment stores the name and no code.
+
+A runner is stored by its class and the arguments of its constructor, in both of Ax's stores.
+"""
 
 from __future__ import annotations
 
+from typing import Any, Self
+
+from ax.api.protocols import IRunner
 from ax.exceptions.core import UserInputError
 from ax.exceptions.storage import JSONEncodeError
+from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.encoder import object_to_json
+from ax.utils.common.serialization import (
+    SerializationMixin,
+    TClassDecoderRegistry,
+    TDecoderRegistry,
+    extract_init_args,
+    serialize_init_args,
+)
 
 from ax_costaware.runners.result import TrialFunction
+from ax_costaware.storage import register_runner
 
 _FUNCTIONS: dict[str, TrialFunction] = {}
 
@@ -51,28 +67,67 @@ def trial_function(function: TrialFunction | str) -> TrialFunction:
     return found
 
 
-def check_trial_function(function: object) -> None:
-    """Refuse what is neither a function nor a name of one.
+class StoredRunner(IRunner):
+    """A runner of a user's function, of which the stores keep the name.
+
+    The arguments of a subclass's constructor are kept as attributes of the same names, and are
+    plain values or registered value objects. A subclass is registered with Ax's JSON and SQL stores
+    when it is defined, under the name of the class; import its module before a stored experiment is
+    loaded.
+
+    Args:
+        function: The user's function of a trial's parameters, or the name of a registered one.
 
     Raises:
-        UserInputError: If ``function`` is something else.
+        UserInputError: If ``function`` is neither.
     """
-    if not callable(function) and not (isinstance(function, str) and function):
-        raise UserInputError(
-            f"function={function!r} is a {type(function).__name__}: expected a function of a "
-            "trial's parameters, or the name of one from register_trial_function."
-        )
 
+    def __init__(self, function: TrialFunction | str) -> None:
+        if not callable(function) and not (isinstance(function, str) and function):
+            raise UserInputError(
+                f"function={function!r} is a {type(function).__name__}: expected a function of a "
+                "trial's parameters, or the name of one from register_trial_function."
+            )
+        self.function = function
 
-def check_storable_function(function: TrialFunction | str) -> None:
-    """Refuse to store a function that has no name.
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        register_runner(cls)
 
-    Raises:
-        JSONEncodeError: If it is a function and not the name of one.
-    """
-    if not isinstance(function, str):
-        raise JSONEncodeError(
-            f"this experiment cannot be stored: its runner's function={function!r} is a function. "
-            "Call ax_costaware.register_trial_function(name, function) and pass the name to the "
-            "runner instead; the name is what is stored."
-        )
+    @classmethod
+    def serialize_init_args(cls, obj: SerializationMixin) -> dict[str, Any]:
+        """The arguments of the constructor as JSON data.
+
+        Raises:
+            JSONEncodeError: If ``function`` is a function and not the name of a registered one.
+        """
+        arguments = serialize_init_args(obj)
+        if not isinstance(function := arguments["function"], str):
+            raise JSONEncodeError(
+                f"this experiment cannot be stored: its runner's function={function!r} is a "
+                "function. Call ax_costaware.register_trial_function(name, function) and pass the "
+                "name to the runner instead; the name is what is stored."
+            )
+        return {name: object_to_json(value) for name, value in arguments.items()}
+
+    @classmethod
+    def deserialize_init_args(
+        cls,
+        args: dict[str, Any],
+        decoder_registry: TDecoderRegistry[Any] | None = None,
+        class_decoder_registry: TClassDecoderRegistry | None = None,
+    ) -> dict[str, Any]:
+        """The arguments of the constructor from what ``serialize_init_args`` gave."""
+        return {
+            name: object_from_json(value) for name, value in extract_init_args(args, cls).items()
+        }
+
+    def clone(self) -> Self:
+        """A runner with the same arguments, which knows of no attempts."""
+        return type(self)(**serialize_init_args(self))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and serialize_init_args(self) == serialize_init_args(other)
+
+    def __hash__(self) -> int:
+        return id(self)

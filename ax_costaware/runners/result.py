@@ -12,7 +12,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from numbers import Real
 from pathlib import Path
@@ -95,13 +95,7 @@ class AttemptState:
 
     def to_plain(self) -> dict[str, Any]:
         """The state as JSON data, from which ``from_plain`` makes it again."""
-        return {
-            "status": self.status.value,
-            "result": self.result,
-            "error": self.error,
-            "cost": self.cost,
-            "seconds": self.seconds,
-        }
+        return {**vars(self), "status": self.status.value}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> AttemptState:
@@ -134,23 +128,13 @@ def run_function(function: TrialFunction, parameters: Mapping[str, TParamValue])
     started = time.perf_counter()
     try:
         result = plain_result(function(dict(parameters)))
+        state = AttemptState(AttemptStatus.FINISHED, result=result)
     except TrialFailedError as failure:
         error, cost = _plain_cost(failure)
-        return AttemptState(
-            AttemptStatus.FAILED,
-            error=error,
-            cost=cost,
-            seconds=time.perf_counter() - started,
-        )
+        state = AttemptState(AttemptStatus.FAILED, error=error, cost=cost)
     except (Exception, SystemExit) as failure:
-        return AttemptState(
-            AttemptStatus.FAILED,
-            error=_described(failure),
-            seconds=time.perf_counter() - started,
-        )
-    return AttemptState(
-        AttemptStatus.FINISHED, result=result, seconds=time.perf_counter() - started
-    )
+        state = AttemptState(AttemptStatus.FAILED, error=_described(failure))
+    return replace(state, seconds=time.perf_counter() - started)
 
 
 def plain_result(outcome: Any) -> dict[str, Any]:

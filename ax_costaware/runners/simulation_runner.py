@@ -8,36 +8,37 @@ objective over the law of points that belongs to it. Values are in raw units, co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from ax.core.trial import Trial
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
+from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.parameters import Choice, Value
 from ax_costaware.queries.argument_checks import nonnegative_number
 from ax_costaware.queries.conditionals.conditional import Conditional
 from ax_costaware.queries.costs import Cost
-from ax_costaware.queries.joint.law import JointLaw
-from ax_costaware.queries.marginals import Marginal
-from ax_costaware.runners.draws import answer_points, draw_given, draw_independent
-from ax_costaware.runners.polled_runner import PolledRunner
+from ax_costaware.queries.joint.law import JointLaw, Placement
+from ax_costaware.queries.marginals import Discrete, Marginal
+from ax_costaware.queries.marginals.marginal import RawValue
+from ax_costaware.runners.function_runner import LocalRunner
 from ax_costaware.runners.registry import trial_function
-from ax_costaware.runners.result import (
-    AttemptState,
-    TrialFunction,
-    TrialResult,
-    lost,
-    run_function,
-)
+from ax_costaware.runners.result import AttemptState, TrialFunction, TrialResult, run_function
 
 OneCost: TypeAlias = float | Cost | Marginal
 """A number, a function of the trial's values, or a law that costs are drawn from."""
 
+_NUM_NODES = 512
+"""Nodes that stand for a joint law, one of which is drawn; they are others for each draw."""
 
-class SimulationRunner(PolledRunner):
+
+class SimulationRunner(LocalRunner):
     """Simulates each trial from the declared laws, at once and in this process.
 
     For example::
@@ -85,12 +86,21 @@ class SimulationRunner(PolledRunner):
         retries: int = 0,
     ) -> None:
         super().__init__(function, retries=retries)
-        self.marginals = _checked_marginals(marginals)
-        if joint is not None and not isinstance(joint, JointLaw):
+        if not isinstance(marginals, Mapping | None):
+            raise UserInputError(
+                f"marginals={marginals!r}: expected a mapping from parameter to its law."
+            )
+        self.marginals = dict(marginals or {})
+        for name, law in self.marginals.items():
+            if not isinstance(law, Marginal):
+                raise UserInputError(
+                    f"marginals[{name!r}]={law!r}: expected a law such as ax_costaware.Uniform."
+                )
+        if not isinstance(joint, JointLaw | None):
             raise UserInputError(
                 f"joint={joint!r}: expected a law such as ax_costaware.GaussianCopula, or None."
             )
-        if conditional is not None and not isinstance(conditional, Conditional):
+        if not isinstance(conditional, Conditional | None):
             raise UserInputError(
                 f"conditional={conditional!r}: expected a conditional such as "
                 "ax_costaware.GaussianConditional, or None."
@@ -108,7 +118,6 @@ class SimulationRunner(PolledRunner):
         self.noise_std = nonnegative_number(noise_std, "noise_std")
         self.cost = _checked_costs(cost)
         self.seed = seed
-        self._states: dict[str, AttemptState] = {}
 
     def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
         """The values to set, and the name of the control set if there is one.
@@ -142,19 +151,9 @@ class SimulationRunner(PolledRunner):
         def simulate(given: dict[str, TParamValue]) -> TrialResult:
             return self._simulate(function, given, random)
 
-        self._states[key] = run_function(simulate, parameters)
-
-    def poll(self, key: str) -> AttemptState:
-        """What was simulated."""
-        return self._states.get(key) or lost("it was not simulated in this process")
-
-    def cancel(self, key: str) -> None:
-        """Nothing to stop: a simulation is over when it has started."""
-        self._states.pop(key, None)
-
-    def forget(self, key: str) -> None:
-        """Drop what was simulated."""
-        self._states.pop(key, None)
+        simulated: Future[AttemptState] = Future()
+        simulated.set_result(run_function(simulate, parameters))
+        self._attempts[key] = simulated
 
     def _simulate(
         self,
@@ -165,15 +164,15 @@ class SimulationRunner(PolledRunner):
         control_set = given.pop(CONTROL_SET, None)
         realized: dict[str, TParamValue] = {}
         if self.joint is not None:
-            realized.update(draw_given(self.joint, given, random))
+            realized.update(_draw_given(self.joint, given, random))
         realized.update(
-            draw_independent({n: m for n, m in self.marginals.items() if n not in given}, random)
+            _draw_independent({n: m for n, m in self.marginals.items() if n not in given}, random)
         )
         point = {**given, **realized}
         if self.conditional is None:
             outcomes = _outcomes(function(dict(point)))
         else:
-            points, weights = answer_points(self.conditional, self.targets or [], given)
+            points, weights = _answer_points(self.conditional, self.targets or [], given)
             found = [_outcomes(function(target)) for target in points]
             outcomes = {
                 name: float(np.dot(weights, [one[name] for one in found])) for name in found[0]
@@ -198,8 +197,84 @@ class SimulationRunner(PolledRunner):
         if isinstance(cost, Cost):
             return cost.at(point)
         if isinstance(cost, Marginal):
-            return float(draw_independent({"cost": cost}, random)["cost"])
+            return float(_draw_independent({"cost": cost}, random)["cost"])
         return None if cost is None else float(cost)
+
+
+def _draw_independent(
+    laws: Mapping[str, Marginal], random: np.random.Generator
+) -> dict[str, RawValue]:
+    """One value of each input, by the quantile functions of their laws."""
+    values: dict[str, RawValue] = {}
+    for name, law in laws.items():
+        u = torch.tensor([random.uniform()], dtype=torch.double)
+        values[name] = law.decode(law.icdf(u))[0]
+    return values
+
+
+def _draw_given(
+    law: JointLaw, given: Mapping[str, Any], random: np.random.Generator
+) -> dict[str, Value]:
+    """One value of each input of a joint law that is not given, given those that are.
+
+    One of the law's nodes is drawn by its weight. A copula's nodes are draws themselves; those of a
+    sample are its rows, moved as the law says.
+    """
+    names = list(dict.fromkeys((*law.names, *given)))
+    # Texts and booleans as numbers: by their place.
+    codes = {
+        name: Choice(name, marginal.values)
+        for name in law.names
+        if isinstance(marginal := law.marginal(name), Discrete) and not marginal.is_numeric
+    }
+
+    def number(name: str, value: Any) -> float:
+        if value is None or name not in law.names:
+            # Of no consequence: no part of the law, or one that is overwritten.
+            return 0.0
+        return codes[name].encode(value) if name in codes else float(value)
+
+    def transform(rows: Sequence[Mapping[str, RawValue]]) -> Tensor:
+        numbers = [[number(n, row.get(n, given.get(n))) for n in names] for row in rows]
+        return torch.tensor(numbers, dtype=torch.double)
+
+    placement = Placement(
+        transform=transform,
+        columns={name: (i,) for i, name in enumerate(names)},
+        independent={},
+        num_nodes=_NUM_NODES,
+        seed=int(random.integers(2**31)),
+    )
+    nodes, weights = law.nodes_given([n for n in given if n in law.names], placement)(
+        transform([given])
+    )
+    positive = weights[0].detach().clamp_min(0.0)
+    chosen = random.choice(len(positive), p=np.asarray(positive / positive.sum()))
+    drawn = dict(zip(names, nodes[0, chosen].tolist(), strict=True))
+    return {
+        name: codes[name].decode(drawn[name]) if name in codes else drawn[name]
+        for name in law.names
+        if name not in given
+    }
+
+
+def _answer_points(
+    conditional: Conditional, targets: Sequence[str], query: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """The points that an indirect query is the average over, and their weights.
+
+    Raises:
+        UserInputError: If the conditional is of another number of columns than ``targets`` says.
+    """
+    values = [float(value) for value in query.values()]
+    nodes, weights = conditional.nodes_and_weights(torch.tensor([values], dtype=torch.double))
+    if nodes.shape[-1] != len(targets):
+        raise UserInputError(
+            f"targets={list(targets)!r}: expected {nodes.shape[-1]} names, one for each column of "
+            "the conditional's points."
+        )
+    points = [dict(zip(targets, map(float, node), strict=True)) for node in nodes[0]]
+    return points, weights[0].detach().numpy()
 
 
 def _outcomes(value: Any) -> dict[str, float]:
@@ -212,19 +287,6 @@ def _outcomes(value: Any) -> dict[str, float]:
             f"the simulated function returned {value!r}: expected a number, or a mapping from "
             "metric to numbers."
         ) from None
-
-
-def _checked_marginals(marginals: Any) -> dict[str, Marginal]:
-    if not isinstance(marginals, Mapping | None):
-        raise UserInputError(
-            f"marginals={marginals!r}: expected a mapping from parameter to its law."
-        )
-    for name, law in (marginals or {}).items():
-        if not isinstance(law, Marginal):
-            raise UserInputError(
-                f"marginals[{name!r}]={law!r}: expected a law such as ax_costaware.Uniform."
-            )
-    return dict(marginals or {})
 
 
 def _checked_costs(cost: Any) -> Any:

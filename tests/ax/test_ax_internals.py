@@ -293,7 +293,6 @@ def test_signatures_of_overridden_public_methods() -> None:
         ("CostAwareAdapter", "model_best_point"),
         ("CostAwareGenerator", "fit"),
         ("MethodNode", "new_trial_limit"),
-        ("MethodNode", "deserialize_init_args"),
         ("InitialNode", "gen"),
         ("InitialNode", "new_trial_limit"),
         ("InitialNode", "should_transition_to_next_node"),

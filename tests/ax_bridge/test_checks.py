@@ -23,12 +23,8 @@ from ax_costaware import (
     control_set_parameter,
     control_set_strategy,
 )
-from ax_costaware.ax_bridge.checks import (
-    ax_errors,
-    check_one_arm,
-    check_optimization_config,
-    check_search_space,
-)
+from ax_costaware.ax_bridge.checks import ax_errors, check_one_arm, check_optimization_config
+from ax_costaware.ax_bridge.records import space_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 
 SETS = (ControlSet(["x"], cost=1.0), ControlSet(["x", "n", "soil"], cost=2.0, name="all"))
@@ -179,8 +175,8 @@ def test_spaces_that_no_method_takes() -> None:
         ([x, tree], "the search space is hierarchical"),
     ):
         with pytest.raises(UnsupportedError, match=message):
-            check_search_space(SearchSpace(parameters))
-    check_search_space(SearchSpace([x]))
+            space_of(SearchSpace(parameters))
+    space_of(SearchSpace([x]))
 
 
 def test_several_arms() -> None:
