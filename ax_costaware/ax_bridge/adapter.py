@@ -9,13 +9,11 @@ between the extraction of the data and the transforms, so a private method is ov
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import numpy as np
 from ax.adapter.base import gen_arms
 from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
@@ -29,7 +27,6 @@ from ax.core.types import TModelPredictArm
 from ax.exceptions.core import DataRequiredError, OptimizationShouldStop
 from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
-from botorch.utils.sampling import manual_seed
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_one_arm, check_optimization_config
 from ax_costaware.ax_bridge.generator import CostAwareGenerator, LentOptimizer
@@ -50,6 +47,7 @@ from ax_costaware.methods.problem import (
     Problem,
     Stop,
     decision_seed,
+    reproducible,
 )
 from ax_costaware.methods.space import Space
 
@@ -114,7 +112,7 @@ class CostAwareAdapter(TorchAdapter):
         )
         with ax_errors():
             self.method.check(problem)
-        with ax_errors(), seeded(decision_seed(self.method.seed, problem.next_index)):
+        with ax_errors(), reproducible(decision_seed(self.method.seed, problem.next_index)):
             decision = self.method.next_trial(problem, initial=False)
         note = f" The caller had fixed {problem.fixed}." if problem.fixed else ""
         if isinstance(decision, Stop):
@@ -171,7 +169,7 @@ class CostAwareAdapter(TorchAdapter):
 
     def recommend(self) -> list[Best]:
         """What to deploy under the fitted model, best first."""
-        with ax_errors(), seeded(self.method.seed):
+        with ax_errors(), reproducible(self.method.seed):
             return self.method.recommend(self.problem())
 
     def model_best_point(
@@ -272,15 +270,3 @@ class CostAwareAdapter(TorchAdapter):
         return super()._set_and_filter_training_data(
             experiment_data=realized, search_space=self._model_space
         )
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed torch, and numpy, by which Ax breaks ties between one-hot columns; then restore both."""
-    state = np.random.get_state()  # noqa: NPY002
-    np.random.seed(seed)  # noqa: NPY002
-    try:
-        with manual_seed(seed):
-            yield
-    finally:
-        np.random.set_state(state)  # noqa: NPY002

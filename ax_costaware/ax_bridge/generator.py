@@ -24,13 +24,12 @@ from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.optim.optimize import optimize_acqf_discrete
 from botorch.utils.datasets import SupervisedDataset
-from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted, untried
+from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted, reproducible, untried
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 
@@ -86,7 +85,7 @@ class CostAwareGenerator(BoTorchGenerator):
         if model is not None:
             self.surrogate_spec = surrogate_spec_of([model])
             self._surrogate = None
-        with ax_errors(), manual_seed(self.method.seed):
+        with ax_errors(), reproducible(self.method.seed):
             super().fit(
                 datasets=datasets,
                 search_space_digest=search_space_digest,

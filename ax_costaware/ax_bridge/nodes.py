@@ -10,12 +10,14 @@ import time
 from typing import Any, TypeVar
 
 from ax.adapter.registry import (
+    Cont_X_trans,
     GeneratorRegistryBase,
     Generators,
     GeneratorSetup,
     MBM_X_trans,
 )
 from ax.adapter.transforms.derelativize import Derelativize
+from ax.adapter.transforms.int_to_float import IntToFloat
 from ax.core.arm import Arm
 from ax.core.data import Data
 from ax.core.experiment import Experiment
@@ -35,12 +37,16 @@ from ax_costaware.ax_bridge.generator import CostAwareGenerator
 from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.records import live_observations, problem_of
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
-from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
+from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Stop
+from ax_costaware.methods.problem import Stop, decision_seed, reproducible
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
+
+_DESIGN_TRANSFORMS = [
+    IntToFloatInOrder if transform is IntToFloat else transform for transform in Cont_X_trans
+]
 
 _NOT_TRIED = [TrialStatus.FAILED, TrialStatus.ABANDONED]
 
@@ -208,7 +214,11 @@ class InitialNode(MethodNode):
             generator_specs=[
                 GeneratorSpec(
                     Generators.SOBOL,
-                    generator_kwargs={"seed": seed, "deduplicate": deduplicate},
+                    generator_kwargs={
+                        "seed": seed,
+                        "deduplicate": deduplicate,
+                        "transforms": _DESIGN_TRANSFORMS,
+                    },
                 )
             ],
             should_deduplicate=False,
@@ -274,7 +284,7 @@ class InitialNode(MethodNode):
             gs_gen_kwargs.get("fixed_features"),
             draw=draw,
         )
-        with ax_errors():
+        with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
             method.check(problem)
             decision = method.next_trial(problem, initial=True)
         if isinstance(decision, Stop):

@@ -15,7 +15,6 @@ from ax.exceptions.core import DataRequiredError, UserInputError
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
-from ax_costaware.ax_bridge.adapter import seeded
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import ModelNode, fitted
@@ -23,7 +22,7 @@ from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
 from ax_costaware.methods.gittins.prices import NothingToLearnFrom
 from ax_costaware.methods.gittins.weighing import Weighed, weigh
 from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.problem import decision_seed
+from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsStop
 
@@ -44,7 +43,7 @@ def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpe
     problem = adapter.problem(extract_pending_observations(experiment))
     method.check(problem)
     try:
-        with seeded(decision_seed(method.seed, problem.next_index)):
+        with reproducible(decision_seed(method.seed, problem.next_index)):
             return weigh(method, problem, method.rule or GittinsStop())
     except NothingToLearnFrom as error:
         raise DataRequiredError(str(error)) from error

@@ -35,7 +35,7 @@ from ax_costaware import acquisition, methods, models, policies, queries
 from ax_costaware.ax_bridge.earlier_releases import BatchLimit, register_aliases
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators, InitialNode, ModelNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
-from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
+from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 _PREFIX = "ax_costaware."
@@ -140,7 +140,7 @@ def register_all() -> None:
         # A function, whose arguments Ax decodes; to a class that is a node it gives them as stored.
         CORE_DECODER_REGISTRY[part.__name__] = partial(part)
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
-    for transform in (HideParameters, TimeFeature):
+    for transform in (HideParameters, IntToFloatInOrder, TimeFeature):
         register_transform(transform)
     for model in (
         models.ConditionalMeanProcess,

@@ -5,10 +5,12 @@ They do nothing for a method that has neither.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ax.adapter.transforms.base import Transform
+from ax.adapter.transforms.int_to_float import IntToFloat
 from ax.core.data_utils import ExperimentData
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ParameterType, RangeParameter
@@ -36,6 +38,25 @@ class MethodTransform(Transform):
                 f"adapter={self.adapter!r}: it has no method; expected a CostAwareAdapter."
             )
         self.of = cast("CostAwareAdapter", self.adapter)
+
+
+class _Sorted(set[str]):
+    """A set that is gone over in order."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(super().__iter__()))
+
+
+class IntToFloatInOrder(IntToFloat):
+    """Ax's transform of integers, by which constrained ones are rounded at random.
+
+    Ax goes over them in the order of a set, which differs from process to process; this one goes
+    in the order of their names.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.transform_parameters = _Sorted(self.transform_parameters)
 
 
 class HideParameters(MethodTransform):

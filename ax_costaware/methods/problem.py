@@ -8,7 +8,9 @@ decision is recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -19,6 +21,7 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.models.model import Model
+from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from ax_costaware.methods.parameters import Row, Value
@@ -205,6 +208,31 @@ class Problem:
 def decision_seed(seed: int, trial_index: int) -> int:
     """Seed of the decision on one trial: decisions of one run differ, and each one replays."""
     return int(np.random.SeedSequence([seed, trial_index]).generate_state(1)[0])
+
+
+@contextmanager
+def reproducible(seed: int) -> Iterator[None]:
+    """Random numbers from a seed, and the settings of torch and numpy as they are at first.
+
+    A decision is a function of what is stored, whatever default type or error handling a process
+    has set; all of it is restored.
+    """
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    dtype = torch.get_default_dtype()
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.set_default_dtype(torch.float32)
+    try:
+        with (
+            manual_seed(seed),
+            torch.enable_grad(),
+            np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"),
+        ):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
 
 
 Array = npt.NDArray[np.float64]

@@ -16,7 +16,6 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.optim.optimize import optimize_acqf
 from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
-from botorch.utils.sampling import manual_seed
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
@@ -31,6 +30,7 @@ from ax_costaware.methods.problem import (
     SpaceExhausted,
     Stop,
     decision_seed,
+    reproducible,
     untried,
 )
 from ax_costaware.methods.space import Space
@@ -113,7 +113,7 @@ class Simulation:
         problem, method = self.problem(), self.method
         method.check(problem)
         initial = problem.num_initial < method.initial_trials or not problem.observed
-        with manual_seed(decision_seed(method.seed, problem.next_index)):
+        with reproducible(decision_seed(method.seed, problem.next_index)):
             return method.next_trial(problem, initial)
 
     def tell(self, decision: Decision, outcome: Outcome) -> PastTrial:
@@ -136,7 +136,7 @@ class Simulation:
 
     def recommend(self) -> Best:
         """What to deploy."""
-        with manual_seed(self.method.seed):
+        with reproducible(self.method.seed):
             return self.method.recommend(self.problem())[0]
 
     @property
@@ -156,7 +156,7 @@ class Simulation:
                 X = torch.cat([X, X.new_tensor(when)], dim=-1)
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
             Y = X.new_tensor([trial.outcome for trial in problem.observed])
-            with manual_seed(self.method.seed):
+            with reproducible(self.method.seed):
                 self._fitted = key, options.fitted(X, Y, bounds)
         return self._fitted[1]
 

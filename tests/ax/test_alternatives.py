@@ -19,10 +19,10 @@ from ax_costaware import (
     recommend,
     spending,
 )
-from ax_costaware.ax_bridge.adapter import seeded
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.methods import ControlSets
+from ax_costaware.methods.problem import reproducible
 from ax_costaware.models import information_gain
 from tests.ax.toy import CONTROL_SETS, make_client, objective, realize, record, run_trials
 
@@ -56,7 +56,7 @@ def test_theoretical_beta_follows_the_information_gain() -> None:
     assert isinstance(method, ControlSets)
     now = beta(information_gain(problem.model), len(CONTROL_SETS))
     assert now > 1.0
-    with seeded(0):
+    with reproducible(0):
         decided = method.decide(problem)
         assert replace(method, beta=now).decide(problem) == decided
         assert replace(method, beta=2 * now).decide(problem) != decided

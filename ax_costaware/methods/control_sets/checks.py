@@ -100,7 +100,9 @@ def _check_control_set_parameter(parameter: Parameter | None, method: ControlSet
         values = [parameter.value] if isinstance(parameter, Fixed) else list(parameter.values)
         if set(values) == set(method.names):
             return
-        found = f"{what} has the values {values}, but the strategy has {method.names}"
+        found = (
+            f"{what} has the values {values}, but the strategy has the control sets {method.names}"
+        )
     raise InputError(
         f"{found}. Add control_set_parameter(control_sets) to the parameters of the experiment."
     )
