@@ -190,7 +190,7 @@ def test_no_initial_design() -> None:
         ({"max_level": 0}, "max_level=0: expected an integer >= 1"),
         ({"max_level": 99}, "max_level=99: expected at most"),
         ({"splits": 1}, "splits="),
-        ({"costs": [1.0, 2.0]}, r"costs=\(1.0, 2.0\): expected 4 numbers"),
+        ({"costs": [1.0, 2.0]}, r"costs=\(1.0, 2.0\) has 2 entries: expected 4 numbers"),
         ({"noise": -1.0}, "noise"),
         ({"noise": [0.0, 1, 1, 1]}, "expected numbers > 0"),
         ({"target_parameters": [RangeParameterConfig("k", (1, 9), "int")]}, "cells are boxes"),
