@@ -56,6 +56,7 @@ from ax_costaware.runners import (
 from ax_costaware.session import (
     add_pairs,
     complete_trial,
+    exclude_trial,
     input_fit,
     query,
     recommend,
@@ -125,6 +126,7 @@ __all__ = [
     "control_set_strategy",
     "costly_feedback_strategy",
     "create_tables",
+    "exclude_trial",
     "gittins_strategy",
     "indirect_query_strategy",
     "input_fit",

@@ -39,6 +39,9 @@ from ax_costaware.precision import more_precise
 RECORD = "ax_costaware"
 """Key of our record in ``run_metadata``, ``gen_metadata`` and the experiment's properties."""
 
+EXCLUDED = "excluded"
+"""Key of the reason why a trial is left out of everything, in its record."""
+
 PAIRS = "pairs"
 """Key of the pairs in the record of an experiment."""
 
@@ -159,11 +162,15 @@ def live_observations(
         [
             o
             for o in observations
-            if o.trial_index is None or not experiment.trials[int(o.trial_index)].status.is_terminal
+            if o.trial_index is None or _may_report(experiment.trials[int(o.trial_index)])
         ]
         for observations in (pending or {}).values()
     ]
     return max(found, key=len, default=[])
+
+
+def _may_report(trial: BaseTrial) -> bool:
+    return not trial.status.is_terminal and not is_excluded(trial)
 
 
 def problem_of(
@@ -232,6 +239,10 @@ def past_trials(
     found = []
     for index, base_trial in sorted(experiment.trials.items()):
         trial, record = with_one_arm(base_trial), outcome_record(base_trial)
+        parameters = {} if trial.arm is None else trial.arm.parameters
+        if is_excluded(trial):
+            found.append(PastTrial(index, parameters, "ABANDONED", record=decision_record(trial)))
+            continue
         recorded = {name: mean for name, (mean, _) in recorded_outcomes(trial).items()}
         values = {name: known[index] for name, known in data.items() if index in known}
         cost = record.get("cost")
@@ -246,7 +257,7 @@ def past_trials(
         found.append(
             PastTrial(
                 index=index,
-                parameters={} if trial.arm is None else trial.arm.parameters,
+                parameters=parameters,
                 status=trial.status.name,
                 record=decision_record(trial),
                 outcome=observed.get(
@@ -330,6 +341,11 @@ def decision_record(trial: BaseTrial) -> dict[str, Any]:
 def is_to_be_measured(trial: BaseTrial) -> bool:
     """Whether the strategy asks for the trial's outcome; True where it did not decide on it."""
     return bool(decision_record(trial).get("measure", True))
+
+
+def is_excluded(trial: BaseTrial) -> bool:
+    """Whether the user left the trial out of everything, by ``exclude_trial``."""
+    return EXCLUDED in outcome_record(trial)
 
 
 def outcome_record(trial: BaseTrial) -> dict[str, Any]:

@@ -18,10 +18,15 @@ from ax.core.base_trial import BaseTrial
 from ax.core.data_utils import ExperimentData
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from pandas import DataFrame
+from pandas import DataFrame, Series
 from pandas.api.types import is_string_dtype
 
-from ax_costaware.ax_bridge.records import outcome_record, recorded_outcomes, with_one_arm
+from ax_costaware.ax_bridge.records import (
+    is_excluded,
+    outcome_record,
+    recorded_outcomes,
+    with_one_arm,
+)
 from ax_costaware.precision import STORED_DECIMALS, more_precise
 
 _TOO_SMALL_TO_ROUND = 1e-6
@@ -51,8 +56,10 @@ def realized_data(
         return ExperimentData(arm_data=arms.iloc[:0], observation_data=observed.iloc[:0])
     kept = [c for c in observed.columns if c[0] not in ("mean", "sem") or c[1] == metric]
     # As for the ledger an infinite outcome, which Ax's own calls let pass, is none.
-    is_finite = np.isfinite(observed["mean", metric].astype(float))
-    observed = _at_full_precision(observed.loc[is_finite, kept].sort_index(), trials, metric)
+    counts = np.isfinite(observed["mean", metric].astype(float))
+    counts &= np.array([not is_excluded(trials[i]) for i, *_ in observed.index], dtype=bool)
+    observed = _at_full_precision(observed.loc[counts, kept].sort_index(), trials, metric)
+    observed["sem", metric] = _known_errors(observed["sem", metric])
     of_rows = observed.index.droplevel(list(range(2, observed.index.nlevels)))
     arms = arms.loc[arms.index.isin(of_rows)].sort_index()
     rows = []
@@ -83,6 +90,15 @@ def _at_full_precision(
             )
         ]
     return observed
+
+
+def _known_errors(errors: Series) -> Series:
+    """Standard errors; where some are known, the others are taken for their root mean square.
+
+    A model that is told of the noise of its outcomes is to be told of all.
+    """
+    known = errors.dropna()
+    return errors if known.empty else errors.fillna(float((known**2).mean() ** 0.5))
 
 
 def restore_data(experiment: Experiment) -> list[int]:

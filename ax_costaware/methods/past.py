@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.parameters import Row
 
 if TYPE_CHECKING:
@@ -112,6 +113,11 @@ class PastTrial:
         return not self.is_live
 
     @property
+    def never_ran(self) -> bool:
+        """Whether it was given up before it ran: it cost nothing, and need not make sense."""
+        return self.status in _NEVER_RUN and self.reported_cost is None and not self.was_started
+
+    @property
     def has_failed(self) -> bool:
         """Whether it came to an end without an outcome, though it was to have one."""
         gone = self.status in _FAILED or (self.status == "EARLY_STOPPED" and self.outcome is None)
@@ -173,8 +179,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
     Raises:
         InputError: If the method does not fit a trial, as where it names no control set of it.
     """
-    control_sets = [method.control_set_of(trial) for trial in trials]
-    names = [None if found is None else str(found.name) for found in control_sets]
+    names = control_sets_of(trials, method)
     reported: dict[str | None, list[float]] = {name: [] for name in names}
     for trial, name in zip(trials, names, strict=True):
         if trial.reported_cost is not None:
@@ -187,17 +192,14 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
         rule_has_begun = rule_has_begun or by_rule
         initial = not by_rule and (phase == "initial" or not rule_has_begun)
         skipped = method.may_skip and trial.is_completed and not is_measured
-        expected = expected_cost_of(trial, method)
-        estimate = expected
+        expected = estimate = expected_cost_of(trial, method)
         if method.may_skip and is_measured:
             # Where the strategy asked for no measurement, none was expected to be paid.
             estimate = method.cost_at(trial.parameters)
-        if estimate is None:
+        if estimate is None and not trial.never_ran:
             estimate = method.cost_by_others(name, reported)
         estimate = 0.0 if skipped else estimate or 0.0
-        was_run = trial.was_started or trial.status not in _NEVER_RUN
-        free = initial and not method.charge_initial
-        free = free or (trial.reported_cost is None and not was_run)
+        free = trial.never_ran or (initial and not method.charge_initial)
         last = None if trial.is_completed else trial.last_attempt
         charged = next(c for c in (trial.reported_cost, last, estimate) if c is not None)
         lost = math.fsum(estimate if cost is None else cost for cost in trial.lost)
@@ -218,10 +220,44 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
     return tuple(entries)
 
 
+def control_sets_of(trials: Sequence[PastTrial], method: Method) -> list[str | None]:
+    """Names of the control sets of trials; None where there are none.
+
+    Raises:
+        InputError: If a trial that ran, or may run, names none that the method has.
+    """
+    names: list[str | None] = []
+    for trial in trials:
+        try:
+            control_set = method.control_set_of(trial)
+        except InputError as error:
+            if not trial.never_ran:
+                raise unfit(trial, error) from error
+            control_set = None
+        names.append(None if control_set is None else str(control_set.name))
+    return names
+
+
 def expected_cost_of(trial: PastTrial, method: Method) -> float | None:
     """Cost expected when the trial was generated, else the declared one; None if unknown."""
     recorded = trial.record.get("expected_cost")
-    return method.cost_at(trial.parameters) if recorded is None else float(recorded)
+    if recorded is not None:
+        return float(recorded)
+    try:
+        return method.cost_at(trial.parameters)
+    except InputError as error:
+        if not trial.never_ran:
+            raise unfit(trial, error) from error
+        return None
+
+
+def unfit(trial: PastTrial, error: Exception) -> InputError:
+    """What is wrong with a trial, as one that was attached by mistake, and how to go on."""
+    said = str(error)
+    named = said if said.startswith(f"trial {trial.index} ") else f"trial {trial.index}: {said}"
+    return InputError(
+        f"{named} To go on without the trial: ax_costaware.exclude_trial(client, {trial.index})."
+    )
 
 
 def spent(entries: Iterable[LedgerEntry]) -> float:

@@ -164,7 +164,13 @@ class Problem:
     def failed(self) -> list[PastTrial]:
         """The trials that failed, or were given up, where none has succeeded since."""
         observed = [trial.parameters for trial in self.observed]
-        return [t for t in self.trials if t.has_failed and t.parameters not in observed]
+        return [
+            trial
+            for trial in self.trials
+            if trial.has_failed
+            and trial.parameters not in observed
+            and self.space.contains(trial.parameters)
+        ]
 
     @cached_property
     def evaluated(self) -> Tensor:

@@ -29,7 +29,7 @@ from ax_costaware.methods.averages import (
 )
 from ax_costaware.methods.method import check_integer
 from ax_costaware.methods.parameters import Parameter, Range, Row
-from ax_costaware.methods.past import Money
+from ax_costaware.methods.past import Money, unfit
 from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from ax_costaware.queries.conditionals import CellConditional
@@ -220,7 +220,7 @@ class TreeSearch(Targets):
             try:
                 cells.append(self.cell_of(trial.parameters))
             except InputError as error:
-                raise InputError(f"trial {trial.index}: {error}") from error
+                raise unfit(trial, error) from error
         return cells
 
     def initial(self, problem: Problem) -> Decision | Stop:

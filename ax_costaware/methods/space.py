@@ -227,6 +227,20 @@ class Space:
             X[:, list(column.indices)] = values.reshape(len(rows), len(column.indices))
         return X
 
+    def contains(self, row: Row) -> bool:
+        """Whether a parameterization has a valid value for every parameter, hidden ones too."""
+        for name, parameter in {**self.parameters, **self.hidden}.items():
+            value: Any = row.get(name)
+            if not isinstance(parameter, Range):
+                valid = value in parameter.values_up_to(0)
+            elif isinstance(value, int | float):
+                valid = parameter.lower <= value <= parameter.upper
+            else:
+                valid = False
+            if not valid:
+                return False
+        return True
+
     def meets(self, row: Row, among: Iterable[str] | None = None) -> bool:
         """Whether a parameterization meets the parameter constraints.
 

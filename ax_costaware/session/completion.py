@@ -16,8 +16,20 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from ax.utils.common.logger import get_logger
 
-from ax_costaware.ax_bridge.client import Outcomes, Session, SessionClient, open_session
-from ax_costaware.ax_bridge.records import RECORD, outcome_record, values_in_data
+from ax_costaware.ax_bridge.client import (
+    Outcomes,
+    Session,
+    SessionClient,
+    open_session,
+)
+from ax_costaware.ax_bridge.records import (
+    EXCLUDED,
+    RECORD,
+    outcome_record,
+    recorded_outcomes,
+    values_in_data,
+)
+from ax_costaware.ax_bridge.training_data import raw_data_of
 from ax_costaware.session.reported import (
     RawData,
     check_cost_of_control_set,
@@ -172,9 +184,8 @@ def _warn_of_missing_cost(session: Session, trial: Trial, cost_metric: str) -> N
     if trial.index not in values_in_data(session.experiment, cost_metric):
         logger.warning(
             f"trial {trial.index} is completed without its cost, which the strategy learns from "
-            f"the metric {cost_metric!r}: no trial is chosen by the model before it is known. Add "
-            f"it to the data, for example with client.attach_data({trial.index}, "
-            f"{{{cost_metric!r}: ...}})."
+            f"the metric {cost_metric!r}: no trial is chosen by the model before it is known. "
+            f"Report it with ax_costaware.report_cost(client, {trial.index}, ...)."
         )
 
 
@@ -189,35 +200,59 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
-            Its strategy does not learn costs from a metric.
         trial_index: Index of a trial that has ended.
         cost: What the trial cost, in the user's own unit; 0 if it was free, where the cost of its
             control set is declared.
 
     Raises:
-        UserInputError: If the trial does not exist or has not ended, if the strategy learns costs
-            from a metric, or if the cost is not finite, is negative, or not larger than the
-            ``fixed_cost`` of a control set whose cost is unknown.
+        UserInputError: If the trial does not exist or has not ended, or if the cost is not finite,
+            is negative, is zero where costs are learned, or not larger than the ``fixed_cost`` of a
+            control set whose cost is unknown.
         UnsupportedError: If the trial has several arms.
     """
     session = open_session(client)
     trial = session.trial(trial_index)
     metric = session.method.cost_metric
-    if metric is not None:
-        raise UserInputError(
-            f"the strategy learns costs from the metric {metric!r}: add the cost to Ax's data, for "
-            f"example with client.attach_data({trial.index}, {{{metric!r}: ...}})."
-        )
     if not trial.status.is_terminal:
         raise UserInputError(
             f"trial {trial.index} is {trial.status.name}: expected one that has ended. Pass the "
             "cost to complete_trial(..., cost=...)."
         )
-    paid = read_cost(cost, {}, None)
+    paid = read_cost(cost, {}, metric)
     if paid is None:
         raise UserInputError("cost=None: expected a finite number >= 0.")
     check_cost_of_control_set(paid, trial.index, session.control_set_of(trial))
-    trial.update_run_metadata({RECORD: {**outcome_record(trial), "cost": paid}})
+    record = {**outcome_record(trial), "cost": paid}
+    if metric is not None:
+        record["outcomes"] = {**recorded_outcomes(trial), metric: [paid, None]}
+        if metric in session.experiment.metrics:
+            trial.update_trial_data(raw_data=raw_data_of({metric: (paid, None)}))
+    trial.update_run_metadata({RECORD: record})
+    session.save_trial(trial)
+
+
+def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> None:
+    """Leave a trial out of everything: nothing is charged for it, and nothing learned from it.
+
+    So it is for a trial that was attached or completed by mistake, and that no decision can be made
+    beside: a control set that does not exist, a point that is no cell of the tree, a value that is
+    no number. It stays in the experiment; whatever its status is, it counts as one that was
+    abandoned before it ran. The trial is saved if the client has a database.
+
+    Args:
+        client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+        trial_index: Index of the trial.
+        reason: Why, to be stored with it.
+
+    Raises:
+        UserInputError: If the trial does not exist, or ``reason`` is no string.
+        UnsupportedError: If the trial has several arms.
+    """
+    session = open_session(client)
+    trial = session.trial(trial_index)
+    if not isinstance(reason, str):
+        raise UserInputError(f"reason={reason!r}: expected a string.")
+    trial.update_run_metadata({RECORD: {**outcome_record(trial), EXCLUDED: reason}})
     session.save_trial(trial)
 
 

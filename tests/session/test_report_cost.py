@@ -50,15 +50,19 @@ def test_a_control_set_of_unknown_cost_needs_one(kind: str, client: Client) -> N
     assert spending(given).entries[0].expected_cost is None
 
 
-def test_refused_where_costs_are_learned_from_a_metric() -> None:
-    """Ax's data are the place, since they count where both have one."""
-    client = make(LEARNED)
-    complete_trial(client, 0, 1.0, cost=2.0)
-    with pytest.raises(
-        UserInputError, match=r"metric 'hours': .*client\.attach_data\(0, \{'hours'"
-    ):
-        report_cost(client, 0, 3.0)
+@pytest.mark.parametrize("metric", [True, False])
+def test_where_costs_are_learned_from_a_metric(metric: bool) -> None:
+    """Added or corrected, also beside Ax's data, which count where both have one."""
+    client = make(LEARNED, metric=metric)
+    complete_trial(client, 0, 1.0)
+    report_cost(client, 0, 2.0)
     assert spending(client).spent == 2.0
+    report_cost(client, 0, 1 / 3)
+    assert spending(client).spent == 1 / 3
+    for cost in (0.0, -1.0):
+        with pytest.raises(UserInputError, match=r"cost=.*: expected a finite number > 0"):
+            report_cost(client, 0, cost)
+    assert spending(client).spent == 1 / 3
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from ax_costaware.session import (
     Recommendation,
     complete_trial,
     query,
+    report_cost,
     spending,
 )
 
@@ -213,11 +214,11 @@ def test_missing_cost_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixtur
     complete_trial(client, 1, raw_data=1.0)
     (message,) = warned()
     assert "trial 1 is completed without its cost" in message
-    assert "client.attach_data(1, {'hours': ...})" in message
+    assert "ax_costaware.report_cost(client, 1, ...)" in message
     assert [entry.reported_cost for entry in spending(client).entries] == [2.0, None, None]
-    client.attach_data(1, {"hours": 4.0})  # what the message advises
+    report_cost(client, 1, 4.0)  # what the message advises
     assert [entry.reported_cost for entry in spending(client).entries] == [2.0, 4.0, None]
-    client.attach_data(2, {"hours": 5.0})  # or before, by Ax
+    client.attach_data(2, {"hours": 5.0})  # or by Ax, before it
     complete_trial(client, 2, raw_data=1.0)
     assert len(warned()) == 1
     assert spending(client).spent == 11.0

@@ -36,7 +36,7 @@ from ax_costaware.methods.costs import (
 )
 from ax_costaware.methods.method import check_type
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
-from ax_costaware.methods.past import Money
+from ax_costaware.methods.past import Money, unfit
 from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.queries.argument_checks import positive_number
 from ax_costaware.queries.conditionals import Conditional, FiniteConditional, LearnedConditional
@@ -156,10 +156,11 @@ class IndirectQueries(Targets):
             try:
                 law.check_rows([trial.parameters])
             except (InputError, KeyError) as error:
-                raise InputError(
-                    f"trial {trial.index}, {dict(trial.parameters)}, has an outcome and is no "
-                    f"query of the conditional: {error}"
-                ) from error
+                said = (
+                    f"{dict(trial.parameters)} has an outcome and is no query of the conditional: "
+                    f"{error}"
+                )
+                raise unfit(trial, InputError(said)) from error
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next quasi-random query that can be paid and that the conditional answers for."""

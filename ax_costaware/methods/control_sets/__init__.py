@@ -35,7 +35,7 @@ from ax_costaware.methods.control_sets.learned_costs import check_reported_costs
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.method import NO_LIMIT, Method, check_integer, check_one_of
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.past import PastTrial, control_sets_of
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
@@ -277,6 +277,7 @@ class ControlSets(Method):
     def check(self, problem: Problem) -> None:
         """Refuse parameters and laws that do not fit, or a trial whose cost is missing."""
         check_control_sets_fit(problem, self)
+        control_sets_of(problem.trials, self)
         check_reported_costs(problem.trials, self)
         check_realized(problem, self)
 

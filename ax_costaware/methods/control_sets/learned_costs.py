@@ -76,6 +76,8 @@ def _of_unknown_cost(
 ) -> Iterator[tuple[PastTrial, ControlSet]]:
     """The trials of control sets with an unknown cost, and their control sets."""
     for trial in trials if method.learns_costs else ():
+        if trial.never_ran:
+            continue
         control_set = method.control_set_of(trial)
         if control_set.cost is None:
             yield trial, control_set

@@ -70,8 +70,8 @@ def check_reported_costs(method: Gittins, problem: Problem) -> None:
         raise InputError(
             f"cost={metric!r}: trials {missing} were completed without a cost, and trials are "
             "chosen by what they cost. Report it with complete_trial(..., cost=...); for a trial "
-            "that is completed add it to the data, for example with "
-            f"client.attach_data({missing[0]}, {{{metric!r}: ...}})."
+            f"that is completed with ax_costaware.report_cost(client, {missing[0]}, ...), or as "
+            f"{metric!r} in Ax's data."
         )
     bad = {
         t.index: c for t in trials if (c := t.reported_cost) is not None and not 0 < c < math.inf

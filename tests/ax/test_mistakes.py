@@ -1,0 +1,97 @@
+"""A trial that was attached by mistake is refused with a way out, and stops nothing for good."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ax.api.client import Client
+from ax.exceptions.core import UserInputError
+
+from ax_costaware import complete_trial, exclude_trial, query, recommend, spending
+from ax_costaware.analysis import overview
+from tests.audit.cases import make_client
+
+WRONG: dict[str, dict[str, Any]] = {
+    "control sets": {"x1": 0.5, "x2": 0.5, "control_set": "nope"},
+    "gittins": {"x1": 0.5, "x2": math.nan},
+    "indirect queries": {"a1": math.nan},
+    "resolution tree": {"level": 2, "x1": 0.3, "x2": 0.3},
+}
+
+
+def attach(client: Client, case: str) -> int:
+    """Attach what is wrong; Ax may warn of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        index: int = client.attach_trial(WRONG[case])
+    return index
+
+
+def fail(client: Client, index: int) -> None:
+    client.mark_trial_failed(index)
+
+
+def complete(client: Client, index: int) -> None:
+    client.complete_trial(index, {"y": 0.5})
+
+
+def leave(client: Client, index: int) -> None:
+    """It stays under way."""
+
+
+@pytest.mark.parametrize("end", [leave, fail, complete])
+@pytest.mark.parametrize("case", WRONG)
+def test_excluded_trials_count_for_nothing(case: str, end: Callable[[Client, int], None]) -> None:
+    """Whatever became of them; before that the refusal says how to go on."""
+    client = make_client(case)
+    index = attach(client, case)
+    end(client, index)
+    way_out = rf"trial {index}[ :].* ax_costaware.exclude_trial\(client, {index}\)"
+    for ask in (lambda: client.get_next_trials(max_trials=1), lambda: spending(client)):
+        with pytest.raises(UserInputError, match=way_out):
+            ask()
+    with pytest.raises(UserInputError, match="reason=3: expected a string"):
+        exclude_trial(client, index, reason=3)  # type: ignore[arg-type]
+    exclude_trial(client, index, reason="a typing error")
+    assert spending(client).spent == 0.0
+    ((chosen, arm),) = client.get_next_trials(max_trials=1).items()
+    assert spending(client).entries[index].charged == 0.0
+    assert arm == make_client(case).get_next_trials(max_trials=1)[0]
+    assert query(client, chosen).why
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_abandoned_trials_stop_nothing(case: str) -> None:
+    client = make_client(case)
+    client.mark_trial_abandoned(attach(client, case))
+    ((_, arm),) = client.get_next_trials(max_trials=1).items()
+    assert arm == make_client(case).get_next_trials(max_trials=1)[0]
+    assert spending(client).entries[0].charged == 0.0
+
+
+def test_nothing_is_learned_from_an_excluded_trial() -> None:
+    """However good it was; and the pages are drawn."""
+    client = make_client("gittins")
+    wrong = client.attach_trial({"x1": 0.5, "x2": 0.5})
+    complete_trial(client, wrong, 1000.0)
+    exclude_trial(client, wrong)
+    for _ in range(6):
+        for index, arm in client.get_next_trials(max_trials=1).items():
+            complete_trial(client, index, float(arm["x1"]) * (1 - float(arm["x2"])))
+    best = recommend(client)
+    assert abs(best.expected_value) < 2
+    assert overview(client)
+
+
+def test_outcomes_with_and_without_standard_errors() -> None:
+    """Both are learned from: those that are missing are taken for the others."""
+    client = make_client("gittins")
+    for step in range(6):
+        for index, arm in client.get_next_trials(max_trials=1).items():
+            value = float(arm["x1"]) * (1 - float(arm["x2"]))
+            complete_trial(client, index, (value, 0.01) if step % 2 else value)
+    assert query(client, 5).controlled
