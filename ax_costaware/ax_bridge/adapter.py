@@ -51,6 +51,11 @@ from ax_costaware.methods.problem import (
 )
 from ax_costaware.methods.space import Space
 
+_USED_STRATEGY = (
+    " A strategy that has made trials of another experiment does not begin anew: make a new one."
+)
+"""What else may be the reason where an experiment has no trial at all."""
+
 
 class CostAwareAdapter(TorchAdapter):
     """The adapter of all methods; see the module for what differs from Ax's."""
@@ -261,9 +266,10 @@ class CostAwareAdapter(TorchAdapter):
             parameters=list(self._search_space.parameters),
         )
         if realized.observation_data.empty:
+            used = "" if self._experiment.trials else _USED_STRATEGY
             raise DataRequiredError(
                 "no trial has an observation of the objective yet: complete a trial, or attach one "
-                "with its data, before asking for the next."
+                f"with its data, before asking for the next.{used}"
             )
         self._set_search_space(self._search_space)
         self._set_model_space(arm_data=realized.arm_data)

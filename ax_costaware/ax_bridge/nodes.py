@@ -24,7 +24,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.trial_status import TrialStatus
-from ax.exceptions.core import OptimizationShouldStop, UserInputError
+from ax.exceptions.core import OptimizationShouldStop, SearchSpaceExhausted, UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -40,7 +40,7 @@ from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_d
 from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Stop, decision_seed, reproducible
+from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
@@ -265,14 +265,17 @@ class InitialNode(MethodNode):
         drawn: list[GeneratorRun] = []
 
         def draw() -> Row:
-            run = super(InitialNode, self).gen(
-                experiment=experiment,
-                pending_observations=pending_observations,
-                skip_fit=skip_fit or bool(drawn),
-                data=data,
-                n=n,
-                **gs_gen_kwargs,
-            )
+            try:
+                run = super(InitialNode, self).gen(
+                    experiment=experiment,
+                    pending_observations=pending_observations,
+                    skip_fit=skip_fit or bool(drawn),
+                    data=data,
+                    n=n,
+                    **gs_gen_kwargs,
+                )
+            except SearchSpaceExhausted as error:
+                raise SpaceExhausted from error
             assert run is not None
             drawn.append(run)
             return run.arms[0].parameters
@@ -287,6 +290,17 @@ class InitialNode(MethodNode):
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
             method.check(problem)
             decision = method.next_trial(problem, initial=True)
+        if decision == Stop(SpaceExhausted.REASON) and any(t.is_completed for t in problem.trials):
+            # The design has no further point, but the model may know of something to do.
+            following = self.generation_strategy.nodes_by_name[self.next_node]
+            return following.gen(
+                experiment=experiment,
+                pending_observations=pending_observations,
+                skip_fit=skip_fit,
+                data=data,
+                n=n,
+                **gs_gen_kwargs,
+            )
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason)
         run = drawn[-1] if drawn else None

@@ -36,6 +36,9 @@ from ax_costaware.queries.control_sets import ControlSet
 NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
 
+_MOST_INITIAL = 10_000
+"""Trials of the longest initial design: more than an exact Gaussian process can learn from."""
+
 _MOST_DRAWS = 256
 """Quasi-random trials that are passed over before an initial design gives up."""
 
@@ -100,6 +103,16 @@ class Method(ABC):
         for name, value in self.search_options.items():
             check_integer(name, value, 1)
         check_bool("charge_initial", self.charge_initial)
+        if self.initial_trials > _MOST_INITIAL:
+            raise InputError(
+                f"initial_trials={self.initial_trials}: expected at most {_MOST_INITIAL}."
+            )
+        restarts, raw = self.num_restarts, self.raw_samples
+        if restarts is not None and raw is not None and raw < restarts:
+            raise InputError(
+                f"raw_samples={raw} with num_restarts={restarts}: expected as many or more, since "
+                "the restarts are chosen from them."
+            )
 
     # What a trial sets, costs and measures
 
@@ -204,6 +217,11 @@ class Method(ABC):
             return stop
         try:
             decision = self.initial(problem) if initial else self.decide(problem)
+            nothing_yet = not problem.trials and not problem.undelivered
+            if isinstance(decision, Stop) and nothing_yet and self.budget is not None:
+                raise InputError(
+                    f"budget={self.budget!r}: expected a larger one. {decision.reason}"
+                )
             if not initial and is_near_failures(problem, decision):
                 decision = self.decide(wary_of_failures(problem, self.failed_points(problem)))
         except SpaceExhausted:

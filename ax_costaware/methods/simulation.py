@@ -114,7 +114,11 @@ class Simulation:
         method.check(problem)
         initial = problem.num_initial < method.initial_trials or not problem.observed
         with reproducible(decision_seed(method.seed, problem.next_index)):
-            return method.next_trial(problem, initial)
+            decision = method.next_trial(problem, initial)
+            if initial and problem.observed and decision == Stop(SpaceExhausted.REASON):
+                # The design has no further point, but the model may know of something to do.
+                decision = method.next_trial(problem, initial=False)
+        return decision
 
     def tell(self, decision: Decision, outcome: Outcome) -> PastTrial:
         """Record a trial with what came of it."""

@@ -34,6 +34,9 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
 )
 
+_MOST_CHILDREN = 4096
+"""Into how many cells one may be split: all of them are weighed."""
+
 _MOST_PER_COLUMN = 2**40
 """Cells of one column at the finest level: their centres are told apart in double precision."""
 
@@ -123,6 +126,11 @@ class ResolutionTree:
             raise InputError(
                 f"max_level={self.max_level!r}: expected at most {most} with splits={splits!r};"
                 " cells of a finer level are not told apart."
+            )
+        if math.prod(splits) > _MOST_CHILDREN:
+            raise InputError(
+                f"splits={self.splits!r}: expected at most {_MOST_CHILDREN} parts of a cell, and "
+                f"of {len(bounds)} columns it has {math.prod(splits)}."
             )
         costs = self.costs
         if costs is None:

@@ -111,6 +111,7 @@ def complete_trial(
         learned=control_set,
         cost_metric=cost_metric,
     )
+    _check_reads(session, trial, record)
     if is_added:
         warn_out_of_bounds(record["realized"], session.experiment.search_space)
         trial.update_run_metadata({RECORD: {**outcome_record(trial), **record}})
@@ -125,6 +126,21 @@ def complete_trial(
     _write(session, trial, record, {m: o for m, o in outcomes.items() if m in metrics})
     if cost_metric is not None and "cost" not in record:
         _warn_of_missing_cost(session, trial, cost_metric)
+
+
+def _check_reads(session: Session, trial: Trial, record: dict[str, Any]) -> None:
+    """Refuse an outcome without what else the method learns from, such as its time.
+
+    A cost may come later, and what Ax's data have already is known.
+    """
+    method = session.method
+    for metric in method.reads if record["outcomes"] else ():
+        known = metric in record["outcomes"] or metric == method.cost_metric
+        if not known and trial.index not in values_in_data(session.experiment, metric):
+            raise UserInputError(
+                f"raw_data={list(record['outcomes'])} lacks {metric!r}, which the strategy reads: "
+                f"expected a mapping that has it, such as {{..., {metric!r}: ...}}."
+            )
 
 
 def _lacks_realized(trial: Trial) -> bool:

@@ -34,6 +34,12 @@ Measurement: TypeAlias = float | tuple[float, float | None]
 RawData: TypeAlias = Measurement | Mapping[str, Measurement]
 """A measurement of the objective, or one per metric."""
 
+_LARGEST = 1e100
+"""Larger outcomes are refused: variances would overflow."""
+
+_FARTHEST = 1e6
+"""In widths of a range: a realised input beyond its bounds by more is taken for a mistake."""
+
 _SAME = 1e-9
 """Relative difference of one cost that is given in two places."""
 
@@ -121,16 +127,24 @@ def read_outcomes(
     }
 
 
+def _outcome(value: Any, what: str) -> float:
+    """A number whose square is one, too."""
+    number = finite_number(value, what)
+    if abs(number) > _LARGEST:
+        raise UserInputError(f"{what}={value!r}: expected a number, at most {_LARGEST:g} in size.")
+    return number
+
+
 def _read_measurement(value: Any, what: str) -> tuple[float, float | None]:
     if not isinstance(value, tuple):
-        return finite_number(value, what), None
+        return _outcome(value, what), None
     if len(value) != 2:
         raise UserInputError(
             f"{what}={value!r} has {len(value)} items: expected a number or (mean, sem)."
         )
     mean, sem = value
     return (
-        finite_number(mean, f"mean in {what}"),
+        _outcome(mean, f"mean in {what}"),
         None if sem is None else nonnegative_number(sem, f"sem in {what}"),
     )
 
@@ -214,6 +228,12 @@ def _read_value(value: Any, parameter: RangeParameter | ChoiceParameter) -> TPar
         return _read_choice(value, parameter)
     what = f"realized[{parameter.name!r}]"
     number = finite_number(value, what)
+    width = parameter.upper - parameter.lower
+    if not -_FARTHEST * width <= number - parameter.lower <= _FARTHEST * width:
+        raise UserInputError(
+            f"{what}={value!r}: the parameter ranges over [{parameter.lower}, {parameter.upper}]; "
+            "expected a number that is not a million times as far off."
+        )
     if parameter.log_scale and number <= 0:
         raise UserInputError(
             f"{what}={value!r}: the parameter is on a log scale, expected a number > 0."

@@ -245,7 +245,8 @@ class IndirectQueries(Targets):
         return known_cost(self.cost, self.cost_at, problem.space)
 
     def _checked_names(self, names: Any) -> tuple[str, ...]:
-        found = () if isinstance(names, str) else tuple(names)
+        is_list = isinstance(names, Iterable) and not isinstance(names, str)
+        found = tuple(names) if is_list else ()
         if (
             len(set(found)) < len(found)
             or not all(isinstance(name, str) for name in found)

@@ -44,6 +44,14 @@ def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
     _check_control_set_parameter(problem.space.hidden.get(CONTROL_SET), method)
     free = {name: column.parameter for name, column in problem.space.columns.items()}
     for control_set in method.control_sets:
+        for weights, _ in problem.space.sums:
+            left = [name for name in weights if name not in control_set.parameters]
+            if left and len(left) < len(weights):
+                raise InputError(
+                    f"a parameter constraint reads {list(weights)}, of which control set "
+                    f"{control_set.name!r} leaves {left} to chance: nobody can keep to it. "
+                    "Expected constraints on inputs that are set together, or left together."
+                )
         for name in control_set.parameters:
             controls = f"control set {control_set.name!r} controls {name!r}, which"
             if name in problem.space.fixed:

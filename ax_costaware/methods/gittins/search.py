@@ -28,6 +28,26 @@ NUM_POINTS = 1024
 """Points that stand for the search space, also where lambda is found from a budget."""
 
 
+_FEW = 64
+"""Points by which the size of an acquisition function's values is told."""
+
+_SMALL = 1e-2
+"""A spread of values, beside one and their size, below which they are searched in units of it."""
+
+
+class _InUnits(AcquisitionFunction):
+    """An acquisition function in other units."""
+
+    def __init__(self, acquisition: AcquisitionFunction, origin: float, unit: float) -> None:
+        super().__init__(model=acquisition.model)
+        self.acquisition, self.origin, self.unit = acquisition, origin, unit
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Values of points ``b x 1 x d``: ``b``."""
+        value: Tensor = (self.acquisition(X) - self.origin) / self.unit
+        return value
+
+
 @dataclass(frozen=True)
 class Found:
     """The best point of a search."""
@@ -118,8 +138,23 @@ class Search:
         return replace(self._better(affordable, payable, acquisition), restricted=True)
 
     def _maximum(self, acquisition: AcquisitionFunction) -> Found:
-        point, value = self.problem.maximize(acquisition, self.method.search_options)
+        unit = self._unit(acquisition)
+        scaled = acquisition if unit is None else _InUnits(acquisition, *unit)
+        point, value = self.problem.maximize(scaled, self.method.search_options)
+        if unit is not None:
+            value = unit[0] + unit[1] * value
         return self._found(point.to(self.points), value)
+
+    def _unit(self, acquisition: AcquisitionFunction) -> tuple[float, float] | None:
+        """Origin and unit of values that differ so little that the optimiser takes them for equal.
+
+        An index has the unit and the origin of the objective; its tolerances are of numbers of one.
+        """
+        with torch.no_grad():
+            values = acquisition(self.points[:_FEW].unsqueeze(-2))
+        spread = float(values.max() - values.min()) if len(values) else 0.0
+        size = max(1.0, float(values.abs().max())) if len(values) else 1.0
+        return (float(values.max()), spread) if 0.0 < spread < _SMALL * size else None
 
     def _better(
         self, found: Found | None, points: Tensor, acquisition: AcquisitionFunction
