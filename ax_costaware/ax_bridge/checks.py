@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from ax.core.optimization_config import OptimizationConfig
 from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 
@@ -53,3 +54,19 @@ def check_one_arm(n: int | None) -> None:
             f"n={n}: a cost belongs to one arm, so a trial takes one arm. Ask for several "
             "trials instead."
         )
+
+
+def check_lengthscales(spec: SurrogateSpec | None, num_columns: int) -> None:
+    """Refuse given length-scales of another number than the model has columns.
+
+    Raises:
+        UserInputError: If it is another one.
+    """
+    for config in [] if spec is None else spec.model_configs:
+        given = config.model_options.get("lengthscale")
+        if isinstance(given, list) and len(given) != num_columns:
+            raise UserInputError(
+                f"lengthscale={given} has {len(given)} entries: expected {num_columns}, one for "
+                "each column of the model, of which a choice without an order has one for every "
+                "value; or a number."
+            )

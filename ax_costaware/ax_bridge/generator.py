@@ -112,10 +112,6 @@ class CostAwareGenerator(BoTorchGenerator):
         raise RuntimeError("Ax's generator sets its search space when it is fitted.")
 
 
-_NUM_POINTS = 1024
-"""Points that stand for a space of finitely many."""
-
-
 class LentOptimizer(Acquisition):
     """Ax's optimisers for continuous, mixed and discrete spaces, of any acquisition function.
 
@@ -166,7 +162,7 @@ class LentOptimizer(Acquisition):
         point = points[0].detach().cpu()
         if not space.smooth and not len(untried(point.to(tried).unsqueeze(0), tried)):
             # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
-            choices = space.sobol_points(_NUM_POINTS, 0, self.config.fixed_features)
+            choices = space.sobol_points(ALL_POINTS, 0, self.config.fixed_features)
             left = untried(choices.to(tried), tried)
             if not len(left):
                 raise SpaceExhausted

@@ -32,7 +32,12 @@ from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, M
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
-from ax_costaware.ax_bridge.checks import ax_errors, check_one_arm, check_optimization_config
+from ax_costaware.ax_bridge.checks import (
+    ax_errors,
+    check_lengthscales,
+    check_one_arm,
+    check_optimization_config,
+)
 from ax_costaware.ax_bridge.generator import CostAwareGenerator
 from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.records import live_observations, problem_of
@@ -265,6 +270,8 @@ class InitialNode(MethodNode):
         drawn: list[GeneratorRun] = []
 
         def draw() -> Row:
+            if self.deduplicate and problem.is_exhausted:
+                raise SpaceExhausted  # Ax would look for a point for half a minute
             try:
                 run = super(InitialNode, self).gen(
                     experiment=experiment,
@@ -289,6 +296,8 @@ class InitialNode(MethodNode):
         )
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
             method.check(problem)
+            spec = model_spec_of(self.generation_strategy).generator_kwargs.get("surrogate_spec")
+            check_lengthscales(spec, problem.space.bounds.shape[-1])
             decision = method.next_trial(problem, initial=True)
         if decision == Stop(SpaceExhausted.REASON) and any(t.is_completed for t in problem.trials):
             # The design has no further point, but the model may know of something to do.

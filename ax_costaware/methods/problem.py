@@ -64,6 +64,10 @@ class SpaceExhausted(Exception):
     REASON = "every point of the search space has been evaluated"
 
 
+ALL_POINTS = 1024
+"""Points that stand for a space of finitely many, all of them if there are no more."""
+
+
 def untried(points: Tensor, tried: Tensor) -> Tensor:
     """Those of ``n x d`` points that are none of ``m x d`` others."""
     return points[(points.unsqueeze(1) != tried).any(dim=-1).all(dim=-1)]
@@ -188,6 +192,15 @@ class Problem:
         """Points that were evaluated, failed, or are under way: ``n x d``."""
         rows = [trial.inputs for trial in self.failed] + [o.parameters for o in self.pending]
         return torch.cat([self.evaluated, *([self.space.encode(rows)] if rows else [])])
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the space has finitely many points, and there was a trial at every one."""
+        if self.space.smooth:
+            return False
+        rows = [t.parameters for t in self.trials if self.space.contains(t.parameters)]
+        points = self.space.sobol_points(ALL_POINTS, 0)
+        return not len(untried(points, self.space.encode([*rows, *self.undelivered])))
 
     @cached_property
     def held(self) -> dict[int, float]:
