@@ -29,7 +29,14 @@ from torch import Tensor
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted, reproducible, untried
+from ax_costaware.methods.problem import (
+    ALL_POINTS,
+    Maximum,
+    Problem,
+    SpaceExhausted,
+    reproducible,
+    untried,
+)
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 
