@@ -254,7 +254,8 @@ def expected_cost_of(trial: PastTrial, method: Method) -> float | None:
 def unfit(trial: PastTrial, error: Exception) -> InputError:
     """What is wrong with a trial, as one that was attached by mistake, and how to go on."""
     said = str(error)
-    named = said if said.startswith(f"trial {trial.index} ") else f"trial {trial.index}: {said}"
+    name = f"trial {trial.index}"
+    named = said if said.startswith((f"{name} ", f"{name},")) else f"{name}: {said}"
     return InputError(
         f"{named} To go on without the trial: ax_costaware.exclude_trial(client, {trial.index})."
     )

@@ -246,7 +246,7 @@ def mixed() -> Client:
             RangeParameterConfig("rate", (0.01, 1.0), "float", scaling="log"),
             control_set_parameter(MIXED_SETS),
         ],
-        parameter_constraints=["dose + pots <= 5"],
+        parameter_constraints=["2 * dose <= 5"],
     )
     client.configure_optimization(objective="-loss")
     client.configure_tracking_metrics(["seconds"])
@@ -286,7 +286,7 @@ def test_arms_are_valid_for_every_kind_of_parameter(mixed: Client) -> None:
         assert list(arm) == list(mixed._experiment.search_space.parameters)
         assert type(arm["pots"]) is int
         assert type(arm["lamp"]) is int
-        assert arm["dose"] + arm["pots"] <= 5 + 1e-6
+        assert 2 * arm["dose"] <= 5 + 1e-6
         if arm["control_set"] == "dose":
             assert {name: arm[name] for name in nominal} == nominal
 

@@ -277,10 +277,15 @@ def test_time_in_a_metric() -> None:
 
 
 def test_a_time_that_is_missing() -> None:
-    """The next decision is refused by the name of the trial, and works once it is there."""
+    """An outcome without it is refused.
+
+    Where Ax's own call took it, the next decision is refused by the name of the trial.
+    """
     client = make_client(time="hours", metrics=("hours",))
     ((index, arm),) = client.get_next_trials(max_trials=1).items()
-    complete_trial(client, index, {"y": objective(dict(arm), 0)})
+    with pytest.raises(UserInputError, match="lacks 'hours', which the strategy reads"):
+        complete_trial(client, index, {"y": objective(dict(arm), 0)})
+    client.complete_trial(index, raw_data={"y": objective(dict(arm), 0)})
     with pytest.raises(UserInputError, match=r"time='hours': trials \[0\] have an outcome but no"):
         client.get_next_trials(max_trials=1)
     client.attach_data(index, raw_data={"hours": 1.5})

@@ -207,7 +207,7 @@ def test_budget_and_costs() -> None:
     run_trials(free, 4)
     with pytest.raises(OptimizationShouldStop):
         free.get_next_trials(max_trials=1)
-    with pytest.raises(OptimizationShouldStop, match="initial design is not finished"):
+    with pytest.raises(UserInputError, match=r"budget=1\.0: expected a larger one"):
         make_client(cost=2.0, budget=1.0).get_next_trials(max_trials=1)
 
 

@@ -152,8 +152,10 @@ def test_fixed_parameters_need_nothing_and_cannot_be_controlled() -> None:
 
 def test_constraints_that_cannot_be_met() -> None:
     """The initial design says so instead of searching for ever."""
+    both = ControlSet(["x", "n", "soil"], cost=1.0, name="all")
+    alone = control_set_parameter([both])
     with pytest.raises(UserInputError, match="met the parameter constraints"):
-        first_trial(constraints=["x + n <= 0.5"])
+        first_trial((both,), parameter=alone, constraints=["x + n <= 0.5"])
 
 
 def test_spaces_that_no_method_takes() -> None:

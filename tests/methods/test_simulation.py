@@ -459,10 +459,17 @@ def test_constraints_that_cannot_be_met() -> None:
 def test_a_design_of_more_trials_than_there_are_points() -> None:
     """A run of points, which are not tried twice, ends; queries may be asked again."""
     space = Space.of([Choice("soil", ("sand", "clay", "peat"))])
-    simulation = simulate(Gittins(1.0, initial_trials=4), space, lambda x, measure: Outcome(1.0), 9)
+
+    def length(row: Any, measure: bool) -> Outcome:
+        return Outcome(float(ord(row["soil"][0])))
+
+    simulation = simulate(Gittins(1.0, initial_trials=4), space, length, 9)
     assert {trial.parameters["soil"] for trial in simulation.trials} == {"sand", "clay", "peat"}
     assert len(simulation.trials) == 3
-    assert simulation.ask() == Stop(SpaceExhausted.REASON)
+    stop = simulation.ask()
+    assert isinstance(stop, Stop)
+    assert SpaceExhausted.REASON in stop.reason
+    assert "Deploy" in stop.reason
     law = FiniteConditional(((0.5, 0.5, 0.0), (0.0, 0.5, 0.5)))
     method = IndirectQueries(
         target_parameters=(Choice("arm", ("a", "b", "c")),), conditional=law, initial_trials=4

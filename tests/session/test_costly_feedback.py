@@ -118,16 +118,18 @@ def test_a_measurement_that_comes_late_is_charged() -> None:
 def test_a_reported_cost_counts() -> None:
     client = make()
     for cost, value in ((0.5, None), (0.5, 1.0), (0.0, 1.0)):
-        complete_trial(client, generate(client, True), value, cost=cost)
+        outcome = None if value is None else {"growth": value, "hour": 1.0}
+        complete_trial(client, generate(client, True), outcome, cost=cost)
     assert [entry.charged for entry in spending(client).entries] == [0.5, 0.5, 0.0]
     assert [entry.skipped for entry in spending(client).entries] == [True, False, False]
 
 
 def test_spending_tells_skipped_from_measured() -> None:
     client = make()
-    complete_trial(client, generate(client, True, "initial"), 1.0)
+    outcome = {"growth": 1.0, "hour": 1.0}
+    complete_trial(client, generate(client, True, "initial"), outcome)
     for measure in (True, False, False):
-        complete_trial(client, generate(client, measure), 1.0 if measure else None)
+        complete_trial(client, generate(client, measure), outcome if measure else None)
     generate(client, True)
     client.mark_trial_failed(generate(client, True))
     generate(client, False)

@@ -157,8 +157,8 @@ class IndirectQueries(Targets):
                 law.check_rows([trial.parameters])
             except (InputError, KeyError) as error:
                 said = (
-                    f"{dict(trial.parameters)} has an outcome and is no query of the conditional: "
-                    f"{error}"
+                    f"trial {trial.index}, {dict(trial.parameters)}, has an outcome and is no "
+                    f"query of the conditional: {error}"
                 )
                 raise unfit(trial, InputError(said)) from error
 
