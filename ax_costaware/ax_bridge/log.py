@@ -48,6 +48,11 @@ def recorded(
         f"Trial {index}: set {display_values(controlled)} {cost}{unmeasured}; {money}. "
         f"{record['why']}"
     )
+    if budget is not None and record.get("expected_cost") is None and len(problem.undelivered) == 1:
+        logger.warning(
+            "Several trials are asked for at once, and nothing is known of what they cost: they "
+            f"may overrun budget={budget:g}. Ask for one at a time until a cost was reported."
+        )
     if budget is not None:
         earlier = [_committed(trial.record, method) for trial in problem.trials]
         if problem.undelivered:

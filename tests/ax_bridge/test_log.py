@@ -82,3 +82,11 @@ def test_a_batch_says_it_once(caplog: pytest.LogCaptureFixture) -> None:
     assert [line for line in found if line.startswith(NEARLY)] == [
         f"{NEARLY}with trial 8, 9 of 10 is spent or reserved."
     ]
+
+
+def test_a_batch_of_which_no_cost_is_known_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Once; nothing keeps it within the budget."""
+    client = gittins_toy.make_client(cost="hours", budget=10.0, initial_trials=4)
+    client.get_next_trials(max_trials=4)
+    warned = [r.getMessage() for r in caplog.records if "may overrun budget=10" in r.getMessage()]
+    assert len(warned) == 1

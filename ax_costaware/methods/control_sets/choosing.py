@@ -65,6 +65,8 @@ def _decision(
     chosen = method.control_sets[decision.index]
     arm = values.space.arm(chosen, values.space.controlled(point, chosen.parameters))
     reason = decision.reason
+    if values.problem.minimize:
+        reason += f" Values and bounds are of -{values.problem.objective}, which is maximized."
     if passed_over:
         reason += f" {_dear(passed_over, 'the budget')}, and passed over."
     details = {

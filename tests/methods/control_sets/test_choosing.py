@@ -161,3 +161,11 @@ def test_another_strategy_is_told_what_of_the_past_holds_for_it() -> None:
     rest = {"x3": MARGINALS["x3"]}
     joint = [replace(method, marginals=rest, joint=JointEmpirical(f)) for f in (frame, moved)]
     assert joint[0].problem_digest != joint[1].problem_digest
+
+
+def test_the_reason_says_whose_values_it_compares() -> None:
+    """Where the objective is minimised they have the other sign."""
+    method = ControlSets(CONTROL_SETS, MARGINALS, budget=9.0, initial_trials=2, **FAST)
+    for sign, expected in ((1.0, False), (-1.0, True)):
+        why = str(run(method, 4, sign).trials[-1].record["why"])
+        assert ("bounds are of -objective, which is maximized" in why) is expected
