@@ -10,9 +10,11 @@ takes back what that one wrote in between: to look at an experiment is to read i
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from ax.api.client import Client
@@ -225,10 +227,11 @@ def read_experiment(name: str, url: str) -> tuple[Experiment, GenerationStrategy
         url: As for ``create_tables``; this process is connected to the database.
 
     Raises:
-        UserInputError: If ``url`` is no string, or SQLAlchemy is not installed.
+        UserInputError: If ``url`` is no string, names a SQLite file that is not there, or
+            SQLAlchemy is not installed.
         ObjectNotFoundError: If the database has no experiment of that name with a strategy.
     """
-    _connect(url)
+    _connect(url, must_exist=True)
     from ax.storage.sqa_store.load import (
         load_experiment,
         load_generation_strategy_by_experiment_name,
@@ -239,8 +242,8 @@ def read_experiment(name: str, url: str) -> tuple[Experiment, GenerationStrategy
     return experiment, strategy
 
 
-def _connect(url: str) -> None:
-    """Make a database that of this process."""
+def _connect(url: str, must_exist: bool = False) -> None:
+    """Make a database that of this process; SQLite would make a file that is not there."""
     if not isinstance(url, str):
         raise UserInputError(f"url={url!r}: expected a string such as 'sqlite:///experiments.db'.")
     try:
@@ -251,10 +254,14 @@ def _connect(url: str) -> None:
             "a database needs SQLAlchemy: install ax-costaware[sql], or ax-costaware[postgres]."
         ) from error
     try:
-        sqlalchemy.make_url(url)
-    except sqlalchemy.exc.ArgumentError as error:
+        parsed = sqlalchemy.make_url(url)
+    except sqlalchemy.exc.ArgumentError:
+        hidden = re.sub(r"(?<=//).*@", "***@", url)  # which may be a password
         raise UserInputError(
-            f"url={url!r}: expected one such as 'sqlite:///experiments.db' or "
+            f"url={hidden!r}: expected one such as 'sqlite:///experiments.db' or "
             "'postgresql+psycopg://user:password@host:port/database'."
-        ) from error
+        ) from None
+    path = parsed.database if parsed.get_backend_name() == "sqlite" else None
+    if must_exist and path not in (None, "", ":memory:") and not Path(str(path)).exists():
+        raise UserInputError(f"url={url!r}: there is no file {path!r}.")
     init_engine_and_session_factory(url=url, force_init=True)

@@ -21,6 +21,7 @@ from ax_costaware.ax_bridge.nodes import ModelNode, fitted
 from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
 from ax_costaware.methods.gittins.prices import NothingToLearnFrom
 from ax_costaware.methods.gittins.weighing import Weighed, weigh
+from ax_costaware.methods.method import check_bool, check_integer
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.models.log_normal_cost import CostKind
@@ -124,6 +125,9 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
     inactive_when_pending_trials: bool = True
 
     def __post_init__(self) -> None:
+        with ax_errors():
+            check_integer("min_trials", self.min_trials, 0)
+            check_bool("inactive_when_pending_trials", self.inactive_when_pending_trials)
         super().__init__(
             min_trials=self.min_trials,
             inactive_when_pending_trials=self.inactive_when_pending_trials,

@@ -122,3 +122,11 @@ def test_bad_arguments() -> None:
     with pytest.raises(UserInputError, match="cost=0: expected"):
         GittinsStoppingStrategy(0, lmbda=1.0)
     assert GittinsStoppingStrategy(COST, rule=GittinsStop(2.0))._method.lmbda == 2.0
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"), [("min_trials", "abc"), ("inactive_when_pending_trials", 3)]
+)
+def test_arguments_for_ax_are_checked_too(argument: str, value: Any) -> None:
+    with pytest.raises(UserInputError, match=f"{argument}={value!r}"):
+        GittinsStoppingStrategy(1.0, lmbda=0.1, **{argument: value})
