@@ -55,7 +55,6 @@ CASES = {
             ac.AffineCost({"x2": unit}, fixed=0.5 * unit),
             budget=14.0 * unit,
             initial_trials=4,
-            **FAST,
         ),
     ),
     "gittins, learned costs": Case(
@@ -73,7 +72,6 @@ CASES = {
             initial_trials=4,
             acquisition="log_ei_per_cost",
             stop=False,
-            **FAST,
         ),
     ),
     "control sets": Case(

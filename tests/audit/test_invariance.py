@@ -39,6 +39,8 @@ def test_unit_of_the_objective(case: str, scale: float) -> None:
     check_alike(decisions(case, scale=scale), usual(case), 1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*Optimization failed:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_offset_of_the_objective(case: str) -> None:
     """The digits that are left decide: of a millionth of the offset there are ten."""
