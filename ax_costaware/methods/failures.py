@@ -1,12 +1,14 @@
 """What a decision makes of trials that failed, or were given up.
 
 A decision that comes near to one is made again by a model that takes what failed for middling at
-best: one failure at random does little harm, and a region that always fails is left after a few.
+best, as far as that is plausible beside the data; and if it is still near, however far that is. So
+one failure at random does little harm, and a region that always fails is left after a few.
 Decisions that do not come near are what they were.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import replace
 from typing import Any, cast
@@ -23,6 +25,9 @@ from ax_costaware.methods.problem import Decision, Problem, Stop
 
 _NEAR = 0.1
 """Part of a parameter's range within which a trial is near to another one."""
+
+PLAUSIBLE = 3.0
+"""Standard deviations by which a failed point is first believed to be worse than its mean."""
 
 _MOST_FAILED = 2
 """Initial designs whose trials may all fail before a run is stopped."""
@@ -54,32 +59,37 @@ def is_near_failures(problem: Problem, decision: Decision | Stop) -> bool:
     return not bool(apart.any(dim=-1).all())
 
 
-def wary_of_failures(problem: Problem, points: Tensor) -> Problem:
+def wary_of_failures(problem: Problem, points: Tensor, most: float) -> Problem:
     """The problem under a model that takes what failed for the median outcome at best.
 
     Args:
         problem: The problem.
         points: ``k x d`` points that stand for the trials that failed, in the model's units.
+        most: By how many standard deviations they may be worse than their means.
     """
     middling = statistics.median(float(trial.outcome or 0.0) for trial in problem.observed)
     fitted = problem.fit
     return replace(
-        problem, fit=lambda: after_failures(fitted(), points, middling, problem.minimize)
+        problem, fit=lambda: after_failures(fitted(), points, middling, most, problem.minimize)
     )
 
 
-def after_failures(model: Model, X: Tensor, middling: float, minimize: bool = False) -> Model:
+def after_failures(
+    model: Model, X: Tensor, middling: float, most: float, minimize: bool = False
+) -> Model:
     """The model after points where a trial failed, so that the next one looks elsewhere.
 
     Each point counts as observed, with the mean noise variance, at its posterior mean or at
     ``middling``, whichever is worse. At the posterior mean alone ("kriging believer", Ginsbourger
-    et al. 2010) a region that is thought to be good and always fails would be tried for ever.
-    Hyperparameters stay as they are.
+    et al. 2010) a region that is thought to be good and always fails would be tried for ever. It is
+    worse by some standard deviations at most, since what a model takes for impossible beside its
+    data it makes up for elsewhere. Hyperparameters stay as they are.
 
     Args:
         model: A fitted Gaussian process of one outcome.
         X: Points ``k x d``, in the model's units.
         middling: The value that no failed point is believed to be better than, in outcome units.
+        most: By how many posterior standard deviations it may be worse than its mean.
         minimize: Whether smaller outcomes are better.
 
     Returns:
@@ -92,8 +102,12 @@ def after_failures(model: Model, X: Tensor, middling: float, minimize: bool = Fa
     with torch.no_grad():
         points = X.expand(*model.batch_shape, *X.shape)
         # The caches that an exact GP conditions are filled by this.
-        mean = model.posterior(X if is_ensemble(model) else points).mean
+        posterior = model.posterior(X if is_ensemble(model) else points)
+        mean = posterior.mean
         bound = mean.clamp_min(middling) if minimize else mean.clamp_max(middling)
+        if math.isfinite(most):
+            far = most * posterior.variance.sqrt()
+            bound = bound.clamp(mean - far, mean + far)
         options: dict[str, Any] = {}
         if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
             options["noise"] = model.likelihood.noise.mean().expand(bound.shape)

@@ -18,7 +18,12 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.failures import is_near_failures, stop_of_failures, wary_of_failures
+from ax_costaware.methods.failures import (
+    PLAUSIBLE,
+    is_near_failures,
+    stop_of_failures,
+    wary_of_failures,
+)
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import (
@@ -222,8 +227,10 @@ class Method(ABC):
                 raise InputError(
                     f"budget={self.budget!r}: expected a larger one. {decision.reason}"
                 )
-            if not initial and is_near_failures(problem, decision):
-                decision = self.decide(wary_of_failures(problem, self.failed_points(problem)))
+            for most in () if initial else (PLAUSIBLE, math.inf):
+                if is_near_failures(problem, decision):
+                    points = self.failed_points(problem)
+                    decision = self.decide(wary_of_failures(problem, points, most))
         except SpaceExhausted:
             decision = Stop(SpaceExhausted.REASON)
         return decision
