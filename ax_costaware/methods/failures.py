@@ -16,12 +16,12 @@ from typing import Any, cast
 import torch
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
 from botorch.models.model import Model
-from botorch.models.model_list_gp_regression import ModelListGP
 from botorch.utils.transforms import is_ensemble
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from ax_costaware.methods.problem import Decision, Problem, Stop
+from ax_costaware.models.cached_posterior import only_model
 
 _NEAR = 0.1
 """Part of a parameter's range within which a trial is near to another one."""
@@ -95,8 +95,7 @@ def after_failures(
     Returns:
         A model of its own; or ``model`` itself if it is of a kind that takes no observations.
     """
-    if isinstance(model, ModelListGP) and len(model.models) == 1:
-        model = cast(Model, model.models[0])
+    model = only_model(model)
     if not len(X) or not isinstance(model, BatchedMultiOutputGPyTorchModel):
         return model
     with torch.no_grad():

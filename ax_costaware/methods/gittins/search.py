@@ -150,11 +150,13 @@ class Search:
 
         An index has the unit and the origin of the objective; its tolerances are of numbers of one.
         """
+        if not len(self.points):
+            return None
         with torch.no_grad():
             values = acquisition(self.points[:_FEW].unsqueeze(-2))
-        spread = float(values.max() - values.min()) if len(values) else 0.0
-        size = max(1.0, float(values.abs().max())) if len(values) else 1.0
-        return (float(values.max()), spread) if 0.0 < spread < _SMALL * size else None
+        highest, spread = float(values.max()), float(values.max() - values.min())
+        size = max(1.0, float(values.abs().max()))
+        return (highest, spread) if 0.0 < spread < _SMALL * size else None
 
     def _better(
         self, found: Found | None, points: Tensor, acquisition: AcquisitionFunction

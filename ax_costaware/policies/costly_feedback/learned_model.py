@@ -10,7 +10,6 @@ from copy import deepcopy
 import numpy as np
 import torch
 from botorch.fit import fit_gpytorch_mll
-from botorch.models.transforms.outcome import Standardize
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
@@ -18,18 +17,13 @@ from gpytorch.means import ZeroMean
 from gpytorch.priors import GammaPrior
 
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
+from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 from ax_costaware.policies.costly_feedback.domain import NO_FORGETTING, Hyperparameters, Point
 
 _DEFAULT_LENGTHSCALE = 0.2
 _DEFAULT_FORGETTING = 0.01
 _DEFAULT_NOISE = 0.01
-
-_CONSTANT = 1e-12
-"""Measurements whose standard deviation is less than this part of them differ by rounding only."""
-
-_LEAST_DEVIATION = 1e-100
-"""A standard deviation the square of which does not underflow."""
 
 
 def initial_model(
@@ -72,9 +66,7 @@ def learned_model(
     """
     X = torch.tensor(np.column_stack([inputs, rounds]), dtype=torch.double)
     Y = torch.tensor(values, dtype=torch.double).unsqueeze(-1)
-    # BoTorch takes a deviation below 1e-8 for none, whatever the unit of the outcomes.
-    none = max(_CONSTANT * float(Y.abs().max()), _LEAST_DEVIATION)
-    standardize = Standardize(m=1, min_stdv=none) if kernel is None else None
+    standardize = StandardizeAnyScale(1) if kernel is None else None
     scale, shift = 1.0, 0.0
     if standardize is not None:
         standardize(Y)
