@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 SMALL_THREADS := OMP_NUM_THREADS=1
+# A process per core, each with whole files, so that what a file's tests share is made once.
+ON_ALL_CORES := --numprocesses logical --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-gittins demo-feedback test test-all test-postgres lint format types tutorials docs clean
@@ -31,10 +33,10 @@ demo-feedback: $(VENV)/.installed-demo
 	$(RUN) -m demo.feedback
 
 test: lint types
-	$(SMALL_THREADS) $(RUN) -m pytest -m "not slow"
+	$(SMALL_THREADS) $(RUN) -m pytest -m "not slow" $(ON_ALL_CORES)
 
 test-all: lint types
-	$(SMALL_THREADS) $(RUN) -m pytest
+	$(SMALL_THREADS) $(RUN) -m pytest $(ON_ALL_CORES)
 
 test-postgres: $(VENV)/.installed-dev $(VENV)/.installed-postgres
 	@$(RUN) -m tests.postgres.server

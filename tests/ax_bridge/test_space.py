@@ -125,7 +125,7 @@ def test_points_are_valid_and_decode_as_ax_does(
     assert (space.sobol_points(16, seed=0, fixed={held: 5.0})[:, held] == 5.0).all()
 
 
-@pytest.mark.parametrize("cost", COSTS, ids=repr)
+@pytest.mark.parametrize("cost", COSTS, ids=lambda cost: type(cost).__name__)
 def test_costs_at_valid_points_are_those_of_the_parameterizations(
     cost: Any, space: Space, points: Tensor
 ) -> None:

@@ -57,7 +57,7 @@ def points() -> Tensor:
     return SPACE.sobol_points(128, seed=0)
 
 
-@pytest.mark.parametrize("cost", COSTS, ids=repr)
+@pytest.mark.parametrize("cost", COSTS, ids=lambda cost: type(cost).__name__)
 def test_costs_at_valid_points_are_those_of_the_parameterizations(
     cost: Any, points: Tensor
 ) -> None:
