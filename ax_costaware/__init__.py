@@ -16,6 +16,7 @@ from ax_costaware.policies.control_set_rules import (
     EpsilonSchedule,
     ExploreThenCommit,
     InformationPerCost,
+    KnowledgePerBudget,
     LargestValuePerCost,
     UnknownCosts,
 )
@@ -99,6 +100,7 @@ __all__ = [
     "ImprovementPerCostStop",
     "InformationPerCost",
     "JointEmpirical",
+    "KnowledgePerBudget",
     "LCBUCBRule",
     "LargestValuePerCost",
     "Learned",

@@ -18,12 +18,14 @@ Gradients go through the nodes and through the weights.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
+from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
+from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.sampling.pathwise import get_matheron_path_model
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
@@ -31,6 +33,7 @@ from torch import Tensor
 from ax_costaware.acquisition.criteria import Spread
 from ax_costaware.acquisition.fourier_path import FourierPath, has_fourier_features
 from ax_costaware.acquisition.rowwise import remaining_variance
+from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.expectation import expectation_posterior
 from ax_costaware.models.point_posterior import ModelPosterior, PointPosterior
@@ -87,6 +90,20 @@ class FactoredNodes:
         n = len(self.posterior.X)
         return n if self.path is None else max(n, len(self.path.sine))
 
+    @property
+    def noise(self) -> Tensor:
+        """Variance of the observation noise, the mean of that of all outcomes, in raw units."""
+        return self.posterior.noise.mean() * self.posterior.scale.square()
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean ``p`` and covariance ``p x p`` of points ``p x d``, in raw units."""
+        posterior = self.posterior
+        t = posterior.transform(X)
+        k = posterior.prior_covariance(t, posterior.X)
+        whitened = k @ posterior.root
+        covariance = posterior.covariance_of(whitened, whitened, posterior.prior_covariance(t, t))
+        return posterior.mean_of(k), covariance
+
     def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
         """See ``NodePosterior``."""
         posterior = self.posterior
@@ -122,6 +139,34 @@ class ModelNodes:
 
     width: ClassVar[int] = 64
     most_nodes: ClassVar[tuple[int | None, int]] = (None, COARSE_NODES)
+
+    @property
+    def noise(self) -> Tensor:
+        """Variance of the observation noise, in raw units: what it adds to that of a point."""
+        X = cast(tuple[Tensor, ...], self.posterior.model.train_inputs)[0]
+        X = X.reshape(-1, X.shape[-1])[:1]
+        noisy, exact = (self._gaussian(X, observation_noise=noise)[1] for noise in (True, False))
+        return (noisy - exact).clamp_min(0.0).squeeze()
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean ``p`` and covariance ``p x p`` of points ``p x d``, in raw units."""
+        return self._gaussian(X)
+
+    def _gaussian(self, X: Tensor, observation_noise: bool = False) -> tuple[Tensor, Tensor]:
+        """Mean and covariance of points; those of a mixture, if the posterior is one."""
+        found = self.posterior.model.posterior(
+            X,
+            observation_noise=observation_noise,
+            posterior_transform=self.posterior.posterior_transform,
+        )
+        if isinstance(found, GaussianMixturePosterior):
+            return found.mixture_mean.squeeze(-1), found.mixture_covariance_matrix
+        if not isinstance(found, GPyTorchPosterior):
+            raise UnsupportedInputError(
+                f"model: got {type(self.posterior.model).__name__}; it takes one whose posterior "
+                "is jointly Gaussian."
+            )
+        return found.mean.squeeze(-1), found.distribution.covariance_matrix
 
     def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
         """See ``NodePosterior``."""

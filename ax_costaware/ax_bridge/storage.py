@@ -57,6 +57,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     policies.GittinsStop,
     policies.ImprovementPerCostStop,
     policies.InformationPerCost,
+    policies.KnowledgePerBudget,
     policies.LCBUCBRule,
     policies.LargestValuePerCost,
     policies.LogarithmicBeta,

@@ -288,6 +288,9 @@ class _NoValues:
 
     lower = upper = __call__
 
+    def knowledge(self, indices: Sequence[int], plays: Sequence[int]) -> Sequence[float]:
+        return [0.0 for _ in indices]
+
     def worst(self) -> float:
         return 0.0
 

@@ -20,6 +20,9 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
+from ax_costaware.acquisition.batch_knowledge import batch_knowledge
+from ax_costaware.acquisition.node_moments import node_posterior
+from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.methods.control_sets.chance import atoms_of, realized_inputs, updated_marginals
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned_costs import ExpectedCosts
@@ -181,7 +184,6 @@ class QuerySpace:
             options: Further ones of ``optimize_control_sets``.
         """
         held = dict(held or {})
-        discrete = [(self.space.columns[n].indices, values) for n, values in self.discrete.items()]
         return optimize_control_sets(
             model or self.problem.model,
             self.space.bounds,
@@ -192,15 +194,51 @@ class QuerySpace:
             product=self.product,
             given=[self.given[i] for i in indices],
             posterior_transform=self.problem.direction,
-            discrete=[
-                (columns, values) for columns, values in discrete if not {*columns} & {*held}
-            ],
+            discrete=self._discrete_but(held),
             inequality_constraints=self.space.inequality_constraints,
             fixed_features=held,
             default=self.default,
             seed=seed,
             **options,
         )
+
+    def knowledge(
+        self, indices: Sequence[int], plays: Sequence[int], seed: int, held: Mapping[int, float]
+    ) -> list[float]:
+        """What trials are worth to the recommendation, see ``batch_knowledge``.
+
+        Args:
+            indices: Of control sets, in declared order.
+            plays: How many trials of each.
+            seed: Seed of all samples.
+            held: Columns that are fixed, with their values.
+        """
+        problem = self.problem
+        counts = dict(zip(indices, plays, strict=True))
+        return [
+            gain
+            for place, gain in enumerate(
+                batch_knowledge(
+                    node_posterior(problem.model, problem.direction, problem.X_pending),
+                    [
+                        law or FixedNodes(self.nodes, self.weights, columns)
+                        for law, columns in zip(self.given, self.control_sets, strict=True)
+                    ],
+                    [list(columns) for columns in self.control_sets],
+                    SearchDomain(
+                        self.space.bounds,
+                        self.default,
+                        self._discrete_but(held),
+                        self.space.inequality_constraints,
+                        held,
+                    ),
+                    problem.evaluated,
+                    [counts.get(i, 0) for i in range(len(self.control_sets))],
+                    seed,
+                )
+            )
+            if place in counts
+        ]
 
     def best_means(
         self, indices: Sequence[int], trial: int, model: Model | None = None
@@ -258,6 +296,11 @@ class QuerySpace:
         law = self.given[control_set] or FixedNodes(self.nodes, self.weights, columns)
         nodes, weights = law(point.unsqueeze(0))
         return nodes[0], weights[0]
+
+    def _discrete_but(self, held: Mapping[int, float]) -> list[tuple[tuple[int, ...], Tensor]]:
+        """Columns that jointly take one row of some values, but for those that are fixed."""
+        found = [(self.space.columns[n].indices, values) for n, values in self.discrete.items()]
+        return [(columns, values) for columns, values in found if not {*columns} & {*held}]
 
     @cached_property
     def _shared(self) -> tuple[Tensor, Tensor]:

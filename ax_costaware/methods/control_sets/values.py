@@ -96,6 +96,11 @@ class ControlSetValues:
         values: list[float] = self._search(indices, "ucb" if pointwise else "upper").values.tolist()
         return values
 
+    def knowledge(self, indices: Sequence[int], plays: Sequence[int]) -> list[float]:
+        """What so many trials of each are expected to add to the best expectation."""
+        seed = decision_seed(self.method.seed, self.problem.next_index)
+        return self.space.knowledge(indices, plays, seed, self.problem.held)
+
     def worst(self) -> float:
         """The least posterior mean at the evaluated points and at quasi-random ones."""
         evaluated = self.problem.evaluated

@@ -2,6 +2,7 @@
 
 from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSchedule
 from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
+from ax_costaware.policies.control_set_rules.knowledge import KnowledgePerBudget
 from ax_costaware.policies.control_set_rules.per_cost import InformationPerCost, LargestValuePerCost
 from ax_costaware.policies.control_set_rules.recommended import (
     RecommendedRule,
@@ -14,6 +15,7 @@ from ax_costaware.policies.control_set_rules.rule import (
     CostEstimate,
     Evaluate,
     EvaluateBounds,
+    EvaluateKnowledge,
     PastDecision,
 )
 from ax_costaware.policies.control_set_rules.unknown_costs import UnknownCosts
@@ -26,8 +28,10 @@ __all__ = [
     "EpsilonSchedule",
     "Evaluate",
     "EvaluateBounds",
+    "EvaluateKnowledge",
     "ExploreThenCommit",
     "InformationPerCost",
+    "KnowledgePerBudget",
     "LargestValuePerCost",
     "PastDecision",
     "RecommendedRule",

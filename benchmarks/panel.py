@@ -1,0 +1,244 @@
+"""The panel: what the defaults are worth beside their rivals, on many problems.
+
+Trials that cost differently, and control sets, in cells of (problem, law of costs, budget). Half of
+the cells are for developing defaults; the others are kept aside, and run once a default was chosen.
+Hyperparameters are fitted. Where Ax is not what is measured there is no Ax: "plain Ax" is its model
+and its acquisition function in the same loop.
+
+    python benchmarks/panel.py --develop                 # hours on two cores; resumable
+    python benchmarks/panel.py --cells ackley4 --methods default "plain Ax" --seeds 4
+    python benchmarks/panel.py --confirm                 # the cells that are kept aside
+    python benchmarks/panel.py --table                   # of all that was run
+
+Finished runs are kept in ``benchmarks/results/panel.jsonl`` and are not run again; the table goes
+to ``benchmarks/results/panel.md``, the figure (loss against cost, a panel for each cell) to
+``benchmarks/results/panel.html``. Losses are in units of the distance from the best value to the
+median one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import panel_trials
+import plotly.graph_objects as go
+from kept_runs import RESULTS
+from panel_cells import CELLS
+from plotly.subplots import make_subplots
+from tqdm import tqdm
+
+RUNS = RESULTS / "panel.jsonl"
+SEEDS = 16
+HALF, END = 9, 19
+"""Places of the half and of the end of the budget among ``panel_trials.LEVELS``."""
+
+REFERENCE = "plain Ax"
+
+Losses = dict[tuple[str, str], npt.NDArray[np.float64]]
+"""By cell and method: seeds by levels."""
+
+
+class Task(NamedTuple):
+    """One run."""
+
+    cell: str
+    method: str
+    seed: int
+
+
+def run(task: Task) -> dict[str, Any]:
+    """Make one run."""
+    result = panel_trials.simulate(CELLS[task.cell], task.method, task.seed)
+    return {**task._asdict(), **result}
+
+
+def kept() -> list[dict[str, Any]]:
+    """The runs that are kept."""
+    return [json.loads(line) for line in RUNS.read_text().splitlines()] if RUNS.exists() else []
+
+
+def run_missing(tasks: Sequence[Task], processes: int) -> None:
+    """Make the runs that are not kept, and keep each when it is finished."""
+    done = {Task(row["cell"], row["method"], row["seed"]) for row in kept()}
+    missing = [task for task in tasks if task not in done]
+    with (
+        multiprocessing.get_context("spawn").Pool(processes) as pool,
+        RUNS.open("a") as file,
+        tqdm(total=len(tasks), initial=len(tasks) - len(missing)) as progress,
+    ):
+        for row in pool.imap_unordered(run, missing):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            progress.update()
+
+
+def losses_of(rows: Iterable[dict[str, Any]]) -> Losses:
+    """The losses of runs, in the order of their seeds."""
+    by_method: defaultdict[tuple[str, str], dict[int, list[float]]] = defaultdict(dict)
+    for row in rows:
+        by_method[row["cell"], row["method"]][row["seed"]] = row["values"]
+    return {
+        key: -np.array([values for _, values in sorted(runs.items())])
+        for key, runs in by_method.items()
+    }
+
+
+def summary(losses: npt.NDArray[np.float64], level: int) -> tuple[float, float]:
+    """Mean and standard error of the loss at a level."""
+    at = losses[:, level]
+    return float(at.mean()), float(at.std(ddof=1) / math.sqrt(len(at))) if len(at) > 1 else 0.0
+
+
+def cost_to_reach(losses: npt.NDArray[np.float64], target: float) -> float:
+    """Part of the budget at which the mean loss is first no larger than a target; else infinity."""
+    reached = np.flatnonzero(losses.mean(axis=0) <= target)
+    return panel_trials.LEVELS[reached[0]] if len(reached) else math.inf
+
+
+def table(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> str:
+    """The table of cells by methods, at half and at the end of the budget."""
+    lines = []
+    for level, title in ((HALF, "half of the budget"), (END, "the whole budget")):
+        lines += [f"## Loss with {title}", "", "| cell | seeds | " + " | ".join(methods) + " |"]
+        lines.append("|---" * (len(methods) + 2) + "|")
+        for cell in cells:
+            found = {m: losses[cell, m] for m in methods if (cell, m) in losses}
+            if not found:
+                continue
+            best = min(summary(values, level)[0] for values in found.values())
+            entries = []
+            for method in methods:
+                if method not in found:
+                    entries.append("")
+                    continue
+                mean, error = summary(found[method], level)
+                mark = "**" if mean == best else ""
+                entries.append(f"{mark}{mean:.4f}{mark} ± {error:.4f}")
+            seeds = min(len(values) for values in found.values())
+            lines.append(f"| {cell} | {seeds} | " + " | ".join(entries) + " |")
+        lines.append("")
+    return "\n".join([*lines, *verdicts(losses, cells, methods)])
+
+
+def verdicts(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> list[str]:
+    """Of each method: cells in which it is level with the best, ahead of plain Ax and behind."""
+    lines = [
+        "## Verdicts",
+        "",
+        "Level: within one standard error of the best rival, or better. Ahead of plain Ax and "
+        "behind: by more than one (of the difference).",
+        "",
+        "| method | level, half | level, end | ahead of plain Ax | behind | cost to its end |",
+        "|---|---|---|---|---|---|",
+    ]
+    for method in methods:
+        mine = [cell for cell in cells if (cell, method) in losses]
+        level = {
+            at: sum(_is_level(losses, c, method, methods, at) for c in mine) for at in (HALF, END)
+        }
+        ahead = behind = 0
+        parts = []
+        for cell in mine:
+            if method == REFERENCE or (cell, REFERENCE) not in losses:
+                continue
+            (mean, error), (other, its) = (
+                summary(losses[cell, m], END) for m in (method, REFERENCE)
+            )
+            within = math.hypot(error, its)
+            ahead += mean < other - within
+            behind += mean > other + within
+            parts.append(cost_to_reach(losses[cell, method], other))
+        reach = f"{float(np.median(parts)):.2f}" if parts else ""
+        lines.append(
+            f"| {method} | {level[HALF]} of {len(mine)} | {level[END]} of {len(mine)} | {ahead} | "
+            f"{behind} | {reach} |"
+        )
+    return lines
+
+
+def _is_level(losses: Losses, cell: str, method: str, methods: Sequence[str], at: int) -> bool:
+    rivals = [summary(losses[cell, m], at) for m in methods if m != method and (cell, m) in losses]
+    if not rivals:
+        return True
+    mean, error = summary(losses[cell, method], at)
+    best, its = min(rivals)
+    return mean <= best + math.hypot(error, its)
+
+
+def figure(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> go.Figure:
+    """Mean loss against the part of the budget that is spent, a panel for each cell."""
+    columns = 4
+    rows = math.ceil(len(cells) / columns)
+    drawn = make_subplots(rows=rows, cols=columns, subplot_titles=cells)
+    palette = [
+        "#111111",
+        "#d62728",
+        "#1f77b4",
+        "#17becf",
+        "#2ca02c",
+        "#98df8a",
+        "#9467bd",
+        "#bbbbbb",
+    ]
+    for place, cell in enumerate(cells):
+        row, column = divmod(place, columns)
+        for colour, method in zip(palette, methods, strict=False):
+            if (cell, method) not in losses:
+                continue
+            drawn.add_scatter(
+                x=panel_trials.LEVELS,
+                y=np.maximum(losses[cell, method].mean(axis=0), 1e-6),
+                name=method,
+                legendgroup=method,
+                showlegend=place == 0,
+                line={"color": colour, "width": 3 if method == "default" else 1.5},
+                row=row + 1,
+                col=column + 1,
+            )
+    drawn.update_yaxes(type="log")
+    drawn.update_layout(
+        height=260 * rows, width=1200, title="Mean loss against the part of the budget spent"
+    )
+    return drawn
+
+
+def main() -> None:
+    """Run what is missing, and write the table and the figure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--develop", action="store_true", help="cells for developing")
+    parser.add_argument("--confirm", action="store_true", help="cells that are kept aside")
+    parser.add_argument("--cells", nargs="+", choices=CELLS, default=[])
+    parser.add_argument("--methods", nargs="+", choices=panel_trials.METHODS)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--table", action="store_true", help="run nothing")
+    chosen = parser.parse_args()
+    methods = chosen.methods or list(panel_trials.METHODS)
+    cells = [
+        name
+        for name, cell in CELLS.items()
+        if name in chosen.cells or (chosen.confirm if cell.confirms else chosen.develop)
+    ]
+    if not chosen.table:
+        tasks = [Task(c, m, s) for s in range(chosen.seeds) for c in cells for m in methods]
+        run_missing(tasks, chosen.processes)
+    losses = losses_of(kept())
+    cells = cells or [name for name in CELLS if any(cell == name for cell, _ in losses)]
+    text = table(losses, cells, methods)
+    print(text)
+    (RESULTS / "panel.md").write_text(text + "\n")
+    figure(losses, cells, methods).write_html(RESULTS / "panel.html", include_plotlyjs="cdn")
+
+
+if __name__ == "__main__":
+    main()
