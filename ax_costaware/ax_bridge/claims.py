@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ax.core.experiment import Experiment
 from ax.core.trial_status import TrialStatus
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import UnsupportedError
 
 from ax_costaware.ax_bridge.records import CLAIM, RECORD, set_claim
 
@@ -45,8 +45,8 @@ def hold_claim(experiment: Experiment, take_over: bool = False) -> None:
         take_over: Whether to claim it though another process may still run it.
 
     Raises:
-        UserInputError: If another process has the claim, or the database has what this process does
-            not know of.
+        UnsupportedError: If another process has the claim, or the database has what this process
+            does not know of.
     """
     if experiment.db_id is None:
         return
@@ -110,8 +110,8 @@ def _has_ended(experiment: Experiment, index: int) -> bool:
     return index in experiment.trials and experiment.trials[index].status.is_terminal
 
 
-def _claimed(experiment: Experiment, claim: Mapping[str, Any]) -> UserInputError:
-    return UserInputError(
+def _claimed(experiment: Experiment, claim: Mapping[str, Any]) -> UnsupportedError:
+    return UnsupportedError(
         f"experiment {experiment.name!r} is run by process {claim['pid']} on {claim['host']}, "
         f"since {claim['since']}: two would overwrite each other's trials. "
         "ax_costaware.read_experiment looks at it. To go on here, end that process; or call "
@@ -119,8 +119,8 @@ def _claimed(experiment: Experiment, claim: Mapping[str, Any]) -> UserInputError
     )
 
 
-def _changed(experiment: Experiment, what: str) -> UserInputError:
-    return UserInputError(
+def _changed(experiment: Experiment, what: str) -> UnsupportedError:
+    return UnsupportedError(
         f"experiment {experiment.name!r} has changed in the database since it was loaded: {what}. "
         "Load it again, with Client.load_from_database."
     )

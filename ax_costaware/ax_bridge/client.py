@@ -164,7 +164,8 @@ def open_session(client: SessionClient, to_write: bool = False) -> Session:
 
     Raises:
         UserInputError: If ``client`` is none of the kinds above, or has no experiment or no
-            strategy yet; or to write, if another process runs the experiment.
+            strategy yet.
+        UnsupportedError: To write, if another process runs the experiment.
     """
     session = _session_of(client)
     if to_write and session.has_database:
@@ -220,8 +221,9 @@ def take_over(client: SessionClient) -> None:
             experiment.
 
     Raises:
-        UserInputError: If the client has no database, or the experiment has changed there since it
-            was loaded: load it again first.
+        UserInputError: If the client has no database.
+        UnsupportedError: If the experiment has changed there since it was loaded: load it again
+            first.
     """
     session = _session_of(client)
     session.check_database()

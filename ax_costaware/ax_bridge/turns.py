@@ -114,7 +114,7 @@ class CostAwareStrategy(GenerationStrategy):
         """Decide on the next trials, as Ax has it.
 
         Raises:
-            UserInputError: If another process runs the experiment, or has changed it.
+            UnsupportedError: If another process runs the experiment, or has changed it.
         """
         with turn_at(experiment) as turn:
             hold_claim(experiment)

@@ -83,7 +83,7 @@ def complete_trial(
             cost or standard error is negative, a cost is 0 where costs are learned, it is given
             twice and differently, or it is missing or too small for a control set whose cost is
             unknown.
-        UnsupportedError: If the trial has several arms.
+        UnsupportedError: If the trial has several arms, or another process runs the experiment.
 
     Warns:
         OutOfBoundsWarning: If a realised value lies outside its parameter's bounds. It is recorded
@@ -227,7 +227,7 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
         UserInputError: If the trial does not exist or has not ended, or if the cost is not finite,
             is negative, is zero where costs are learned, or not larger than the ``fixed_cost`` of a
             control set whose cost is unknown.
-        UnsupportedError: If the trial has several arms.
+        UnsupportedError: If the trial has several arms, or another process runs the experiment.
     """
     session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
@@ -266,7 +266,7 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
 
     Raises:
         UserInputError: If the trial does not exist, or ``reason`` is no string.
-        UnsupportedError: If the trial has several arms.
+        UnsupportedError: If the trial has several arms, or another process runs the experiment.
     """
     session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
@@ -288,6 +288,7 @@ def save(client: SessionClient) -> None:
 
     Raises:
         UserInputError: If the client has no database, no experiment or no strategy of this package.
+        UnsupportedError: If another process runs the experiment.
     """
     session = open_session(client, to_write=True)
     session.check_database()

@@ -45,6 +45,7 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
         UserInputError: If the strategy has no ``LearnedConditional``; if there are none, or not as
             many points as queries; or if a value is missing, unknown, no finite number, or outside
             of the bounds where the conditional refuses that.
+        UnsupportedError: If another process runs the experiment.
     """
     session = open_session(client, to_write=True)
     method = method_of_class(session.strategy, IndirectQueries)

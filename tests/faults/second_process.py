@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import UnsupportedError
 
 from ax_costaware import complete_trial, read_experiment, spending, take_over
 from tests.faults.kill import in_child
@@ -17,7 +17,7 @@ def ask(path: str) -> list[int] | str:
     client = load(path)
     try:
         return list(client.get_next_trials(max_trials=1))
-    except UserInputError as error:
+    except UnsupportedError as error:
         return str(error)
 
 
@@ -26,7 +26,7 @@ def tell(path: str, trial_index: int) -> str | None:
     client = load(path)
     try:
         complete_trial(client, trial_index, 0.5)
-    except UserInputError as error:
+    except UnsupportedError as error:
         return str(error)
     return None
 

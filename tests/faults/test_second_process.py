@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from ax.api.client import Client
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware import complete_trial, exclude_trial, spending, take_over
 from ax_costaware.ax_bridge import claims
@@ -65,7 +65,7 @@ def test_who_was_taken_over_has_to_load_it_again(
     fresh_process: FreshProcess, client: Client, path: str
 ) -> None:
     assert fresh_process.call(f"{SECOND}:take_over_and_ask", path) == [1]
-    with pytest.raises(UserInputError, match=r"has changed .* trial 1 is not known here\. Load it"):
+    with pytest.raises(UnsupportedError, match=r"trial 1 is not known here\. Load it again"):
         client.get_next_trials(max_trials=1)
     assert list(load(path).get_next_trials(max_trials=1)) == [2]
 
@@ -76,7 +76,7 @@ def test_who_was_taken_over_is_refused(
     first = os.getpid()
     with monkeypatch.context() as patched:
         as_parent(patched)
-        with pytest.raises(UserInputError, match=f"is run by process {first} on"):
+        with pytest.raises(UnsupportedError, match=f"is run by process {first} on"):
             load(path).get_next_trials(max_trials=1)
         other = load(path)
         take_over(other)
@@ -88,12 +88,12 @@ def test_who_was_taken_over_is_refused(
         lambda: exclude_trial(client, 0),
         lambda: save(client),
     ):
-        with pytest.raises(UserInputError, match=f"is run by process {os.getppid()} on"):
+        with pytest.raises(UnsupportedError, match=f"is run by process {os.getppid()} on"):
             refused()
     assert spending(client) == before
     # Not even what Ax saves of the experiment takes the claim away.
     client.configure_tracking_metrics(["seconds"])
-    with pytest.raises(UserInputError, match=f"is run by process {os.getppid()} on"):
+    with pytest.raises(UnsupportedError, match=f"is run by process {os.getppid()} on"):
         client.get_next_trials(max_trials=1)
 
 
@@ -103,7 +103,7 @@ def test_who_takes_over_knows_what_is_stored(
     other = load(path)
     complete_trial(client, 0, 0.1)
     as_parent(monkeypatch)
-    with pytest.raises(UserInputError, match=r"has changed .* trial 0 has ended\. Load it again"):
+    with pytest.raises(UnsupportedError, match=r"has changed .* trial 0 has ended\. Load it again"):
         take_over(other)
     take_over(load(path))
 
@@ -114,7 +114,7 @@ def test_a_process_of_another_machine_may_still_run(
     here = claims.platform.node()
     monkeypatch.setattr(claims.platform, "node", lambda: "elsewhere")
     again = load(path)
-    with pytest.raises(UserInputError, match=f"is run by process {os.getpid()} on {here}, since"):
+    with pytest.raises(UnsupportedError, match=f"is run by process {os.getpid()} on {here}, since"):
         again.get_next_trials(max_trials=1)
     take_over(again)
     assert list(again.get_next_trials(max_trials=1)) == [1]
@@ -139,7 +139,7 @@ def test_a_copy_of_the_file_is_free(
 def test_two_clients_of_one_process(client: Client, path: str) -> None:
     """The process has the claim, but the older client does not know of the trials of the newer."""
     assert list(load(path).get_next_trials(max_trials=1)) == [1]
-    with pytest.raises(UserInputError, match=r"has changed .* trial 1 is not known here"):
+    with pytest.raises(UnsupportedError, match=r"has changed .* trial 1 is not known here"):
         client.get_next_trials(max_trials=1)
 
 
