@@ -4,7 +4,7 @@ Tell Ax what each kind of trial costs and which inputs it controls; it then spen
 and says when to stop. Importing the package registers its classes with Ax's JSON and SQL stores.
 """
 
-from ax_costaware.ax_bridge.client import create_tables, read_experiment
+from ax_costaware.ax_bridge.client import create_tables, locked, read_experiment, take_over
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.storage import register_all
 from ax_costaware.ax_bridge.strategy import strategy_of
@@ -133,6 +133,7 @@ __all__ = [
     "indirect_query_strategy",
     "input_fit",
     "level_parameter",
+    "locked",
     "query",
     "read_experiment",
     "recommend",
@@ -144,4 +145,5 @@ __all__ = [
     "should_stop",
     "spending",
     "strategy_of",
+    "take_over",
 ]

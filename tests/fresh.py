@@ -79,12 +79,19 @@ def _serve() -> None:
     # What is printed on the way must not get between the answers.
     answers, sys.stdout = sys.stdout, sys.stderr
     for request in sys.stdin:
+        reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            answers.write(_answer(request) + "\n")
-            answers.flush()
+            with os.fdopen(writer, "w", encoding="utf-8") as pipe:
+                pipe.write(_answer(request) + "\n")
             os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, encoding="utf-8") as pipe:
+            answer = pipe.readline()
+        # Who has the answer may rely on it that the child has ended.
         os.waitpid(child, 0)
+        answers.write(answer or json.dumps(["the child ended without an answer", None]) + "\n")
+        answers.flush()
     # There is nothing to tidy up, which would take seconds after importing so much.
     os._exit(0)
 

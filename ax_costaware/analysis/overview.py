@@ -31,7 +31,7 @@ from ax_costaware.analysis.method_analysis import MethodAnalysis
 from ax_costaware.analysis.spending import SpendingAnalysis
 from ax_costaware.analysis.stopping import StoppingAnalysis
 from ax_costaware.analysis.tables import DecisionAnalysis, RecommendationAnalysis
-from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.nodes import method_of
 
 logger = get_logger(__name__)
@@ -129,6 +129,7 @@ class CostAwareOverview(Analysis):
         )
 
 
+@holding_lock
 def overview(
     client: SessionClient, path: str | os.PathLike[str] | None = None
 ) -> list[AnalysisCard]:

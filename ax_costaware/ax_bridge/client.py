@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 from ax.api.client import Client
 from ax.core.experiment import Experiment
@@ -26,9 +27,11 @@ from ax.service.ax_client import AxClient
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.nodes import method_of
 from ax_costaware.ax_bridge.records import planned_trial
 from ax_costaware.ax_bridge.training_data import raw_data_of, restore_data
+from ax_costaware.ax_bridge.turns import turn_at
 from ax_costaware.methods.method import Method
 from ax_costaware.queries.control_sets import ControlSet
 
@@ -39,6 +42,8 @@ SessionClient: TypeAlias = Client | AxClient | tuple[Experiment, GenerationStrat
 
 Outcomes: TypeAlias = Mapping[str, tuple[float, float | None]]
 """Per metric the mean and its standard error (None: unknown, to be inferred)."""
+
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,14 @@ class Session:
         """Whether the client has a database."""
         return self.client is not None and self.client.db_settings_set
 
+    def check_database(self) -> None:
+        """Refuse a client that has no database."""
+        if not self.has_database:
+            raise UserInputError(
+                "client has no database: save it with client.save_to_json_file, or make it with a "
+                "storage configuration."
+            )
+
     def save_properties(self) -> None:
         """Save the properties of the experiment where the client has a database."""
         if self.client is not None:
@@ -142,13 +155,82 @@ class Session:
             )
 
 
-def open_session(client: SessionClient) -> Session:
+def open_session(client: SessionClient, to_write: bool = False) -> Session:
     """The experiment and the strategy behind ``client``.
+
+    Args:
+        client: The client.
+        to_write: Whether something is to be recorded, which one process does at a time.
 
     Raises:
         UserInputError: If ``client`` is none of the kinds above, or has no experiment or no
             strategy yet.
+        UnsupportedError: To write, if another process runs the experiment.
     """
+    session = _session_of(client)
+    if to_write and session.has_database:
+        hold_claim(session.experiment)
+    restore_data(session.experiment)
+    return session
+
+
+@contextmanager
+def locked(client: SessionClient) -> Iterator[None]:
+    """Hold the lock of an experiment: no other thread asks for trials of it or tells of them.
+
+    ``get_next_trials`` and the functions of this package that take a client hold it by themselves.
+    Ax's own calls that record something, such as ``complete_trial`` and ``attach_trial``, do not:
+    where several threads share a client, make them in this context.
+
+    Args:
+        client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+
+    Raises:
+        UserInputError: If ``client`` is none of these, or has no experiment or no strategy yet.
+
+    Example:
+        >>> with locked(client):
+        ...     client.attach_trial({"x": 0.5})
+    """
+    with turn_at(_session_of(client).experiment):
+        yield
+
+
+def holding_lock(function: AnyFunction) -> AnyFunction:
+    """Let a function whose first argument is a client hold the lock of its experiment."""
+
+    @wraps(function)
+    def held(client: SessionClient, *args: Any, **kwargs: Any) -> Any:
+        with locked(client):
+            return function(client, *args, **kwargs)
+
+    return cast(AnyFunction, held)
+
+
+@holding_lock
+def take_over(client: SessionClient) -> None:
+    """Claim a stored experiment for this process, which another one may still run.
+
+    The first process that asks for trials of an experiment in a database, or reports on them, has a
+    claim on it until it ends, and others are refused. That it has ended is known on one machine
+    only; and one that hangs has not ended. Once its experiment is taken over, that process is
+    refused.
+
+    Args:
+        client: An Ax ``Client`` or an ``AxClient`` with a database, which has loaded the
+            experiment.
+
+    Raises:
+        UserInputError: If the client has no database.
+        UnsupportedError: If the experiment has changed there since it was loaded: load it again
+            first.
+    """
+    session = _session_of(client)
+    session.check_database()
+    hold_claim(session.experiment, take_over=True)
+
+
+def _session_of(client: SessionClient) -> Session:
     if isinstance(client, tuple):
         return _session_of_pair(client)
     if isinstance(client, Client):
@@ -166,14 +248,12 @@ def open_session(client: SessionClient) -> Session:
             "client has no generation strategy yet: set one of this package first, for example "
             "with client.set_generation_strategy(gittins_strategy(...))."
         )
-    restore_data(experiment)
     return Session(experiment=experiment, strategy=strategy, client=client)
 
 
 def _session_of_pair(pair: tuple[Any, ...]) -> Session:
     match pair:
         case (Experiment() as experiment, GenerationStrategy() as strategy):
-            restore_data(experiment)
             return Session(experiment=experiment, strategy=strategy)
     raise _refused(f"a tuple of {[type(part).__name__ for part in pair]}")
 
@@ -239,6 +319,7 @@ def read_experiment(name: str, url: str) -> tuple[Experiment, GenerationStrategy
 
     experiment = load_experiment(name)
     strategy = load_generation_strategy_by_experiment_name(name, experiment=experiment)
+    experiment._db_id = None  # nothing is to be written, and so nothing to be claimed
     return experiment, strategy
 
 

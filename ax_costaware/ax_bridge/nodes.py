@@ -43,6 +43,7 @@ from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.records import live_observations, problem_of
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
 from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
+from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
@@ -152,7 +153,21 @@ def num_payable(experiment: Experiment, method: Method, initial: bool) -> int:
 
 
 class MethodNode(GenerationNode):
-    """What both nodes share: a batch is limited to what the budget is certain to pay for."""
+    """What both nodes share: a batch is limited to what the budget is certain to pay for.
+
+    A strategy that has such a node is a ``CostAwareStrategy``, also where one of Ax's stores has
+    made it, which make Ax's own class whatever they read.
+    """
+
+    @property
+    def _generation_strategy(self) -> GenerationStrategy | None:
+        return self.__dict__.get("_generation_strategy")
+
+    @_generation_strategy.setter
+    def _generation_strategy(self, strategy: GenerationStrategy | None) -> None:
+        if type(strategy) is GenerationStrategy:
+            strategy.__class__ = CostAwareStrategy
+        self.__dict__["_generation_strategy"] = strategy
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
         """How many trials can be generated now; -1 for any number."""

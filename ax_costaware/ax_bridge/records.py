@@ -45,6 +45,9 @@ EXCLUDED = "excluded"
 PAIRS = "pairs"
 """Key of the pairs in the record of an experiment."""
 
+CLAIM = "claim"
+"""Key of the process that runs a stored experiment, in the record of the experiment."""
+
 PendingObservations: TypeAlias = Mapping[str, list[ObservationFeatures]]
 """Points under evaluation by metric, as Ax has them."""
 
@@ -377,3 +380,8 @@ def append_pairs(
         for side, columns in added.items()
     }
     experiment._properties[RECORD] = record
+
+
+def set_claim(properties: dict[str, Any], claim: Mapping[str, Any]) -> None:
+    """Write which process runs an experiment into its properties; the rest of them stays."""
+    properties[RECORD] = {**(properties.get(RECORD) or {}), CLAIM: dict(claim)}

@@ -17,6 +17,7 @@ from ax.core.metric import Metric
 from ax.core.runner import Runner
 from ax.exceptions.core import UserInputError
 from ax.exceptions.storage import JSONEncodeError
+from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.storage.botorch_modular_registry import (
     CLASS_TO_REGISTRY,
     CLASS_TO_REVERSE_REGISTRY,
@@ -24,6 +25,7 @@ from ax.storage.botorch_modular_registry import (
     register_mll,
     register_model,
 )
+from ax.storage.json_store.encoders import generation_strategy_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.storage.metric_registry import CORE_METRIC_REGISTRY, register_metrics
 from ax.storage.runner_registry import CORE_RUNNER_REGISTRY, register_runners
@@ -36,6 +38,7 @@ from ax_costaware.ax_bridge.earlier_releases import BatchLimit, register_aliases
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators, InitialNode, ModelNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
+from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 _PREFIX = "ax_costaware."
@@ -140,6 +143,7 @@ def register_all() -> None:
         CORE_ENCODER_REGISTRY[part] = _encode_init_args
         # A function, whose arguments Ax decodes; to a class that is a node it gives them as stored.
         CORE_DECODER_REGISTRY[part.__name__] = partial(part)
+    CORE_ENCODER_REGISTRY[CostAwareStrategy] = _encode_strategy
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
     for transform in (HideParameters, IntToFloatInOrder, TimeFeature):
         register_transform(transform)
@@ -204,6 +208,11 @@ def _check_storable(argument: str, value: object) -> None:
         )
     elif isinstance(value, policies.MixedRule):
         _check_storable(f"{argument}.rule", value.rule)
+
+
+def _encode_strategy(strategy: CostAwareStrategy) -> dict[str, Any]:
+    """As any of Ax's: its nodes make it one of ours again."""
+    return {**generation_strategy_to_dict(strategy), "__type": GenerationStrategy.__name__}
 
 
 def _encode_init_args(value: Any) -> dict[str, Any]:

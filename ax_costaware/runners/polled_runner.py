@@ -30,6 +30,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.utils.common.logger import get_logger
 
+from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.records import RECORD, outcome_record, with_one_arm
 from ax_costaware.runners.registry import StoredRunner
 from ax_costaware.runners.reporting import (
@@ -153,13 +154,18 @@ class PolledRunner(StoredRunner):
 
         Ax stores a trial only where its status has changed. One whose attempt was followed by
         another is reported as staged and then as running, in this order, and so is stored, too.
+
+        Raises:
+            UnsupportedError: If another process runs the experiment, whose attempts are its own.
         """
         self._let_go()
         found: dict[TrialStatus, set[int]] = {TrialStatus.STAGED: set()}
-        for trial in trials:
-            if trial.status in (TrialStatus.RUNNING, TrialStatus.STAGED):
-                status = self._advance(with_one_arm(trial))
-                found.setdefault(status, set()).add(trial.index)
+        live = [t for t in trials if t.status in (TrialStatus.RUNNING, TrialStatus.STAGED)]
+        if live:
+            hold_claim(live[0].experiment)
+        for trial in live:
+            status = self._advance(with_one_arm(trial))
+            found.setdefault(status, set()).add(trial.index)
         found.setdefault(TrialStatus.RUNNING, set()).update(found[TrialStatus.STAGED])
         return {status: indices for status, indices in found.items() if indices}
 

@@ -20,6 +20,7 @@ from ax_costaware.ax_bridge.client import (
     Outcomes,
     Session,
     SessionClient,
+    holding_lock,
     open_session,
 )
 from ax_costaware.ax_bridge.records import (
@@ -43,6 +44,7 @@ logger = get_logger(__name__)
 _REPORTED = ("realized", "outcomes", "cost")
 
 
+@holding_lock
 def complete_trial(
     client: SessionClient,
     trial_index: int,
@@ -81,13 +83,13 @@ def complete_trial(
             cost or standard error is negative, a cost is 0 where costs are learned, it is given
             twice and differently, or it is missing or too small for a control set whose cost is
             unknown.
-        UnsupportedError: If the trial has several arms.
+        UnsupportedError: If the trial has several arms, or another process runs the experiment.
 
     Warns:
         OutOfBoundsWarning: If a realised value lies outside its parameter's bounds. It is recorded
             and used.
     """
-    session = open_session(client)
+    session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
     control_set = session.control_set_of(trial)
     is_added = control_set is not None and _lacks_realized(trial)
@@ -205,6 +207,7 @@ def _warn_of_missing_cost(session: Session, trial: Trial, cost_metric: str) -> N
         )
 
 
+@holding_lock
 def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     """Record what a trial has cost that has ended, where ``complete_trial`` was not told.
 
@@ -224,9 +227,9 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
         UserInputError: If the trial does not exist or has not ended, or if the cost is not finite,
             is negative, is zero where costs are learned, or not larger than the ``fixed_cost`` of a
             control set whose cost is unknown.
-        UnsupportedError: If the trial has several arms.
+        UnsupportedError: If the trial has several arms, or another process runs the experiment.
     """
-    session = open_session(client)
+    session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
     metric = session.method.cost_metric
     if not trial.status.is_terminal:
@@ -247,6 +250,7 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     session.save_trial(trial)
 
 
+@holding_lock
 def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> None:
     """Leave a trial out of everything: nothing is charged for it, and nothing learned from it.
 
@@ -262,9 +266,9 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
 
     Raises:
         UserInputError: If the trial does not exist, or ``reason`` is no string.
-        UnsupportedError: If the trial has several arms.
+        UnsupportedError: If the trial has several arms, or another process runs the experiment.
     """
-    session = open_session(client)
+    session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
     if not isinstance(reason, str):
         raise UserInputError(f"reason={reason!r}: expected a string.")
@@ -272,6 +276,7 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
     session.save_trial(trial)
 
 
+@holding_lock
 def save(client: SessionClient) -> None:
     """Save the experiment, with every trial and its data, and the strategy to the database.
 
@@ -283,11 +288,8 @@ def save(client: SessionClient) -> None:
 
     Raises:
         UserInputError: If the client has no database, no experiment or no strategy of this package.
+        UnsupportedError: If another process runs the experiment.
     """
-    session = open_session(client)
-    if not session.has_database:
-        raise UserInputError(
-            "client has no database: save it with client.save_to_json_file, or make it with a "
-            "storage configuration."
-        )
+    session = open_session(client, to_write=True)
+    session.check_database()
     session.save_everything()

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.nodes import method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.display import display_number
@@ -146,6 +146,7 @@ class InputFitReport:
 
 
 @ax_errors()
+@holding_lock
 def input_fit(
     client: SessionClient, last: int | None = None, significance: float = 0.01
 ) -> InputFitReport:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.nodes import method_of_class
 from ax_costaware.ax_bridge.records import append_pairs, problem_of
 from ax_costaware.exceptions import InputError
@@ -24,6 +24,7 @@ Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, Any]] | Iterable[Any]
 """A data frame or rows by parameter name, or an array with a column for each parameter."""
 
 
+@holding_lock
 def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
     """Add pairs of a point and the query that it came from; the next decision learns from them.
 
@@ -44,8 +45,9 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
         UserInputError: If the strategy has no ``LearnedConditional``; if there are none, or not as
             many points as queries; or if a value is missing, unknown, no finite number, or outside
             of the bounds where the conditional refuses that.
+        UnsupportedError: If another process runs the experiment.
     """
-    session = open_session(client)
+    session = open_session(client, to_write=True)
     method = method_of_class(session.strategy, IndirectQueries)
     experiment = session.experiment
     if not isinstance(method.law, LearnedConditional):

@@ -13,7 +13,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured, planned_trial
 from ax_costaware.display import display_cost, display_values
 from ax_costaware.methods.method import Method
@@ -157,6 +157,7 @@ class Query:
         )
 
 
+@holding_lock
 def query(client: SessionClient, trial_index: int) -> Query:
     """The query of a trial: what to control, whether to measure, what that costs, and why.
 

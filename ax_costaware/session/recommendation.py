@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UserInputError
 
-from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.display import display_cost, display_number, display_values
 
@@ -60,6 +60,7 @@ class Recommendation:
         return "\n".join(lines)
 
 
+@holding_lock
 def recommend(client: SessionClient) -> Recommendation:
     """What to deploy under the current model, and the alternatives.
 

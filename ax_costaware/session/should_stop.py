@@ -16,7 +16,7 @@ from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputErr
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.ax_bridge.client import Session, SessionClient, open_session
+from ax_costaware.ax_bridge.client import Session, SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import method_of, model_spec_of
 from ax_costaware.ax_bridge.stopping import assess, method_to_check
@@ -72,6 +72,7 @@ class StopAssessment:
 
 
 @ax_errors()
+@holding_lock
 def should_stop(
     client: SessionClient,
     cost: CostArgument | None = None,

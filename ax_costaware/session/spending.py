@@ -9,7 +9,7 @@ import pandas as pd
 from ax.core.trial_status import TrialStatus
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.ax_bridge.client import SessionClient, open_session
+from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import ledger
 from ax_costaware.display import display_number
 from ax_costaware.methods.past import LedgerEntry, remaining, spent
@@ -81,6 +81,7 @@ class Spending:
         return "\n".join([f"{total}.", *lines])
 
 
+@holding_lock
 def spending(client: SessionClient) -> Spending:
     """What was spent, what remains of the budget, and what each trial was charged.
 

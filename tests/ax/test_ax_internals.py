@@ -108,11 +108,12 @@ PRIVATE: dict[str, tuple[type, ...]] = {
     "_adapter_kwargs": (Adapter,),
     "_arms_by_signature": (Adapter,),
     "_data_loader_config": (Adapter,),
+    "_db_id": (Experiment,),
     "_experiment": (Adapter, Client, AxClient),
     "_fit": (TorchAdapter,),
     "_gen_metadata": (GeneratorRun,),
     "_generation_node_name": (GeneratorRun,),
-    "_generation_strategy": (Client, AxClient),
+    "_generation_strategy": (Client, AxClient, GenerationNode),
     "_generator_key": (Adapter, GeneratorRun),
     "_generator_kwargs": (Adapter, GeneratorRun),
     "_generator_runs": (GenerationStrategy,),
@@ -136,6 +137,7 @@ PRIVATE: dict[str, tuple[type, ...]] = {
     "_set_search_space": (Adapter,),
     "_should_stop_optimization": (BaseGlobalStoppingStrategy,),
     "_surrogate": (BoTorchGenerator,),
+    "_trials": (Experiment,),
     "_update_experiment_properties_in_db": (Client, AxClient),
 }
 """Private attributes that ``ax_bridge`` reads, sets or overrides of Ax's classes, and of which."""

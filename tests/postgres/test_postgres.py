@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,16 @@ def test_two_processes_read_while_a_third_writes(
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
         CASES[case].complete(client, index, dict(arm))
     assert fresh_process.call("tests.postgres.work:read_while_written", url, case, 5) == 5
+
+
+def test_a_second_process_is_refused(server: Server, fresh_process: FreshProcess) -> None:
+    url = server.new_database()
+    client = new_client(CASES["gittins"], open_database(url))
+    client.get_next_trials(max_trials=1)
+    assert f"is run by process {os.getpid()} on" in fresh_process.call(
+        "tests.postgres.work:ask", url
+    )
+    assert list(client.get_next_trials(max_trials=1)) == [1]
 
 
 @pytest.mark.usefixtures("_no_waiting")

@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ax_costaware import query, recommend, spending
+from ax.exceptions.core import UnsupportedError
+
+from ax_costaware import query, recommend, spending, take_over
 from ax_costaware.ax_bridge.client import read_experiment
 from ax_costaware.methods.past import LedgerEntry
 from tests.faults.kill import in_child
@@ -17,13 +19,25 @@ READERS = 2
 
 
 def next_decision(url: str) -> dict[str, Any]:
-    """The next decision on a stored experiment."""
-    return decide(load(url, NAME))
+    """The next decision on a stored experiment, which is taken over."""
+    client = load(url, NAME)
+    take_over(client)
+    return decide(client)
+
+
+def ask(url: str) -> str:
+    """Ask for a trial of a stored experiment; what is said against it."""
+    try:
+        load(url, NAME).get_next_trials(max_trials=1)
+    except UnsupportedError as error:
+        return str(error)
+    return ""
 
 
 def write(url: str, case: str, num_trials: int) -> None:
-    """Go on with a stored experiment."""
+    """Go on with a stored experiment, which is taken over."""
     client = load(url, NAME)
+    take_over(client)
     for _ in range(num_trials):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
         CASES[case].complete(client, index, dict(arm))

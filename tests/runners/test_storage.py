@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.api.client import Client
+from ax.exceptions.core import UnsupportedError
 from ax.exceptions.storage import JSONEncodeError
 
 from ax_costaware import (
@@ -16,6 +18,7 @@ from ax_costaware import (
     TruncatedNormal,
     Uniform,
 )
+from ax_costaware.ax_bridge import claims
 from ax_costaware.ax_bridge.records import with_one_arm
 from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners import (
@@ -155,3 +158,21 @@ def test_attempts_survive_a_driver_that_is_killed(tmp_path: Path) -> None:
     orchestrate(loaded, trials=0, url=url)
     record = record_of(Client.load_from_database("bench", storage_config=config))
     assert [a["state"] for a in record["attempts"]] == ["failed", "lost"]
+
+
+def test_a_second_driver_leaves_the_attempts_of_the_first_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To another process those of a ``FunctionRunner`` look lost."""
+    config = database(tmp_path)
+    url = str(config.url)
+    with pytest.raises(Killed):
+        orchestrate(make_client(Plant("grow", retries=1), storage_config=config), url=url)
+    before = record_of(Client.load_from_database("bench", storage_config=config))
+    loaded = Client.load_from_database("bench", storage_config=config)
+    loaded._experiment.runner = Bench("grow", retries=1)
+    first = os.getpid()
+    monkeypatch.setattr(claims.os, "getpid", os.getppid)
+    with pytest.raises(UnsupportedError, match=f"is run by process {first} on"):
+        orchestrate(loaded, trials=0, url=url)
+    assert record_of(Client.load_from_database("bench", storage_config=config)) == before
