@@ -26,8 +26,8 @@ from ax_costaware.acquisition.objectives import some_nodes
 from ax_costaware.acquisition.starts import SearchDomain, raw_points
 from ax_costaware.queries.joint.law import NodesGiven
 
-_NUM_CANDIDATES = 512
-"""Candidates where nothing is left to chance; elsewhere their nodes are no more than twice that."""
+_NUM_CANDIDATES, _MOST_NODES = 512, 1024
+"""Candidates, as far as they have together no more nodes than that."""
 
 _NUM_NODES = 8
 """Nodes of a candidate that leaves inputs to chance."""
@@ -116,10 +116,10 @@ def _candidates(
     spread = _NEAR * (domain.bounds[1] - domain.bounds[0])
     points, nodes, weights = [], [], []
     for top in tops:
-        is_full = len(controls[top]) == domain.bounds.shape[-1]
-        count = _NUM_CANDIDATES if is_full else 2 * _NUM_CANDIDATES // _NUM_NODES
+        num_nodes = 1 if len(controls[top]) == domain.bounds.shape[-1] else _NUM_NODES
+        count = min(_NUM_CANDIDATES, _MOST_NODES // num_nodes)
         of_set = raw_points(domain, controls[top], max(1, count // len(tops)), near, spread, seed)
-        found, weight = some_nodes(*laws[top](of_set), _NUM_NODES)
+        found, weight = some_nodes(*laws[top](of_set), num_nodes)
         points.append(of_set)
         nodes.append(found.flatten(0, 1))
         weights += list(weight.unsqueeze(-1))
