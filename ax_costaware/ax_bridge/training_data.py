@@ -21,18 +21,16 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from pandas import DataFrame, Series
 from pandas.api.types import is_string_dtype
 
-from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.records import (
     is_excluded,
     outcome_record,
     recorded_outcomes,
     with_one_arm,
 )
-from ax_costaware.methods.past import PastTrial, check_inputs
 from ax_costaware.precision import STORED_DECIMALS, more_precise
 
 _TOO_SMALL_TO_ROUND = 1e-6
-"""Observations that spread less than this are left as they are: rounding would harm them."""
+"""Observations that differ by no more than this are left as they are: rounding would harm them."""
 
 
 def realized_data(
@@ -52,9 +50,6 @@ def realized_data(
     Returns:
         Data in which inputs are the realised ones, observations have the precision with which they
         were reported, trials without a finite observation are left out, and rows are sorted.
-
-    Raises:
-        UserInputError: If an input of such a trial is no number, or beyond 1e100.
     """
     arms, observed = experiment_data.arm_data, experiment_data.observation_data
     if ("mean", metric) not in observed.columns:
@@ -71,10 +66,6 @@ def realized_data(
     for (trial_index, *_), planned in zip(arms.index, arms.to_dict("records"), strict=True):
         realized = outcome_record(trials[trial_index]).get("realized") or {}
         known = {name: value for name, value in realized.items() if name in parameters}
-        with ax_errors():
-            check_inputs(
-                [PastTrial(trial_index, trials[trial_index].arms[0].parameters, realized=known)]
-            )
         rows.append({**dict.fromkeys(parameters), **planned, **known})
     overlaid = DataFrame(rows, index=arms.index)
     # Ax compares and encodes plain Python strings; pandas infers its own string type.
@@ -88,7 +79,7 @@ def _at_full_precision(
 ) -> DataFrame:
     """Observations with the digits that were recorded; the others as Ax's stores keep them."""
     means = observed["mean", metric]
-    is_rounded = means.max() - means.min() > _TOO_SMALL_TO_ROUND
+    is_rounded = not 0 < means.max() - means.min() <= _TOO_SMALL_TO_ROUND
     recorded = [recorded_outcomes(trials[i]).get(metric, (None, None)) for i, *_ in observed.index]
     for part, column in enumerate(("mean", "sem")):
         values = observed[column, metric].astype(float)
