@@ -234,8 +234,8 @@ class CostAwareAdapter(TorchAdapter):
         self, search_space: SearchSpace, experiment_data: ExperimentData, **kwargs: Any
     ) -> None:
         space = self.space()
-        problem = problem_of(self._experiment, self.method, space=space)
         with ax_errors():
+            problem = problem_of(self._experiment, self.method, space=space)
             check_inputs(trial for trial in problem.trials if trial.outcome is not None)
             model = self.method.model_now(problem)
         self.generator.model_now = model

@@ -14,6 +14,7 @@ import builtins
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ _FUNCTIONS = frozenset(
 
 _CALLABLE = (frozenset(dir(builtins)) | SYMPY_GLOBALS) - _FUNCTIONS
 
-_NOT_EVALUATED = re.compile(r"[;\[\'\\]")
-"""Ax refuses these itself; a metric of such a name is fine as long as it need not."""
+_FORBIDDEN = re.compile(r"[;\[\'\\]")
+"""Ax refuses these itself."""
 
 _BASELINE = re.compile(r"\s*\*\s*baseline\b")
 """What Ax takes out of an outcome constraint before it evaluates the rest."""
@@ -121,8 +122,13 @@ def _check_fields(fields: Mapping[str, Any]) -> None:
     metrics = fields.get("metrics")
     for metric in [fields.get("metric"), *(metrics if isinstance(metrics, list) else [])]:
         text = metric.get("name") if isinstance(metric, Mapping) else None
-        if isinstance(text, str) and not _NOT_EVALUATED.search(text):
+        if isinstance(text, str) and _may_call(text):
             _check("name", text)
+
+
+def _may_call(name: str) -> bool:
+    """Whether the name of a metric, which Ax need not evaluate, may be more than a name."""
+    return "(" in unsanitize_name(name) and not _FORBIDDEN.search(name)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -149,7 +155,8 @@ def _check(field: str, text: str, sanitize_parens: bool = True) -> None:
         ) from None
 
 
-def _names(text: str, sanitize_parens: bool = True) -> set[str]:
+@lru_cache(maxsize=256)  # a database repeats them for every trial
+def _names(text: str, sanitize_parens: bool = True) -> frozenset[str]:
     """The names in an expression; ``ValueError`` or ``SyntaxError`` if it is not arithmetic."""
     # SymPy drops ends of lines.
     sanitized = sanitize_name(text, sanitize_parens=sanitize_parens).replace("\n", "")
@@ -166,4 +173,4 @@ def _names(text: str, sanitize_parens: bool = True) -> set[str]:
             words = set(re.findall(r"\w+", called))
             if not words or words & _CALLABLE:
                 raise ValueError(f"it calls {called or 'what it computes'}")
-    return names
+    return frozenset(names)

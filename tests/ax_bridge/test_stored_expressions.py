@@ -166,7 +166,9 @@ def test_what_ax_stores_is_read(stored: Path) -> None:
         {"expression_str": "log(y) + sqrt(Abs(z)) - 2**(x^2)"},
         {"inequality": "a.b + 2*(c - d) >= -1.5"},
         {"equality": "a + b == 1"},
-        # Ax never evaluates the name of a single objective that a database has.
+        # Ax does not evaluate the name of a single objective that a database has.
+        {"metric": {"name": "test"}},
+        {"metric": {"name": "beta (p50)"}},
         {"metric": {"name": "top[5]"}},
         {"metric": {"name": "loss (a, b)"}},
     ],
