@@ -260,18 +260,25 @@ def said_of(history: History, client: Client) -> Any:
     return index, dict(trial.arms[0].parameters), decision_record(trial)
 
 
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Thousands of lines of Ax's log are kept back."""
+    logging.disable(logging.WARNING)
+    yield
+    logging.disable(logging.NOTSET)
+
+
 @pytest.mark.parametrize("method", CONFIGURATIONS)
 @settings(
     max_examples=15,
     deadline=None,
     derandomize=True,
-    phases=[Phase.generate],
+    phases=[Phase.generate],  # to make a failing history shorter takes minutes
     print_blob=False,
     suppress_health_check=list(HealthCheck),
 )
 @given(data=st.data())
 def test_history(method: str, data: st.DataObject) -> None:
-    logging.disable(logging.WARNING)
     history = History(data.draw(CONFIGURATIONS[method]()))
     for event, number in data.draw(HISTORIES):
         note(f"{event} {number}")
