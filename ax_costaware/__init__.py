@@ -7,6 +7,7 @@ and says when to stop. Importing the package registers its classes with Ax's JSO
 from ax_costaware.ax_bridge.client import create_tables, locked, read_experiment, take_over
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.storage import register_all
+from ax_costaware.ax_bridge.stored_expressions import check_json_file
 from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
@@ -123,6 +124,7 @@ __all__ = [
     "UniformBoxConditional",
     "UnknownCosts",
     "add_pairs",
+    "check_json_file",
     "complete_trial",
     "control_set_parameter",
     "control_set_strategy",

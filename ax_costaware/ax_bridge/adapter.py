@@ -40,7 +40,7 @@ from ax_costaware.ax_bridge.records import (
 )
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import TrialTimes
+from ax_costaware.methods.past import TrialTimes, check_inputs
 from ax_costaware.methods.problem import (
     Best,
     Decision,
@@ -235,7 +235,9 @@ class CostAwareAdapter(TorchAdapter):
     ) -> None:
         space = self.space()
         with ax_errors():
-            model = self.method.model_now(problem_of(self._experiment, self.method, space=space))
+            problem = problem_of(self._experiment, self.method, space=space)
+            check_inputs(trial for trial in problem.trials if trial.outcome is not None)
+            model = self.method.model_now(problem)
         self.generator.model_now = model
         key = None if model is None else model.key
         if key is not self._fitted_key:

@@ -308,7 +308,7 @@ def read_experiment(name: str, url: str) -> tuple[Experiment, GenerationStrategy
 
     Raises:
         UserInputError: If ``url`` is no string, names a SQLite file that is not there, or
-            SQLAlchemy is not installed.
+            SQLAlchemy is not installed; or if Ax would run a stored expression as code.
         ObjectNotFoundError: If the database has no experiment of that name with a strategy.
     """
     _connect(url, must_exist=True)

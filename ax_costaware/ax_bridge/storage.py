@@ -37,6 +37,7 @@ from ax_costaware import acquisition, methods, models, policies, queries
 from ax_costaware.ax_bridge.earlier_releases import BatchLimit, register_aliases
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators, InitialNode, ModelNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
+from ax_costaware.ax_bridge.stored_expressions import check_databases
 from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.models.standardize import StandardizeAnyScale
@@ -170,6 +171,7 @@ def register_all() -> None:
     ):
         register_acquisition_function(acquisition_function)
     register_aliases(_PREFIX)
+    check_databases()
 
 
 def _encode(value: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from ax_costaware.ax_bridge.records import (
 from ax_costaware.precision import STORED_DECIMALS, more_precise
 
 _TOO_SMALL_TO_ROUND = 1e-6
-"""Observations that spread less than this are left as they are: rounding would harm them."""
+"""Observations that differ by no more than this are left as they are: rounding would harm them."""
 
 
 def realized_data(
@@ -79,7 +79,7 @@ def _at_full_precision(
 ) -> DataFrame:
     """Observations with the digits that were recorded; the others as Ax's stores keep them."""
     means = observed["mean", metric]
-    is_rounded = means.max() - means.min() > _TOO_SMALL_TO_ROUND
+    is_rounded = not 0 < means.max() - means.min() <= _TOO_SMALL_TO_ROUND
     recorded = [recorded_outcomes(trials[i]).get(metric, (None, None)) for i, *_ in observed.index]
     for part, column in enumerate(("mean", "sem")):
         values = observed[column, metric].astype(float)

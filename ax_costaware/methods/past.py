@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 ROUNDING = 1e-9
 """Relative slack of a budget: ten costs of 0.1 must fit in a budget of 1."""
 
+_LARGEST_INPUT = 1e100
+"""The squares of distances between points are floats."""
+
 _NEVER_RUN = frozenset({"ABANDONED", "STALE"})
 _LIVE = frozenset({"CANDIDATE", "STAGED", "RUNNING"})
 _FAILED = frozenset({"FAILED", "ABANDONED", "STALE"})
@@ -177,8 +180,10 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
             ``charge_initial`` says whether initial trials are charged.
 
     Raises:
-        InputError: If the method does not fit a trial, as where it names no control set of it.
+        InputError: If the method does not fit a trial, as where it names no control set of it, or
+            an input is no number of a size that models can take.
     """
+    check_inputs(trials)
     names = control_sets_of(trials, method)
     reported: dict[str | None, list[float]] = {name: [] for name in names}
     for trial, name in zip(trials, names, strict=True):
@@ -249,6 +254,22 @@ def expected_cost_of(trial: PastTrial, method: Method) -> float | None:
         if not trial.never_ran:
             raise unfit(trial, error) from error
         return None
+
+
+def check_inputs(trials: Iterable[PastTrial]) -> None:
+    """Refuse a trial that no decision can be made beside, as it is at no point of any model.
+
+    What failed, or was given up, may have failed for just that.
+
+    Raises:
+        InputError: If an input is no number, or beyond 1e100.
+    """
+    for trial in trials:
+        for name, value in trial.inputs.items():
+            counts = not trial.has_failed and not trial.never_ran
+            if counts and isinstance(value, float) and not abs(value) <= _LARGEST_INPUT:
+                error = InputError(f"{name}={value!r}: expected a number of at most 1e100.")
+                raise unfit(trial, error)
 
 
 def unfit(trial: PastTrial, error: Exception) -> InputError:

@@ -39,6 +39,10 @@ CostKind: TypeAlias = Literal["gp", "linear"]
 _TARGET_DECIMALS = 10
 """Digits after the point that are kept of centred and scaled logarithms of the costs."""
 
+_LEAST_LOG = math.log(1e-9)
+"""Logarithm of the least cost that is told from none, as a part of the largest: the logarithm of
+what was free but for a rounding error would be all that the model sees."""
+
 
 class LogNormalCostModel:
     """A model of what a trial costs, fitted to observed costs.
@@ -46,7 +50,8 @@ class LogNormalCostModel:
     Logarithms are centred and divided by a standard deviation that counts one observation more, a
     factor of e away from the mean. It keeps the model honest where there is one cost only, or a few
     that happen to agree, and hardly matters once there are many: with one cost the median is that
-    cost everywhere, and the spread about a factor of e. Fits are deterministic.
+    cost everywhere, and the spread about a factor of e. A cost below a billionth of the largest
+    counts as a billionth. Fits are deterministic.
 
     Args:
         X: ``n x d`` inputs of past trials, at least one; a row may be repeated.
@@ -72,6 +77,7 @@ class LogNormalCostModel:
             raise InputError(f"kind={kind!r}: expected one of {list(get_args(CostKind))}.")
         self.kind = kind
         inputs, log_cost = checked_inputs(X), checked_costs(cost, X).log()
+        log_cost = log_cost.clamp_min(float(log_cost.max()) + _LEAST_LOG)
         n = len(log_cost)
         self._center = log_cost.mean()
         self._scale = (((log_cost - self._center).square().sum() + 1.0) / n).sqrt()

@@ -251,6 +251,16 @@ def test_learned_costs() -> None:
     assert record(client, 0)["expected_cost"] is None, "nothing was expected yet"
 
 
+def test_one_trial_that_cost_next_to_nothing() -> None:
+    """The price of cost stays one, and what is not expected to be payable does not set it."""
+    client = make_client(cost="hours", lmbda=None, budget=20.0, stop=False)
+    for cost in (1.0, 1e-300, 1.0, 1.0):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        complete_trial(client, index, objective(dict(arm)), cost=cost)
+    ((index, _),) = client.get_next_trials(max_trials=1).items()
+    assert 1e-12 < record(client, index)["decision"]["lambda"] < math.inf
+
+
 def test_a_metric_that_is_never_reported() -> None:
     """Said after the first trial that is completed without it, not at the end of the design."""
     client = make_client(cost="hours", lmbda=0.003)

@@ -13,7 +13,7 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware import complete_trial, exclude_trial, query, recommend, spending
 from ax_costaware.analysis import overview
-from tests.audit.cases import make_client
+from tests.audit.cases import CASES, make_client, realized_of
 
 WRONG: dict[str, dict[str, Any]] = {
     "control sets": {"x1": 0.5, "x2": 0.5, "control_set": "nope"},
@@ -95,3 +95,35 @@ def test_outcomes_with_and_without_standard_errors() -> None:
             value = float(arm["x1"]) * (1 - float(arm["x2"]))
             complete_trial(client, index, (value, 0.01) if step % 2 else value)
     assert query(client, 5).controlled
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300])
+@pytest.mark.parametrize("case", ["gittins, learned costs", "control sets", "costly feedback"])
+def test_inputs_that_are_no_numbers(case: str, value: float) -> None:
+    """Before the model sees them; where a cost does not depend on them, nothing else says so."""
+    client = make_client(case)
+    ((first, arm),) = client.get_next_trials(max_trials=1).items()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        index = client.attach_trial({**arm, "x1": value})
+    way_out = rf"trial {index}: x1=.* ax_costaware.exclude_trial\(client, {index}\)"
+    with pytest.raises(UserInputError, match=way_out):
+        client.get_next_trials(max_trials=1)
+    cost = {"cost": 1.0} if CASES[case].learns_costs else {}
+    complete_trial(client, index, 0.5, realized_of(index, arm) or None, **cost)
+    with pytest.raises(UserInputError, match=way_out):
+        client.get_next_trials(max_trials=1)
+    with pytest.raises(UserInputError, match="no data for its" if math.isnan(value) else way_out):
+        recommend(client)
+    exclude_trial(client, index)
+    assert client.get_next_trials(max_trials=1)
+    assert client._experiment.trials[first].status.is_running
+
+
+def test_nothing_waits_for_an_excluded_trial() -> None:
+    """An initial trial that was excluded while it ran is made up for."""
+    client = make_client("gittins")
+    for index in client.get_next_trials(max_trials=4):
+        exclude_trial(client, index)
+        assert client._experiment.trials[index].status.is_abandoned
+    assert client.get_next_trials(max_trials=1)

@@ -91,6 +91,12 @@ def test_tiny_outcomes_survive() -> None:
     assert observed["mean", "y"].tolist() == [1.23e-12, 4.5e-12]
 
 
+def test_the_first_outcome_is_that_of_the_store() -> None:
+    """Where Ax was told of it; alone it has no spread that rounding could harm."""
+    _, observed = lay([Trial()], [1 / 3])
+    assert observed["mean", "y"].tolist() == [round(1 / 3, 10)]
+
+
 def test_ax_keeps_the_runs_in_a_list() -> None:
     """Should this fail, ``ax_bridge/training_data.py`` has to find them elsewhere."""
     client = make_client()

@@ -328,3 +328,15 @@ def test_refuses_points_of_another_space() -> None:
     model = _fitted("linear", n=3)
     with pytest.raises(InputError, match=r"X of shape \(4, 3\): expected batch_shape x 2\."):
         model.expected_cost(torch.ones(4, 3))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cost_of_next_to_nothing_does_not_hide_the_others(kind: CostKind) -> None:
+    """Below a billionth of the largest it is all one; expected costs stay far from overflow."""
+    X = _inputs(4)
+    cost = torch.tensor([1.0, 1e-300, 1.0, 2.0], dtype=torch.double)
+    billionth = torch.tensor([1.0, 2e-9, 1.0, 2.0], dtype=torch.double)
+    found, expected = (LogNormalCostModel(X, c, kind, UNIT_SQUARE) for c in (cost, billionth))
+    points = _inputs(50, seed=3)
+    assert torch.equal(found.log_expected_cost(points), expected.log_expected_cost(points))
+    assert float(found.log_expected_cost(points).max()) < 100.0

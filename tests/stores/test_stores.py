@@ -12,7 +12,7 @@ import pytest
 from ax.api.client import Client
 from ax.core.trial_status import TrialStatus
 
-from ax_costaware import query, recommend
+from ax_costaware import check_json_file, query, recommend
 from tests.resuming import load as load_stored
 from tests.stores.make import CASES, NAME, NUM_TRIALS, decide, ledger
 
@@ -53,6 +53,8 @@ def test_stored_experiment_goes_on(release: str, case: str, suffix: str, tmp_pat
         pytest.skip(f"release {release} has no such method")
     then = said(release)[case]
     client = load(release, case, suffix, tmp_path)
+    if suffix == "json":
+        check_json_file(tmp_path / f"{case}.json")
     assert ledger(client) == [
         {**entry, "charged": pytest.approx(entry["charged"])} for entry in then["ledger"]
     ]

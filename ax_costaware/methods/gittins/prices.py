@@ -85,8 +85,8 @@ def check_reported_costs(method: Gittins, problem: Problem) -> None:
 
 
 _LEAST = 1e-9
-"""Lambda, in standard deviations per mean cost, where the budget pays for every point: any price is
-right that turns none away."""
+"""Lambda, in standard deviations per mean cost, where the budget pays for every point that it pays
+for at all together: any price is right that turns none away."""
 
 
 def price_of_cost(search: Search, relative: float | None, best_f: float) -> float:
@@ -113,7 +113,7 @@ def price_of_cost(search: Search, relative: float | None, best_f: float) -> floa
     budget = max(left, float(costs.min()))
     payable = costs <= budget
     solved = lambda_for_budget(means[payable], sigmas[payable], costs[payable], budget, best_f)
-    return max(solved, _LEAST * float(sigmas.max()) / float(costs.mean()))
+    return max(solved, _LEAST * float(sigmas.max()) / float(costs[payable].mean()))
 
 
 def relative_lambda(method: Gittins, problem: Problem) -> float | None:

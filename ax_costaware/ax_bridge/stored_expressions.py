@@ -1,0 +1,176 @@
+"""Refuses stores in which an expression would be run as code when Ax reads it.
+
+Ax stores objectives, constraints and derived parameters as text and reads them with SymPy's
+``sympify``, which evaluates the text as Python. What Ax evaluates is checked before: it is parsed,
+not run, and is to be arithmetic of names and numbers. A database is checked row by row while it is
+read, by whomever, through an event of SQLAlchemy; for a JSON file Ax has no such place, so that it
+is checked on its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ax.exceptions.core import UserInputError
+from ax.utils.common.string_utils import SYMPY_GLOBALS, sanitize_name, unsanitize_name
+
+_EXPRESSIONS = ("expression", "expression_str", "inequality", "equality")
+"""Fields that Ax evaluates as they are."""
+
+_PARTS = (
+    "bound",
+    "constraint_dict",
+    "lower_name",
+    "parameter_names",
+    "scalarized_objective_weight",
+    "scalarized_outcome_constraint_weight",
+    "upper_name",
+    "weights",
+)
+"""Fields of which Ax makes expressions: where a number belongs, a crafted store may have text."""
+
+_ARITHMETIC = (
+    *(ast.Expression, ast.Name, ast.Load, ast.Constant, ast.Tuple, ast.Call),
+    *(ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.BitXor),
+    *(ast.UnaryOp, ast.UAdd, ast.USub),
+    *(ast.Compare, ast.LtE, ast.GtE, ast.Lt, ast.Gt, ast.Eq),
+)
+
+_FUNCTIONS = frozenset(
+    ["Abs", "Max", "Min", "abs", "cos", "exp", "log", "pow", "sin", "sqrt", "tan", "tanh"]
+)
+"""What a derived metric may call; SymPy makes a symbol of a name that it does not know."""
+
+_CALLABLE = (frozenset(dir(builtins)) | SYMPY_GLOBALS) - _FUNCTIONS
+
+_FORBIDDEN = re.compile(r"[;\[\'\\]")
+"""Ax refuses these itself."""
+
+_BASELINE = re.compile(r"\s*\*\s*baseline\b")
+"""What Ax takes out of an outcome constraint before it evaluates the rest."""
+
+
+def check_json_file(path: str | Path) -> None:
+    """Check that Ax runs no code from a JSON file, before ``load_from_json_file`` reads it.
+
+    Nothing of the file is evaluated here. A database needs no such call: with this package
+    imported, what is read from it is checked meanwhile.
+
+    Args:
+        path: The file, as ``save_to_json_file`` writes it.
+
+    Raises:
+        UserInputError: If an objective, a constraint or a derived parameter is anything but
+            arithmetic of names and numbers.
+        JSONDecodeError: If the file is no JSON.
+    """
+    check_values(json.loads(Path(path).read_text()))
+
+
+def check_values(value: Any) -> None:
+    """The same for what JSON was parsed to; ``UserInputError`` as above."""
+    if isinstance(value, Mapping):
+        if "__type" in value:
+            _check_fields(value)
+        for part in value.values():
+            check_values(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            check_values(part)
+
+
+def check_databases() -> None:
+    """Check what is read from databases from now on; doing so again changes nothing."""
+    try:
+        from ax.storage.sqa_store.db import Base
+        from sqlalchemy import event
+    except ModuleNotFoundError:
+        return  # without SQLAlchemy nothing is
+    for name in ("load", "refresh"):
+        if not event.contains(Base, name, _check_row):
+            event.listen(Base, name, _check_row, propagate=True)
+
+
+def _check_row(row: Any, *_: object) -> None:
+    """One row of a table, as the object that SQLAlchemy has just made of it."""
+    from ax.storage.sqa_store.sqa_classes import SQAMetric
+    from ax.storage.utils import MetricIntent
+
+    columns = vars(row)
+    check_values({"__type": "row", **columns})
+    if isinstance(row, SQAMetric):
+        properties = columns.get("properties") or {}
+        is_evaluated = columns.get("intent") is not MetricIntent.TRACKING
+        metrics = [columns, properties] if is_evaluated else []
+        check_values({"__type": "row", **properties, "metrics": metrics})
+
+
+def _check_fields(fields: Mapping[str, Any]) -> None:
+    for name in _EXPRESSIONS:
+        if isinstance(text := fields.get(name), str):
+            _check(name, text, sanitize_parens=name != "expression_str")
+    for name in _PARTS:
+        for text in _texts(fields.get(name)):
+            _check(name, text)
+    metrics = fields.get("metrics")
+    for metric in [fields.get("metric"), *(metrics if isinstance(metrics, list) else [])]:
+        text = metric.get("name") if isinstance(metric, Mapping) else None
+        if isinstance(text, str) and _may_call(text):
+            _check("name", text)
+
+
+def _may_call(name: str) -> bool:
+    """Whether the name of a metric, which Ax need not evaluate, may be more than a name."""
+    return "(" in unsanitize_name(name) and not _FORBIDDEN.search(name)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts([*value.keys(), *value.values()])
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _texts(part)
+
+
+def _check(field: str, text: str, sanitize_parens: bool = True) -> None:
+    """Refuse ``text`` if it is not arithmetic, as Ax evaluates it and as Ax composes it anew."""
+    try:
+        names = _names(text, sanitize_parens) | _names(_BASELINE.sub("", text), sanitize_parens)
+        for name in names:
+            _names(unsanitize_name(name))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        shown = text if len(text) <= 80 else f"{text[:80]}..."
+        raise UserInputError(
+            f"the store has {field}={shown!r}, which Ax would evaluate as Python code: expected "
+            f"arithmetic of names and numbers ({error}). Do not load a store that you do not trust."
+        ) from None
+
+
+@lru_cache(maxsize=256)  # a database repeats them for every trial
+def _names(text: str, sanitize_parens: bool = True) -> frozenset[str]:
+    """The names in an expression; ``ValueError`` or ``SyntaxError`` if it is not arithmetic."""
+    # SymPy drops ends of lines.
+    sanitized = sanitize_name(text, sanitize_parens=sanitize_parens).replace("\n", "")
+    names = set()
+    for node in ast.walk(ast.parse(sanitized.strip(), mode="eval")):
+        if not isinstance(node, _ARITHMETIC):
+            raise ValueError(f"it has {type(node).__name__}")
+        if isinstance(node, ast.Constant) and type(node.value) not in (int, float):
+            raise ValueError(f"it has {node.value!r}")
+        if isinstance(node, ast.Name) and node.id not in _FUNCTIONS:
+            names.add(node.id)
+        if isinstance(node, ast.Call):
+            called = unsanitize_name(node.func.id) if isinstance(node.func, ast.Name) else ""
+            words = set(re.findall(r"\w+", called))
+            if not words or words & _CALLABLE:
+                raise ValueError(f"it calls {called or 'what it computes'}")
+    return frozenset(names)
