@@ -16,6 +16,8 @@ of a sample of its own, and the rest falls by its law.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -41,6 +43,57 @@ _NUM_SAMPLES = 256
 
 _ROUNDING = 1e-9
 """Directions in which outcomes vary by less of the largest variance tell nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Queries of which one may turn out to be the best, and what is believed of their values.
+
+    Attributes:
+        posterior: The posterior of the objective, to be maximised.
+        points: ``m x d`` points.
+        nodes: ``r x d`` nodes of all queries.
+        membership: ``r x m``: the weight of each node in each query.
+    """
+
+    posterior: FactoredNodes | ModelNodes
+    points: Tensor
+    nodes: Tensor
+    membership: Tensor
+
+    @cached_property
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Means ``m`` and covariances ``m x m`` of the values."""
+        mean, covariance = self.posterior.joint(self.nodes)
+        return self.membership.mT @ mean, self.membership.mT @ covariance @ self.membership
+
+    def best_of_samples(self, z: Tensor) -> Tensor:
+        """The best point, ``n x d``, of each sample of the values by normal numbers ``m x n``."""
+        mean, covariance = self.moments
+        # A factor of a covariance of points that are close together, in units that have no size.
+        unit = covariance.diagonal().max().clamp_min(torch.finfo(mean.dtype).tiny)
+        values, vectors = torch.linalg.eigh(covariance / unit)
+        samples = vectors @ (values.clamp_min(0.0).sqrt().unsqueeze(-1) * z)
+        return self.points[(mean.unsqueeze(-1) + unit.sqrt() * samples).argmax(dim=0)]
+
+    def gain(self, landing: Tensor, z: Tensor) -> float:
+        """How much trials are expected to add to the best value.
+
+        Args:
+            landing: ``n x d`` points where trials land.
+            z: ``n x s`` normal numbers for what they come to.
+        """
+        mean, _ = self.moments
+        r, n = len(self.nodes), len(landing)
+        _, joint = self.posterior.joint(torch.cat([self.nodes, landing]))
+        outcomes = joint[r:, r:] + self.posterior.noise * torch.eye(n).to(joint)
+        unit = outcomes.diagonal().max().clamp_min(torch.finfo(mean.dtype).tiny)
+        values, vectors = torch.linalg.eigh(outcomes / unit)
+        cross = self.membership.mT @ joint[:r, r:] / unit.sqrt()
+        change = cross @ vectors / values.clamp_min(_ROUNDING * values[-1]).sqrt()
+        after = mean.unsqueeze(-1) + change @ z
+        # The best of now is the same on average: taking it off leaves less to chance.
+        return float((after.max(dim=0).values - after[mean.argmax()]).mean())
 
 
 def batch_knowledge(
@@ -70,35 +123,19 @@ def batch_knowledge(
         UnsupportedInputError: If the model gives no joint Gaussian posterior.
     """
     generator = torch.Generator().manual_seed(seed)
+    most = max(plays, default=0)
+
+    def normal(rows: int, columns: int) -> Tensor:
+        return torch.randn(rows, columns, generator=generator, dtype=torch.double).to(evaluated)
+
     with torch.no_grad():
-        points, nodes, membership = _candidates(posterior, laws, controls, domain, evaluated, seed)
-        mean, covariance = posterior.joint(nodes)
-        covariance = membership.mT @ covariance @ membership
-        # In units of the largest deviation, so that what counts as rounding has no unit.
-        unit = covariance.diagonal().max().clamp_min(torch.finfo(mean.dtype).tiny).sqrt()
-        a = membership.mT @ (mean / unit)
-        values, vectors = torch.linalg.eigh(covariance / unit.square())
-        most = max(plays, default=0)
-        z = torch.randn(len(a), most, generator=generator, dtype=torch.double).to(a)
-        draws = a.unsqueeze(-1) + vectors @ (values.clamp_min(0.0).sqrt().unsqueeze(-1) * z)
-        best = points[draws.argmax(dim=0)]
-        z = torch.randn(most, _NUM_SAMPLES, generator=generator, dtype=torch.double).to(a)
-        gains = []
-        for law, count in zip(laws, plays, strict=True):
-            if not count:
-                gains.append(0.0)
-                continue
-            landing = _landing(law, best[:count], generator)
-            _, joint = posterior.joint(torch.cat([nodes, landing]))
-            cross = membership.mT @ joint[: len(nodes), len(nodes) :] / unit.square()
-            among = joint[len(nodes) :, len(nodes) :] + posterior.noise * torch.eye(count).to(a)
-            values, vectors = torch.linalg.eigh(among / unit.square())
-            change = cross @ vectors / values.clamp_min(_ROUNDING * values[-1]).sqrt()
-            after = a.unsqueeze(-1) + change @ z[:count]
-            # The best of now is the same on average: taking it off leaves less to chance.
-            gain = (after.max(dim=0).values - after[a.argmax()]).mean()
-            gains.append(float(unit * gain))
-    return gains
+        candidates = _candidates(posterior, laws, controls, domain, evaluated, seed)
+        best = candidates.best_of_samples(normal(len(candidates.points), most))
+        z = normal(most, _NUM_SAMPLES)
+        return [
+            candidates.gain(_landing(law, best[:count], generator), z[:count]) if count else 0.0
+            for law, count in zip(laws, plays, strict=True)
+        ]
 
 
 def _candidates(
@@ -108,8 +145,8 @@ def _candidates(
     domain: SearchDomain,
     evaluated: Tensor,
     seed: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Candidates ``m x d``, nodes of all ``r x d``, and the weight of each in each, ``r x m``."""
+) -> Candidates:
+    """Points of the largest control sets, all over the space and near the best ones."""
     tops = maximal_controls(controls)
     mean, _ = posterior.joint(evaluated)
     near = evaluated[mean.topk(min(_NUM_NEAR, len(mean))).indices]
@@ -117,13 +154,14 @@ def _candidates(
     points, nodes, weights = [], [], []
     for top in tops:
         num_nodes = 1 if len(controls[top]) == domain.bounds.shape[-1] else _NUM_NODES
-        count = min(_NUM_CANDIDATES, _MOST_NODES // num_nodes)
-        of_set = raw_points(domain, controls[top], max(1, count // len(tops)), near, spread, seed)
+        count = max(1, min(_NUM_CANDIDATES, _MOST_NODES // num_nodes) // len(tops))
+        of_set = raw_points(domain, controls[top], count, near, spread, seed)
         found, weight = some_nodes(*laws[top](of_set), num_nodes)
         points.append(of_set)
         nodes.append(found.flatten(0, 1))
         weights += list(weight.unsqueeze(-1))
-    return torch.cat(points), torch.cat(nodes), torch.block_diag(*weights)
+    membership = torch.block_diag(*weights)
+    return Candidates(posterior, torch.cat(points), torch.cat(nodes), membership)
 
 
 def _landing(law: NodesGiven, points: Tensor, generator: torch.Generator) -> Tensor:

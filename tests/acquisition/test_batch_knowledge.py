@@ -1,0 +1,152 @@
+"""What trials are worth to the recommendation: against fantasies, a closed form, and other units."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Standardize
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from scipy.stats import norm
+from torch import Tensor
+
+from ax_costaware.acquisition.batch_knowledge import Candidates, batch_knowledge
+from ax_costaware.acquisition.node_moments import ModelNodes, node_posterior
+from ax_costaware.acquisition.partial_query import FixedNodes
+from ax_costaware.acquisition.starts import SearchDomain
+from ax_costaware.models.point_posterior import ModelPosterior
+from ax_costaware.models.standardize import StandardizeAnyScale
+from ax_costaware.queries import Uniform, sobol_nodes
+
+NOISE = 0.04
+
+
+def gp(n: int = 6, scale: float | None = None) -> SingleTaskGP:
+    """A GP with fixed hyperparameters on ``n`` points of a smooth function of two inputs.
+
+    With a scale the outcomes have that, and are standardised.
+    """
+    generator = torch.Generator().manual_seed(n)
+    X = torch.rand(n, 2, dtype=torch.double, generator=generator)
+    Y = (scale or 1.0) * torch.sin(5 * X).sum(dim=-1, keepdim=True)
+    kernel = ScaleKernel(RBFKernel(ard_num_dims=2))
+    transform = None if scale is None else StandardizeAnyScale(1)
+    model = SingleTaskGP(X, Y, covar_module=kernel, outcome_transform=transform)
+    kernel.base_kernel.lengthscale = torch.full((2,), 0.3, dtype=torch.double)
+    kernel.outputscale = torch.tensor(1.3, dtype=torch.double)
+    model.likelihood.noise = torch.tensor(NOISE, dtype=torch.double)
+    return cast(SingleTaskGP, model.eval().requires_grad_(False))
+
+
+def grid(*columns: Tensor) -> Tensor:
+    return torch.cartesian_prod(*columns)
+
+
+def candidates(model: SingleTaskGP) -> Candidates:
+    """Queries that set the first input and leave the second to three nodes."""
+    first = torch.linspace(0, 1, 7, dtype=torch.double)
+    second, weights = torch.tensor([0.1, 0.5, 0.8]).double(), torch.tensor([0.3, 0.5, 0.2]).double()
+    points = torch.stack([first, torch.full_like(first, 0.5)], dim=-1)
+    membership = torch.block_diag(*[weights.unsqueeze(-1)] * len(first))
+    return Candidates(node_posterior(model), points, grid(first, second), membership)
+
+
+def normal(rows: int, columns: int, seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, columns, generator=generator, dtype=torch.double)
+
+
+def test_the_gain_is_that_of_models_which_have_seen_the_outcomes() -> None:
+    model, landing = gp(), torch.tensor([[0.9, 0.2], [0.35, 0.6], [0.3, 0.65]]).double()
+    found = candidates(model)
+    count = 4096
+    gain = found.gain(landing, normal(3, count))
+    seen = model.posterior(landing, observation_noise=True).rsample(torch.Size([count]))
+    best_now = (found.membership.mT @ model.posterior(found.nodes).mean.squeeze(-1)).max()
+    # The mean of a GP with given hyperparameters is linear in the outcomes.
+    X, Y = model.train_inputs[0], model.train_targets
+    K = model.covar_module(torch.cat([X, landing])).to_dense()
+    solver = torch.linalg.inv(K + NOISE * torch.eye(len(K)).double())
+    k = model.covar_module(found.nodes, torch.cat([X, landing])).to_dense()
+    prior = float(model.mean_module.constant)
+    outcomes = torch.cat([Y.expand(count, -1), seen.squeeze(-1)], dim=-1) - prior
+    values = (prior + outcomes @ solver @ k.mT) @ found.membership
+    gains = values.max(dim=-1).values - best_now
+    error = float(gains.std()) / math.sqrt(count)
+    assert gain == pytest.approx(float(gains.mean()), abs=4 * error)
+    assert gain > 5 * error
+
+
+def test_one_trial_and_two_candidates_have_a_closed_form() -> None:
+    model = gp()
+    nodes = torch.tensor([[0.2, 0.3], [0.3, 0.5]]).double()
+    found = Candidates(node_posterior(model), nodes, nodes, torch.eye(2).double())
+    landing = torch.tensor([[0.4, 0.7]]).double()
+    posterior = model.posterior(torch.cat([nodes, landing]))
+    mean = posterior.mean.squeeze(-1)
+    covariance = posterior.distribution.covariance_matrix
+    slopes = covariance[:2, 2] / (covariance[2, 2] + NOISE).sqrt()
+    gap, spread = float((mean[0] - mean[1]).abs()), float((slopes[0] - slopes[1]).abs())
+    # Frazier, Powell and Dayanik 2009: s h(-gap / s), h(z) = z Phi(z) + phi(z).
+    expected = spread * norm.pdf(gap / spread) - gap * norm.cdf(-gap / spread)
+    count = 200_000
+    gain = found.gain(landing, normal(1, count))
+    assert gain == pytest.approx(expected, rel=0.02)
+
+
+def test_what_is_known_already_gains_nothing_and_more_trials_gain_more() -> None:
+    model = gp(12)
+    found = candidates(model)
+    z = normal(8, 2048)
+    fresh = torch.tensor([[0.3, 0.2], [0.4, 0.9]]).double()
+    one, many = found.gain(fresh[:1], z[:1]), found.gain(torch.cat([fresh] * 4), z)
+    assert 0 < one < many
+    model.posterior(fresh)  # makes what conditioning starts from
+    seen = model.condition_on_observations(fresh.repeat(200, 1), torch.zeros(400, 1).double())
+    after = Candidates(node_posterior(seen), found.points, found.nodes, found.membership)
+    assert after.gain(fresh[:1], z[:1]) < 0.01 * one
+
+
+def gains(model: SingleTaskGP, sign: float = 1.0, plays: tuple[int, ...] = (12, 3)) -> list[float]:
+    """Of two control sets: the first input, and both."""
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
+    nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 16)
+    controls = [[0], [0, 1]]
+    transform = ScalarizedPosteriorTransform(torch.tensor([sign]).double())
+    return batch_knowledge(
+        node_posterior(model, transform),
+        [FixedNodes(nodes, weights, columns) for columns in controls],
+        controls,
+        SearchDomain(bounds, bounds.mean(dim=0), (), (), {}),
+        model.train_inputs[0],
+        plays,
+        seed=0,
+    )
+
+
+def test_the_unit_and_the_sign_of_the_objective_do_not_matter() -> None:
+    usual = gains(gp(scale=1.0))
+    assert min(usual) > 0
+    assert gains(gp(scale=1e-30)) == pytest.approx([1e-30 * gain for gain in usual], rel=1e-6)
+    assert gains(gp(scale=1e30)) == pytest.approx([1e30 * gain for gain in usual], rel=1e-6)
+    assert gains(gp(scale=-1.0), sign=-1.0) == pytest.approx(usual, rel=1e-6)
+
+
+def test_no_trials_gain_nothing() -> None:
+    assert gains(gp(), plays=(0, 0)) == [0.0, 0.0]
+
+
+def test_any_model_with_a_joint_posterior_will_do() -> None:
+    X = torch.rand(8, 2, generator=torch.Generator().manual_seed(0)).double()
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin(), outcome_transform=Standardize(1))
+    model.eval()
+    quick, slow = node_posterior(model), ModelNodes(ModelPosterior(model, None))
+    points = grid(*[torch.linspace(0, 1, 4, dtype=torch.double)] * 2)
+    with torch.no_grad():
+        for ours, theirs in zip(quick.joint(points), slow.joint(points), strict=True):
+            assert torch.allclose(ours, theirs, atol=1e-6)
+        assert float(quick.noise) == pytest.approx(float(slow.noise), rel=1e-3)
