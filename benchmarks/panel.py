@@ -6,14 +6,15 @@ Hyperparameters are fitted. Where Ax is not what is measured there is no Ax: "pl
 and its acquisition function in the same loop.
 
     python benchmarks/panel.py --develop                 # hours on two cores; resumable
+    python benchmarks/panel.py --develop --sets          # the same for control sets
     python benchmarks/panel.py --cells ackley4 --methods default "plain Ax" --seeds 4
     python benchmarks/panel.py --confirm                 # the cells that are kept aside
     python benchmarks/panel.py --table                   # of all that was run
 
 Finished runs are kept in ``benchmarks/results/panel.jsonl`` and are not run again; the table goes
-to ``benchmarks/results/panel.md``, the figure (loss against cost, a panel for each cell) to
-``benchmarks/results/panel.html``. Losses are in units of the distance from the best value to the
-median one.
+to ``benchmarks/results/panel_trials.md`` (``panel_sets.md``), the figure (loss against cost, a
+panel for each cell) to ``panel_trials.html``. Losses are in units of the distance from the best
+value to the median one; for control sets, of the recommended query, in standard deviations.
 """
 
 from __future__ import annotations
@@ -28,19 +29,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import panel_cells
+import panel_sets
 import panel_trials
 import plotly.graph_objects as go
 from kept_runs import RESULTS
-from panel_cells import CELLS
 from plotly.subplots import make_subplots
 from tqdm import tqdm
 
+CELLS: dict[str, panel_cells.Cell | panel_sets.SetCell] = {
+    **panel_cells.CELLS,
+    **panel_sets.CELLS,
+}
 RUNS = RESULTS / "panel.jsonl"
 SEEDS = 16
 HALF, END = 9, 19
 """Places of the half and of the end of the budget among ``panel_trials.LEVELS``."""
 
-REFERENCE = "plain Ax"
+REFERENCES = ("plain Ax", "largest control sets")
+"""What a user has without this package: for trials that cost differently, and for control sets."""
 
 Losses = dict[tuple[str, str], npt.NDArray[np.float64]]
 """By cell and method: seeds by levels."""
@@ -56,7 +63,11 @@ class Task(NamedTuple):
 
 def run(task: Task) -> dict[str, Any]:
     """Make one run."""
-    result = panel_trials.simulate(CELLS[task.cell], task.method, task.seed)
+    cell = CELLS[task.cell]
+    if isinstance(cell, panel_sets.SetCell):
+        result = panel_sets.simulate(cell, task.method, task.seed)
+    else:
+        result = panel_trials.simulate(cell, task.method, task.seed)
     return {**task._asdict(), **result}
 
 
@@ -147,10 +158,11 @@ def verdicts(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> li
         ahead = behind = 0
         parts = []
         for cell in mine:
-            if method == REFERENCE or (cell, REFERENCE) not in losses:
+            reference = next((r for r in REFERENCES if (cell, r) in losses), method)
+            if method == reference:
                 continue
             (mean, error), (other, its) = (
-                summary(losses[cell, m], END) for m in (method, REFERENCE)
+                summary(losses[cell, m], END) for m in (method, reference)
             )
             within = math.hypot(error, its)
             ahead += mean < other - within
@@ -218,26 +230,32 @@ def main() -> None:
     parser.add_argument("--develop", action="store_true", help="cells for developing")
     parser.add_argument("--confirm", action="store_true", help="cells that are kept aside")
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=[])
-    parser.add_argument("--methods", nargs="+", choices=panel_trials.METHODS)
+    known = [*panel_trials.METHODS, *panel_sets.METHODS]
+    parser.add_argument("--methods", nargs="+", choices=known, default=[])
+    parser.add_argument("--sets", action="store_true", help="control sets, else the other trials")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--table", action="store_true", help="run nothing")
     chosen = parser.parse_args()
-    methods = chosen.methods or list(panel_trials.METHODS)
+    of_kind = panel_sets.METHODS if chosen.sets else panel_trials.METHODS
+    methods = [name for name in of_kind if not chosen.methods or name in chosen.methods]
     cells = [
         name
-        for name, cell in CELLS.items()
+        for name, cell in (panel_sets.CELLS if chosen.sets else panel_cells.CELLS).items()
         if name in chosen.cells or (chosen.confirm if cell.confirms else chosen.develop)
     ]
     if not chosen.table:
         tasks = [Task(c, m, s) for s in range(chosen.seeds) for c in cells for m in methods]
         run_missing(tasks, chosen.processes)
     losses = losses_of(kept())
-    cells = cells or [name for name in CELLS if any(cell == name for cell, _ in losses)]
-    text = table(losses, cells, methods)
+    kind = "sets" if chosen.sets else "trials"
+    all_cells = panel_sets.CELLS if chosen.sets else panel_cells.CELLS
+    done = [name for name in cells or all_cells if any(cell == name for cell, _ in losses)]
+    text = table(losses, done, methods)
     print(text)
-    (RESULTS / "panel.md").write_text(text + "\n")
-    figure(losses, cells, methods).write_html(RESULTS / "panel.html", include_plotlyjs="cdn")
+    (RESULTS / f"panel_{kind}.md").write_text(text + "\n")
+    drawn = figure(losses, done, methods)
+    drawn.write_html(RESULTS / f"panel_{kind}.html", include_plotlyjs="cdn")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What trials are worth to the recommendation: against fantasies, a closed form, and other units."""
+"""What trials are worth to the recommendation: by fantasies, a closed form, and in other units."""
 
 from __future__ import annotations
 

@@ -1,0 +1,248 @@
+"""The cells of the panel on control sets, and one run of a rule on a cell, without Ax.
+
+The objectives of the published experiments and Hartmann's of six inputs. Hyperparameters are
+fitted. What is judged is the recommendation, which is what a user gets: the true expectation of the
+recommended query, below the best one's in standard deviations of the objective under its law.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
+from botorch.test_functions.synthetic import Hartmann
+from gpytorch.utils.warnings import NumericalWarning
+from panel_trials import LEVELS
+from problems import COSTS, NOISE_STD, PROBLEMS, Problem
+
+import ax_costaware as ac
+from ax_costaware.methods import Best, Choice, ControlSets, Range, Simulation, Space, Stop
+from ax_costaware.methods.simulation import Outcome
+from ax_costaware.policies import ControlSetRule
+from ax_costaware.queries import TruncatedNormal, sobol_nodes
+
+_SPREAD = 0.2
+"""Standard deviation of the logarithm of a cost that has to be learned."""
+
+_MOST_TRIALS = 250
+
+_NUM_NODES = 1024
+"""Nodes that the truth is averaged over."""
+
+SIX = (1.0, 1.0, 1.0, 3.0, 3.0, 10.0)
+WIDE = (1.0, 1.0, 1.0, 10.0, 10.0, 100.0)
+
+
+def _hartmann6() -> Problem:
+    base = Hartmann(dim=6, negate=True, dtype=torch.double)
+    sets = ((0,), (1, 2), (3,), (0, 1, 2), (3, 4, 5), (0, 1, 2, 3, 4, 5))
+    return Problem("hartmann6", lambda X: base(X, noise=False), 6, 0.2, sets, 3.32237)
+
+
+_PROBLEMS: dict[str, Callable[[], Problem]] = {**PROBLEMS, "hartmann6": _hartmann6}
+
+
+@dataclass(frozen=True)
+class SetCell:
+    """A problem with control sets, their costs, and a budget."""
+
+    name: str
+    """Name on the command line and in tables."""
+
+    problem: str
+    """Name of the objective."""
+
+    costs: tuple[float, ...]
+    """Cost of each control set."""
+
+    budget: float
+    """What all trials may cost together."""
+
+    known: bool = True
+    """Whether costs are declared; else they are learned, and random."""
+
+    variance: float = 0.02
+    """Variance of an input that is left to chance."""
+
+    confirms: bool = False
+    """Whether the cell was kept aside while defaults were chosen."""
+
+    @cached_property
+    def objective(self) -> Problem:
+        """The objective."""
+        return _PROBLEMS[self.problem]()
+
+    @property
+    def law(self) -> TruncatedNormal:
+        """The law of every input that is left to chance."""
+        return TruncatedNormal.from_variance(0.5, self.variance, 0.0, 1.0)
+
+    @cached_property
+    def _nodes(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return sobol_nodes([self.law] * self.objective.dim, _NUM_NODES)
+
+    @cached_property
+    def spread(self) -> float:
+        """Standard deviation of the objective over the unit cube."""
+        points = torch.quasirandom.SobolEngine(self.objective.dim, seed=0).draw(4096)
+        return float(self.objective.function(points.double()).std())
+
+    @cached_property
+    def best(self) -> float:
+        """The largest expectation of any query, by a search."""
+        generator = torch.Generator().manual_seed(0)
+        best = -math.inf
+        for columns in self.objective.control_sets:
+            if any(set(columns) < set(other) for other in self.objective.control_sets):
+                continue
+            full = len(columns) == self.objective.dim
+            X = torch.rand(2**14 if full else 256, len(columns), generator=generator).double()
+            for step in range(60 * len(columns)):
+                values = self._values(columns, X)
+                best = max(best, float(values.max()))
+                top = X[values.topk(8).indices]
+                width = 0.2 * 1e-3 ** (step / (60 * len(columns)))
+                noise = torch.randn(4, *top.shape, generator=generator).double()
+                X = torch.cat([top, (top + width * noise).clamp(0, 1).flatten(0, 1)])
+        return best
+
+    def _values(self, columns: tuple[int, ...], X: torch.Tensor) -> torch.Tensor:
+        """Expectations of queries that set some columns to ``n x k`` values."""
+        if len(columns) == self.objective.dim:
+            return self.objective.function(X[:, torch.tensor(columns).argsort()])
+        nodes, weights = self._nodes
+        points = nodes[:128].expand(len(X), -1, -1).clone()
+        points[..., list(columns)] = X.unsqueeze(-2)
+        return self.objective.function(points) @ (weights[:128] / weights[:128].sum())
+
+    def value(self, best: Best) -> float:
+        """The true expectation of a recommendation."""
+        nodes, weights = self._nodes
+        points = nodes.clone()
+        for name, value in best.parameters.items():
+            points[:, int(name[1:])] = float(value or 0.0)
+        return float(weights @ self.objective.function(points))
+
+
+CELLS = {
+    cell.name: cell
+    for cell in [
+        SetCell("sets hartmann6", "hartmann6", SIX, 120),
+        SetCell("sets hartmann6, costs unknown", "hartmann6", SIX, 120, known=False),
+        SetCell("sets airfoil, expensive", "airfoil", COSTS["expensive"], 30),
+        SetCell("sets hartmann, moderate, small budget", "hartmann", COSTS["moderate"], 3),
+        SetCell("sets GP sample, cheap, unknown", "gpsample", COSTS["cheap"], 8, known=False),
+        SetCell("sets plant, moderate", "plant", COSTS["moderate"], 30),
+        SetCell("sets hartmann6, wide", "hartmann6", WIDE, 600, confirms=True),
+        SetCell("sets hartmann6, wide, unknown", "hartmann6", WIDE, 600, False, confirms=True),
+        SetCell(
+            "sets airfoil, moderate, unknown", "airfoil", COSTS["moderate"], 8, False, confirms=True
+        ),
+        SetCell(
+            "sets hartmann, cheap", "hartmann", COSTS["cheap"], 6, variance=0.04, confirms=True
+        ),
+        SetCell("sets GP sample, moderate", "gpsample", COSTS["moderate"], 20, confirms=True),
+        SetCell(
+            "sets plant, expensive, unknown", "plant", COSTS["expensive"], 60, False, confirms=True
+        ),
+        SetCell("sets hartmann6, small budget", "hartmann6", SIX, 30, confirms=True),
+    ]
+}
+"""The cells by name."""
+
+
+def _published(known: bool) -> ControlSetRule:
+    return ac.ExploreThenCommit.adaptive() if known else ac.UnknownCosts()
+
+
+METHODS: dict[str, Callable[[bool], tuple[ControlSetRule | None, str]]] = {
+    "default": lambda known: (None, "ucb"),
+    "published": lambda known: (_published(known), "ucb"),
+    "knowledge per budget": lambda known: (ac.KnowledgePerBudget(), "ucb"),
+    "value per cost": lambda known: (ac.LargestValuePerCost(), "ucb"),
+    "EI per cost": lambda known: (ac.LargestValuePerCost(), "ei"),
+    "information per cost": lambda known: (ac.InformationPerCost(), "ucb"),
+    "largest control sets": lambda known: (ac.EpsilonSchedule.constant(0.0), "ei"),
+}
+"""Rules with their acquisition function, by name and by whether costs are known. The last is what
+plain Ax would do, which always sets what it can."""
+
+
+def simulate(cell: SetCell, name: str, seed: int) -> dict[str, Any]:
+    """One run: how good the recommendation is at each part of the budget.
+
+    Returns:
+        ``values`` at each of ``LEVELS``, minus the best, in standard deviations; ``spent``,
+        ``trials`` and ``cpu_s``.
+    """
+    torch.set_num_threads(1)
+    for category in (BotorchWarning, OptimizationWarning, NumericalWarning):
+        warnings.simplefilter("ignore", category)
+    started = time.process_time()
+    problem, law = cell.objective, cell.law
+    names = [f"x{i}" for i in range(problem.dim)]
+    sets = tuple(
+        ac.ControlSet([names[i] for i in columns], cost=cost if cell.known else None)
+        for columns, cost in zip(problem.control_sets, cell.costs, strict=True)
+    )
+    rule, acquisition = METHODS[name](cell.known)
+    method = ControlSets(
+        sets,
+        dict.fromkeys(names, law),
+        rule=rule,
+        acquisition=acquisition,
+        budget=cell.budget,
+        seed=seed,
+    )
+    parameters: list[Range | Choice] = [
+        Choice("control_set", tuple(method.names)),
+        *[Range(n, 0, 1) for n in names],
+    ]
+    simulation = Simulation(method, Space.of(parameters, hidden=method.hidden))
+    chance = np.random.default_rng(seed + 1000)
+    spent, levels = 0.0, list(LEVELS)
+    values: list[float] = []
+    while len(simulation.trials) < _MOST_TRIALS:
+        decision = simulation.ask()
+        if isinstance(decision, Stop):
+            break
+        charge = cell.costs[method.index_of(decision.parameters)]
+        if not cell.known:
+            charge *= math.exp(_SPREAD * chance.standard_normal() - _SPREAD**2 / 2)
+        if spent + charge > cell.budget * (1 + 1e-9):
+            break
+        while levels and spent + charge > levels[0] * cell.budget * (1 + 1e-9):
+            values.append(_in_hand(cell, simulation))
+            levels.pop(0)
+        x = law.icdf(torch.tensor(chance.uniform(size=problem.dim)))
+        for parameter, value in decision.extra["controlled"].items():
+            x[names.index(parameter)] = float(value)
+        outcome = float(problem.function(x.unsqueeze(0))) + NOISE_STD * chance.standard_normal()
+        realized = {n: float(v) for n, v in zip(names, x, strict=True)}
+        for parameter in decision.extra["controlled"]:
+            realized.pop(parameter)
+        spent += charge
+        simulation.tell(decision, Outcome(outcome, charge, realized))
+    final = _in_hand(cell, simulation)
+    values += [final] * len(levels)
+    return {
+        "values": [round((value - cell.best) / cell.spread, 6) for value in values],
+        "spent": round(spent / cell.budget, 4),
+        "trials": len(simulation.trials),
+        "cpu_s": round(time.process_time() - started, 1),
+    }
+
+
+def _in_hand(cell: SetCell, simulation: Simulation) -> float:
+    """The true expectation of what is recommended; of the middle before there is a model."""
+    if len(simulation.trials) < 2:
+        return cell.value(Best({f"x{i}": 0.5 for i in range(cell.objective.dim)}, 0.0, 0.0))
+    return cell.value(simulation.recommend())
