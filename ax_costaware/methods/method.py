@@ -223,10 +223,7 @@ class Method(ABC):
         if stop is not None:
             return stop
         try:
-            if initial:
-                decision = self.initial(problem)
-            else:
-                decision = apart(self, problem, self._decided)
+            decision = self.initial(problem) if initial else apart(self, problem, self._decided)
             nothing_yet = not problem.trials and not problem.undelivered
             if isinstance(decision, Stop) and nothing_yet and self.budget is not None:
                 raise InputError(
