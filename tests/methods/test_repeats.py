@@ -16,7 +16,7 @@ from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Choice, Range, Row
 from ax_costaware.methods.problem import Decision, Pending, Problem, Stop, reproducible
-from ax_costaware.methods.repeats import repeated
+from ax_costaware.methods.repeats import apart, has_much_noise, repeated
 from ax_costaware.methods.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.space import Space
 from ax_costaware.queries.control_sets import ControlSet
@@ -107,6 +107,22 @@ def test_one_trial_beside_one_that_runs(name: str) -> None:
     (second,) = _batch(simulation, running, most=1)
     if name != "sets all":
         assert _closest(problem, [first, second]) > 0.01
+
+
+def test_repeats_average_much_noise() -> None:
+    """Then they stay: what is taken for noise is a large part of what outcomes differ by."""
+    simulation = _run("goes on")
+    problem = simulation.problem()
+    assert not has_much_noise(problem)
+    noisy = FixedHyperparameters(0.8, 0.3, noise_variance=0.1)
+    other = Simulation(simulation.method, simulation.space, False, noisy, simulation.trials)
+    assert has_much_noise(other.problem())
+    row = {"x1": 0.3, "x2": 0.6}
+    given = replace(other.problem(), pending=(Pending(None, row),))
+    again = Decision(row, "")
+    assert apart(other.method, given, lambda problem: again) is again
+    given = replace(problem, pending=given.pending)
+    assert isinstance(apart(other.method, given, lambda problem: again), Stop)
 
 
 def test_what_counts_as_a_repeat() -> None:
