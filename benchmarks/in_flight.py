@@ -142,6 +142,7 @@ class Setting:
         self.seed = seed
         self.names = ("x1", "x2", "x3") if method != "indirect" else ("x1", "x2")
         self.lengthscale = 0.2 if method == "indirect" else 0.3
+        self.noise = NOISE_STD
         self.sample = Sample(len(self.names), self.lengthscale, seed)
         self.budget = {"control_sets": 10.0, "gittins": 80.0, "indirect": 40.0}[method]
         nodes = MARGINAL.nodes_and_weights(16)
@@ -163,7 +164,7 @@ class Setting:
 
     def strategy(self) -> GenerationStrategy:
         """The strategy under test, which is given the true hyperparameters."""
-        given = FixedHyperparameters(self.lengthscale, noise_variance=NOISE_STD**2)
+        given = FixedHyperparameters(self.lengthscale, noise_variance=self.noise**2)
         common: dict[str, Any] = {"budget": self.budget, "seed": self.seed, **FAST}
         if self.method == "control_sets":
             marginals = dict.fromkeys(self.names, MARGINAL)
@@ -195,7 +196,7 @@ class Setting:
     def complete(self, client: Client, index: int, arm: Mapping[str, Any]) -> None:
         """Simulate a trial and report it; what is random depends on its index alone."""
         random = np.random.default_rng([self.seed, index, 1])
-        noise = NOISE_STD * random.standard_normal()
+        noise = self.noise * random.standard_normal()
         if self.method == "indirect":
             X, spread = np.array([[float(arm["a1"]), float(arm["a2"])]]), SPREAD
             complete_trial(client, index, {"y": float(self.sample(X, spread)[0]) + noise})

@@ -13,15 +13,20 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from ax.core.base_trial import BaseTrial
 from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
+from ax.exceptions.core import OptimizationShouldStop
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.claims import hold_claim
+
+logger = get_logger(__name__)
 
 LONGEST = 30.0
 """Seconds after which a thread that makes no trials of what it was given loses its turn."""
@@ -101,7 +106,10 @@ def turn_at(experiment: Experiment) -> Iterator[Turn]:
 
 
 class CostAwareStrategy(GenerationStrategy):
-    """A strategy with nodes of ours: one thread, and one process, decides at a time."""
+    """A strategy with nodes of ours: one thread, and one process, decides at a time.
+
+    A batch ends before the first trial that should not be, where Ax loses those before it, too.
+    """
 
     def gen(
         self,
@@ -111,14 +119,29 @@ class CostAwareStrategy(GenerationStrategy):
         fixed_features: ObservationFeatures | None = None,
         num_trials: int = 1,
     ) -> list[list[GeneratorRun]]:
-        """Decide on the next trials, as Ax has it.
+        """Decide on the next trials, as Ax has it: as many as should be, one at least.
 
         Raises:
+            OptimizationShouldStop: If there should be none.
             UnsupportedError: If another process runs the experiment, or has changed it.
         """
         with turn_at(experiment) as turn:
             hold_claim(experiment)
-            found = super().gen(experiment, data, n, fixed_features, num_trials)
+            found = self._batch(experiment, data, n, fixed_features, num_trials)
             hold_claim(experiment)  # which another process may have taken over meanwhile
             turn.give([run for runs in found for run in runs])
         return found
+
+    def _batch(self, *arguments: Any) -> list[list[GeneratorRun]]:
+        """What Ax makes of a batch until there should be no more."""
+        before = list(self._generator_runs)
+        try:
+            return super().gen(*arguments)
+        except OptimizationShouldStop as stop:
+            # Those that a killed process left may have been put in order meanwhile.
+            new = [run for run in self._generator_runs if run.db_id is None]
+            made = [run for run in new if all(run is not other for other in before)]
+            if not made:
+                raise
+            logger.info(f"The batch ends after {len(made)} trials. {stop.message}")
+            return [[run] for run in made]

@@ -11,17 +11,13 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
-from typing import Any, cast
 
-import torch
-from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
 from botorch.models.model import Model
-from botorch.utils.transforms import is_ensemble
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from botorch.posteriors.gpytorch import GPyTorchPosterior
 from torch import Tensor
 
 from ax_costaware.methods.problem import Decision, Problem, Stop
-from ax_costaware.models.cached_posterior import only_model
+from ax_costaware.models.believed import believed
 
 _NEAR = 0.1
 """Part of a parameter's range within which a trial is near to another one."""
@@ -52,11 +48,8 @@ def is_near_failures(problem: Problem, decision: Decision | Stop) -> bool:
     """Whether a decision is next to a trial that failed, in every column of the model's space."""
     if isinstance(decision, Stop) or not problem.failed:
         return False
-    bounds = problem.space.bounds
-    rows = [decision.parameters, *(trial.parameters for trial in problem.failed)]
-    X = problem.space.encode(rows)
-    apart = (X[1:] - X[0]).abs() > _NEAR * (bounds[1] - bounds[0])
-    return not bool(apart.any(dim=-1).all())
+    rows = [trial.parameters for trial in problem.failed]
+    return any(problem.space.are_near(decision.parameters, rows, _NEAR))
 
 
 def wary_of_failures(problem: Problem, points: Tensor, most: float) -> Problem:
@@ -95,19 +88,13 @@ def after_failures(
     Returns:
         A model of its own; or ``model`` itself if it is of a kind that takes no observations.
     """
-    model = only_model(model)
-    if not len(X) or not isinstance(model, BatchedMultiOutputGPyTorchModel):
-        return model
-    with torch.no_grad():
-        points = X.expand(*model.batch_shape, *X.shape)
-        # The caches that an exact GP conditions are filled by this.
-        posterior = model.posterior(X if is_ensemble(model) else points)
-        mean = posterior.mean
+
+    def outcome(posterior: GPyTorchPosterior) -> Tensor:
+        mean: Tensor = posterior.mean
         bound = mean.clamp_min(middling) if minimize else mean.clamp_max(middling)
         if math.isfinite(most):
             far = most * posterior.variance.sqrt()
             bound = bound.clamp(mean - far, mean + far)
-        options: dict[str, Any] = {}
-        if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
-            options["noise"] = model.likelihood.noise.mean().expand(bound.shape)
-        return cast(Model, model.condition_on_observations(points, bound, **options))
+        return bound
+
+    return believed(model, X, outcome)

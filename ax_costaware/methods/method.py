@@ -34,6 +34,7 @@ from ax_costaware.methods.past import (
     money_of,
 )
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.methods.repeats import apart
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import integer_at_least, positive_number
 from ax_costaware.queries.control_sets import ControlSet
@@ -210,8 +211,9 @@ class Method(ABC):
         """The next trial: what a loop asks for, by ``initial`` or by ``decide``.
 
         A decision that comes near to a trial that failed, or was given up, is made again by a model
-        that takes what failed for middling at best, see ``after_failures``. A run of which every
-        trial failed is stopped.
+        that takes what failed for middling at best, see ``after_failures``; one that repeats what
+        is under way is made again as if that were known, see ``apart``. A run of which every trial
+        failed is stopped.
 
         Args:
             problem: What the decision is made from.
@@ -221,23 +223,37 @@ class Method(ABC):
         if stop is not None:
             return stop
         try:
-            decision = self.initial(problem) if initial else self.decide(problem)
+            decision = self.initial(problem) if initial else apart(self, problem, self._decided)
             nothing_yet = not problem.trials and not problem.undelivered
             if isinstance(decision, Stop) and nothing_yet and self.budget is not None:
                 raise InputError(
                     f"budget={self.budget!r}: expected a larger one. {decision.reason}"
                 )
-            for most in () if initial else (PLAUSIBLE, math.inf):
-                if is_near_failures(problem, decision):
-                    points = self.failed_points(problem)
-                    decision = self.decide(wary_of_failures(problem, points, most))
         except SpaceExhausted:
             decision = Stop(SpaceExhausted.REASON)
+        return decision
+
+    def _decided(self, problem: Problem) -> Decision | Stop:
+        """What is decided, wary of failures."""
+        decision = self.decide(problem)
+        for most in (PLAUSIBLE, math.inf):
+            if is_near_failures(problem, decision):
+                points = self.failed_points(problem)
+                decision = self.decide(wary_of_failures(problem, points, most))
         return decision
 
     def failed_points(self, problem: Problem) -> Tensor:
         """Points ``k x d`` that stand for ``problem.failed``, in the units of the model."""
         return problem.space.encode([trial.inputs for trial in problem.failed])
+
+    def may_repeat(self, problem: Problem, parameters: Row) -> bool:
+        """Whether a trial may be run twice at once: by default where the model sees the time.
+
+        Args:
+            problem: The problem.
+            parameters: The trial's parameterization.
+        """
+        return self.sees_time
 
     def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
         """When the trials are, for a method whose model sees the time: by default their index."""
@@ -380,15 +396,9 @@ class Method(ABC):
         self, problem: Problem, money: Money, left: str = "what is left pays for no trial"
     ) -> str:
         """That nothing can be paid any more, and how that shows in what is ``left``."""
-        batch = ""
-        if count := len(problem.undelivered):
-            batch = (
-                f" With {count} before it in the batch there is nothing left for this one: ask "
-                f"for {count}."
-            )
         return (
             f"The budget is exhausted: {money.spent:g} of {self.budget:g} is spent (reservations "
-            f"for unfinished trials included), and {left}.{batch}"
+            f"for unfinished trials included), and {left}."
         )
 
     @property

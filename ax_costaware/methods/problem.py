@@ -27,6 +27,7 @@ from torch import Tensor
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.space import Space
+from ax_costaware.models.believed import believed
 
 Pairs = Mapping[str, Mapping[str, Sequence[float]]]
 """Pairs of a point and its query that were gathered: by side, ``X`` or ``A``, columns by name."""
@@ -63,6 +64,9 @@ class SpaceExhausted(Exception):
 
     REASON = "every point of the search space has been evaluated"
 
+
+_OFTEN = 25
+"""Observations after which a point counts as known: a fifth of the noise is left."""
 
 ALL_POINTS = 1024
 """Points that stand for a space of finitely many, all of them if there are no more."""
@@ -101,6 +105,9 @@ class Problem:
     pending: tuple[Pending, ...] = ()
     """What is under way, decisions of the same batch included, which are no trials yet."""
 
+    known: tuple[Pending, ...] = ()
+    """What of it counts as known, since a decision would repeat it otherwise."""
+
     fixed: Row = field(default_factory=dict)
     """Parameters that the caller fixes, with their values."""
 
@@ -127,10 +134,14 @@ class Problem:
 
     @cached_property
     def model(self) -> Model:
-        """The fitted model."""
+        """The fitted model; what counts as known is observed often, at its posterior mean."""
         # It may be asked for where no gradients are kept.
         with torch.enable_grad():
-            return self.fit()
+            model = self.fit()
+        if not self.known:
+            return model
+        points = self.space.encode([o.parameters for o in self.known])
+        return believed(model, points.repeat(_OFTEN, 1))
 
     @property
     def undelivered(self) -> list[dict[str, Value]]:

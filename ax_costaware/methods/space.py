@@ -227,6 +227,19 @@ class Space:
             X[:, list(column.indices)] = values.reshape(len(rows), len(column.indices))
         return X
 
+    def are_near(self, row: Row, others: Sequence[Row], part: float) -> list[bool]:
+        """Which of other parameterizations are near one in every column of the model's space.
+
+        Args:
+            row: The parameterization.
+            others: The others.
+            part: Part of each column's range up to which they are near.
+        """
+        X = self.encode([row, *others])
+        apart = (X[1:] - X[0]).abs() > part * (self.bounds[1] - self.bounds[0])
+        near: list[bool] = (~apart.any(dim=-1)).tolist()
+        return near
+
     def contains(self, row: Row) -> bool:
         """Whether a parameterization has a valid value for every parameter, hidden ones too."""
         for name, parameter in {**self.parameters, **self.hidden}.items():

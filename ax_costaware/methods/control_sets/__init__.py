@@ -318,6 +318,11 @@ class ControlSets(Method):
         places = [self.index_of(row) for row in rows]
         return QuerySpace(problem, self).expectations(list(zip(points, places, strict=True)))
 
+    def may_repeat(self, problem: Problem, parameters: Row) -> bool:
+        """A trial that leaves inputs to chance is no other one's repeat."""
+        controlled = self.control_sets[self.index_of(parameters)].parameters
+        return not problem.space.columns.keys() <= set(controlled)
+
     def failed_points(self, problem: Problem) -> Tensor:
         """A few points of the law of each failed trial, which left some of its inputs to chance."""
         space, found = QuerySpace(problem, self), []

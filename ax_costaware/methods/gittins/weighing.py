@@ -94,10 +94,8 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
     best, row = incumbent(problem.model, problem.evaluated, problem.direction)
     trial, count = problem.observed[row], len(problem.undelivered)
     weighed = Weighed(money, method.budget, sign * best, trial.index, trial.inputs)
-    # A batch that cannot be filled is dropped as a whole, which is no reason to lose it.
-    batch = f", with {count} before it in the batch: ask for {count}" if count else ""
     if not money.pays(None):
-        return replace(weighed, reason=f"the budget is used up{batch}")
+        return replace(weighed, reason="the budget is used up")
     relative = relative_lambda(method, problem)
     price = price_of_cost(search, relative, best)
     reach = best
@@ -111,12 +109,13 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         else:
             found = search.best(search.improvement(reach, _cost_exponent(method, money)))
         if found is None:
-            reason = f"what is left of the budget pays for no trial{batch}"
-            return replace(weighed, reason=reason)
+            return replace(weighed, reason="what is left of the budget pays for no trial")
         index = largest = search.index_at(found.point, price)
         compared = None
-        if rule is not None and not count:
-            verdict, looked_at = _verdict(search, rule, found, index, price, best)
+        # That a trial is worth its cost was said before it came back to one that runs.
+        if rule is not None and (count or not problem.known):
+            hand = reach if count else best
+            verdict, looked_at = _verdict(search, rule, found, index, price, hand)
             compared = sign * looked_at, rule.price(price)
         if method.acquisition == "gittins" and under_way is not None and index <= reach:
             # Beside what is under evaluation nothing is worth the price: the trial that would

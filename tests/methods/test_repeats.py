@@ -1,0 +1,155 @@
+"""A batch repeats no point, and ends where nothing else is worth its price."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods.parameters import Choice, Range, Row
+from ax_costaware.methods.problem import Decision, Pending, Problem, Stop, reproducible
+from ax_costaware.methods.repeats import apart, has_much_noise, repeated
+from ax_costaware.methods.simulation import Outcome, Simulation, simulate
+from ax_costaware.methods.space import Space
+from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.queries.marginals import Uniform
+
+NOISY = FixedHyperparameters(0.8, 0.3, noise_variance=1e-4)
+"""More noise than there is, as a model that has seen few outcomes has it."""
+
+INPUTS = [Range("x1", 0.0, 1.0), Range("x2", 0.0, 1.0)]
+SETS = (ControlSet(["x1"], 0.5), ControlSet(["x1", "x2"], 1.0))
+FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
+METHODS: dict[str, Method] = {
+    "stops": Gittins(1.0, lmbda=1e-3, **FAST),
+    "goes on": Gittins(1.0, budget=50.0, stop=False, **FAST),
+    "sets all": ControlSets(SETS[1:], {}, budget=50.0, num_nodes=16, **FAST),
+}
+AT_ONCE = 4
+
+
+@cache
+def _run(name: str) -> Simulation:
+    """A method after some trials on a hill without noise, that has nearly found its top."""
+
+    def outcome(x: Row, measure: bool) -> Outcome:
+        return Outcome(-((float(str(x["x1"])) - 0.3) ** 2) - (float(str(x["x2"])) - 0.6) ** 2)
+
+    method = METHODS[name]
+    return simulate(method, _space(method), outcome, 9, hyperparameters=NOISY)
+
+
+def _space(method: Method) -> Space:
+    names = tuple(str(control_set.name) for control_set in method.candidates())
+    parameters = [*([Choice("control_set", names)] if names else []), *INPUTS]
+    return Space.of(parameters, hidden=method.hidden)
+
+
+def _batch(simulation: Simulation, problem: Problem, most: int = AT_ONCE) -> list[Decision]:
+    """Decisions that are made one after the other, until there should be no more."""
+    found: list[Decision] = []
+    while len(found) < most:
+        made = tuple(Pending(None, decision.parameters) for decision in found)
+        given = replace(problem, pending=(*problem.pending, *made))
+        with reproducible(len(found)):
+            decision = simulation.method.next_trial(given, initial=False)
+        if isinstance(decision, Stop):
+            break
+        found.append(decision)
+    return found
+
+
+def _closest(problem: Problem, decisions: list[Decision]) -> float:
+    X = problem.space.encode([decision.parameters for decision in decisions])
+    apart = (X.unsqueeze(0) - X.unsqueeze(1)).abs().amax(dim=-1)
+    return float((apart + torch.eye(len(X))).min())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_batch_repeats_no_point(name: str) -> None:
+    """Whether it is for lack of another one or not; and it has one trial at least."""
+    simulation = _run(name)
+    problem = simulation.problem()
+    batch = _batch(simulation, problem)
+    assert batch
+    assert _closest(problem, batch) > 0.01
+    with reproducible(0):
+        first = simulation.method.decide(problem)
+    assert first == batch[0], "the first is what it would be alone"
+
+
+def test_a_batch_ends_where_nothing_else_is_worth_its_price() -> None:
+    """With a stopping rule; a strategy that only the budget stops goes to the next best."""
+    simulation = _run("stops")
+    batch = _batch(simulation, simulation.problem())
+    assert 1 <= len(batch) < AT_ONCE
+    indices = [decision.details["index"] for decision in batch]
+    assert all(later < earlier for earlier, later in pairwise(indices))
+    simulation = _run("goes on")
+    assert len(_batch(simulation, simulation.problem())) == AT_ONCE
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_one_trial_beside_one_that_runs(name: str) -> None:
+    """It is elsewhere where that is of use; and where one trial is asked for there is one."""
+    simulation = _run(name)
+    problem = simulation.problem()
+    (first,) = _batch(simulation, problem, most=1)
+    running = replace(problem, pending=(Pending(len(problem.trials), first.parameters),))
+    (second,) = _batch(simulation, running, most=1)
+    if name != "sets all":
+        assert _closest(problem, [first, second]) > 0.01
+
+
+def test_repeats_average_much_noise() -> None:
+    """Then they stay: what is taken for noise is a large part of what outcomes differ by."""
+    simulation = _run("goes on")
+    problem = simulation.problem()
+    assert not has_much_noise(problem)
+    noisy = FixedHyperparameters(0.8, 0.3, noise_variance=0.1)
+    other = Simulation(simulation.method, simulation.space, False, noisy, simulation.trials)
+    assert has_much_noise(other.problem())
+    row = {"x1": 0.3, "x2": 0.6}
+    given = replace(other.problem(), pending=(Pending(None, row),))
+    again = Decision(row, "")
+    assert apart(other.method, given, lambda problem: again) is again
+    given = replace(problem, pending=given.pending)
+    assert isinstance(apart(other.method, given, lambda problem: again), Stop)
+
+
+def test_what_counts_as_a_repeat() -> None:
+    """Next to it in every input, of the same control set, and of one that leaves none to chance."""
+    method = ControlSets(SETS, {"x2": Uniform(0.0, 1.0)}, budget=50.0, **FAST)
+    problem = Problem(_space(method))
+
+    def row(x1: float, x2: float, place: int = 1) -> dict[str, Any]:
+        return {"x1": x1, "x2": x2, "control_set": SETS[place].name}
+
+    near = Pending(None, row(0.305, 0.495))
+    others = [row(0.32, 0.5), row(0.3, 0.52), row(0.3, 0.5, 0)]
+    pending = (*[Pending(i, other) for i, other in enumerate(others)], near)
+    problem = replace(problem, pending=pending)
+    assert repeated(method, problem, Decision(row(0.3, 0.5), "")) == [near]
+    assert repeated(method, problem, Decision(row(0.3, 0.5, 0), "")) == []
+    assert repeated(method, problem, Stop("")) == []
+
+
+def test_what_is_known_is_observed_often() -> None:
+    """The mean stays, and next to nothing is left of the variance there."""
+    simulation = _run("goes on")
+    problem = simulation.problem()
+    row = {"x1": 0.31, "x2": 0.59}
+    known = replace(problem, known=(Pending(None, row),))
+    X = problem.space.encode([row])
+    before, after = problem.model.posterior(X), known.model.posterior(X)
+    torch.testing.assert_close(after.mean, before.mean, rtol=1e-6, atol=1e-6)
+    assert float(after.variance.detach()) < 1e-4 / 20
+    assert replace(problem, known=()).model is problem.model
