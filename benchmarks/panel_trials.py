@@ -68,6 +68,13 @@ METHODS: dict[str, Make] = {
     "PBGI, price held": _gittins(acquisition="gittins"),
     "PBGI, price found again": _gittins(acquisition="gittins", stop=False),
     "PBGI-D": _gittins(acquisition="gittins", decay=GittinsDecay()),
+    "log EI per cost, design": _gittins(
+        acquisition="log_ei_per_cost", stop=False, initial_share=0.2
+    ),
+    "log EI, cooled, design": _gittins(
+        acquisition="log_ei_cost_cooling", stop=False, initial_share=0.2
+    ),
+    "PBGI found again, design": _gittins(acquisition="gittins", stop=False, initial_share=0.2),
     "random": lambda cost, budget, seed: Random(seed=seed),
 }
 """The methods by name: the default, and its rivals."""

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods import Decision, Range, Simulation, Space
 from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.costs import AffineCost
 
@@ -39,6 +41,8 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"cost_model": "tree"}, r"cost_model='tree': expected one of \['gp', 'linear'\]"),
     ({"initial_trials": -1}, "initial_trials=-1: expected an integer >= 0"),
     ({"charge_initial": 1}, "charge_initial=1: expected True or False"),
+    ({"initial_share": 0}, r"initial_share=0: expected a number in \(0, 1\], or None"),
+    ({"initial_share": 1.5}, r"initial_share=1.5: expected a number in \(0, 1\], or None"),
     ({"seed": 1.5}, "seed=1.5: expected an integer"),
     ({"num_restarts": 0}, "num_restarts=0: expected an integer >= 1"),
     ({"raw_samples": 0}, "raw_samples=0"),
@@ -83,3 +87,43 @@ def test_costs_at_a_parameterization() -> None:
         Gittins(AffineCost({"x": 2.0})).cost_at({"x": -1.0})
     with pytest.raises(InputError, match=r"cost gave 'dear' for {'x': 1}"):
         Gittins(lambda x: "dear").cost_at({"x": 1})  # type: ignore[arg-type, return-value]
+
+
+def designs(method: Gittins) -> list[float]:
+    """What the trials of the initial design cost, on a function whose costs vary by a hundred."""
+    simulation = Simulation(method, Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)]))
+    costs = []
+    for _ in range(method.initial_trials):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        assert decision.phase == "initial"
+        x = float(decision.parameters["x"] or 0.0)
+        costs.append(100.0**x)
+        simulation.tell(decision, Outcome(x, costs[-1]))
+    return costs
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
+    def cost(row: dict[str, Any]) -> float:
+        return float(100.0 ** row["x"])
+
+    blind = designs(Gittins(cost, budget=100.0, seed=seed))
+    knows = designs(Gittins(cost, budget=100.0, seed=seed, initial_share=0.2))
+    assert sum(knows) <= 20.0
+    assert sum(blind) > 20.0
+    assert len({round(c, 6) for c in knows}) == 5
+
+
+def test_learned_costs_are_known_from_the_first_report_on() -> None:
+    blind = designs(Gittins("seconds", budget=100.0, seed=1))
+    knows = designs(Gittins("seconds", budget=100.0, seed=1, initial_share=0.2))
+    assert knows[0] == blind[0]
+    assert sum(knows[1:]) < 0.5 * sum(blind[1:])
+
+
+def test_a_design_that_can_afford_it_is_the_usual_one() -> None:
+    usual = designs(Gittins(1.0, budget=100.0, seed=1))
+    assert designs(Gittins(1.0, budget=100.0, seed=1, initial_share=0.2)) == usual
+    free = Gittins("seconds", seed=1, initial_share=0.2)
+    assert designs(free) == designs(Gittins("seconds", seed=1))

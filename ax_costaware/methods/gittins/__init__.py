@@ -22,7 +22,7 @@ from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.methods.method import Method, check_one_of
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ledger_of
-from ax_costaware.methods.problem import Decision, Problem, Stop
+from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import positive_number
@@ -34,6 +34,9 @@ that falls from 1 to 0 with the budget."""
 
 COST_MODELS: tuple[str, ...] = get_args(CostKind)
 """Values of ``cost_model``: a GP on the log of the cost, or a linear model of it."""
+
+_DRAWS = 32
+"""Points among which one of the initial design is looked for, where it knows costs."""
 
 StopRule: TypeAlias = GittinsStop | ImprovementPerCostStop
 
@@ -76,6 +79,10 @@ class Gittins(Method):
     cost_model: CostKind = "gp"
     """Model of a cost that is learned: one of ``COST_MODELS``."""
 
+    initial_share: float | None = None
+    """Share of the budget that the initial design keeps to, as far as costs are known; None: it is
+    blind to costs."""
+
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         set_field(self, "cost", _checked_cost(self.cost))
@@ -84,6 +91,12 @@ class Gittins(Method):
             set_field(self, "lmbda", positive_number(self.lmbda, "lmbda", expected))
         check_one_of("acquisition", self.acquisition, ACQUISITIONS)
         check_one_of("cost_model", self.cost_model, COST_MODELS)
+        if self.initial_share is not None:
+            expected = "a number in (0, 1], or None"
+            share = positive_number(self.initial_share, "initial_share", expected)
+            if share > 1:
+                raise InputError(f"initial_share={self.initial_share!r}: expected {expected}.")
+            set_field(self, "initial_share", share)
         super().__post_init__()
         if self.lmbda is None and self.decay is None and self.budget is None:
             set_field(self, "decay", GittinsDecay())
@@ -150,6 +163,51 @@ class Gittins(Method):
         check_cost(problem, self.cost, self)
         if self.cost_metric is not None:
             check_reported_costs(self, problem)
+
+    def initial(self, problem: Problem) -> Decision | Stop:
+        """The next trial of the initial design: quasi-random, and of those the dear ones left out.
+
+        With ``initial_share`` it costs no more than what is left of that share for each trial of
+        the design; where no such point is drawn it is the cheapest that is. Learned costs are
+        expected from the first reported one on.
+        """
+        is_known = self.cost_metric is None or any(
+            trial.reported_cost is not None for trial in problem.trials
+        )
+        if self.initial_share is None or self.budget is None or not is_known:
+            return super().initial(problem)
+        money = self.money(problem, initial=True)
+        left = self.initial_share * self.budget - money.spent
+        part = left / max(1, self.initial_trials - problem.num_initial)
+        rows = self._drawn(problem)
+        payable = [
+            (row, cost)
+            for row, cost in zip(rows, self.costs_at(problem, rows), strict=True)
+            if money.pays(cost)
+        ]
+        if not payable:
+            return super().initial(problem)
+        cheap = [(row, cost) for row, cost in payable if cost is not None and cost <= part]
+        row, cost = cheap[0] if cheap else min(payable, key=lambda found: found[1] or 0.0)
+        why = f"of those that cost at most {part:.3g}" if cheap else "the cheapest of several"
+        return self.initial_decision(
+            problem, row, cost, money, f"its values are quasi-random, {why}."
+        )
+
+    def _drawn(self, problem: Problem) -> list[Row]:
+        """Some points of the quasi-random design, but for those that failed."""
+        failed = [trial.parameters for trial in problem.failed]
+        rows: list[Row] = []
+        for _ in range(_DRAWS):
+            try:
+                row = problem.draw()
+            except SpaceExhausted:
+                break
+            if row not in failed:
+                rows.append(row)
+        if not rows:
+            raise SpaceExhausted
+        return rows
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The trial that is most worth its cost; or that none is, or none can be paid."""
