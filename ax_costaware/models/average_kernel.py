@@ -10,7 +10,8 @@ Gaussian process over queries is one like any other, and so is the joint one of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -30,10 +31,20 @@ from ax_costaware.models.averages import (
 )
 from ax_costaware.models.cached_posterior import AFFINE, COLUMNWISE, is_made_of
 from ax_costaware.models.gaussian_averages import GaussianAverages
-from ax_costaware.queries.conditionals import ColumnNodes, Conditional, NormalLaw, SharedNodes
+from ax_costaware.models.grid_averages import GridAverages, grid_weights, side_of
+from ax_costaware.queries.conditionals import (
+    ColumnNodes,
+    Conditional,
+    NormalLaw,
+    PairNodes,
+    SharedNodes,
+)
 
 _LEAST_WEIGHT = 1e-12
 """Nodes of less weight do not count for how wide a law is."""
+
+_MOST_NODES = 2**16
+"""Nodes of pairs of columns that are held at once."""
 
 _REMEMBERED = 4
 """Rows whose nodes and weights are kept, since a fit asks for those of its data at every step."""
@@ -107,7 +118,8 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         if rows.requires_grad or rows.is_inference() or torch.is_inference_mode_enabled():
             return self._read(rows).averages
         for known in self._remembered:
-            if known.is_of(rows) and self._refinement(known.reach) == known.refinement:
+            resolution = self._resolution(known.reach, known.is_pair)
+            if known.is_of(rows) and known.resolution == resolution:
                 return known.averages
         found = self._read(rows)
         # Nodes that depend on parameters of the transform belong to one evaluation.
@@ -117,12 +129,19 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             self._remembered = [found, *self._remembered][:_REMEMBERED]
         return found.averages
 
-    def _refinement(self, reach: Tensor | None) -> int:
-        """How much finer the rules of columns have to be than the conditional has them."""
+    def _resolution(self, reach: Tensor | None, is_pair: bool) -> tuple[int, ...]:
+        """How much finer the rules of columns have to be than the conditional has them.
+
+        Of a pair of columns: each of them, and the sides of the grid.
+        """
         if reach is None:
-            return 1
-        scaled = reach / lengthscales(self.base_kernel, len(reach)).detach()
-        return self.conditional.refinement(float(scaled.max()))
+            return (1,)
+        refinement = self.conditional.refinement
+        scaled = (reach / lengthscales(self.base_kernel, len(reach)).detach()).tolist()
+        if not is_pair:
+            return (refinement(max(scaled)),)
+        # Along the first column the second moves, too.
+        return refinement(sum(scaled)), refinement(scaled[1]), *map(side_of, scaled)
 
     def _read(self, rows: Tensor) -> _Remembered:
         key, transform, p = rows.detach().clone(), self.target_transform, self.num_query_columns
@@ -133,20 +152,57 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
             law = conditional.normal_law(A) if is_made_of(transform, AFFINE) else None
             if law is not None:
                 return _Remembered(key, self._of_normal_law(law))
-            columns = conditional.column_rule(A) if is_made_of(transform, COLUMNWISE) else None
-            if columns is not None:
-                reach = self._reach(columns) if columns.nodes.numel() else None
-                refinement = self._refinement(reach)
-                if refinement > 1:
-                    columns = conditional.refined(refinement).column_rule(A)
-                    assert columns is not None
-                averages = ColumnAverages(self.transform(columns.nodes), columns.weights)
-                return _Remembered(key, averages, reach, refinement)
-        rule = conditional.joint_rule(A)
+            if is_made_of(transform, COLUMNWISE):
+                found = self._of_columns(key, A) or self._of_pair(key, A)
+                if found is not None:
+                    return found
+        return _Remembered(key, self._of_joint_rule(A))
+
+    def _of_joint_rule(self, A: Tensor) -> Averages:
+        rule = self.conditional.joint_rule(A)
         nodes = self.transform(rule.nodes)
         if isinstance(rule, SharedNodes):
-            return _Remembered(key, SharedAverages(nodes, rule.weights, rule.errors))
-        return _Remembered(key, JointAverages(nodes, rule.weights))
+            return SharedAverages(nodes, rule.weights, rule.errors)
+        return JointAverages(nodes, rule.weights)
+
+    def _of_columns(self, key: Tensor, A: Tensor) -> _Remembered | None:
+        columns = self.conditional.column_rule(A)
+        if columns is None:
+            return None
+        reach = self._reach(columns) if columns.nodes.numel() else None
+        resolution = self._resolution(reach, False)
+        if resolution[0] > 1:
+            columns = self.conditional.refined(resolution[0]).column_rule(A)
+            assert columns is not None
+        averages = ColumnAverages(self.transform(columns.nodes), columns.weights)
+        return _Remembered(key, averages, reach, resolution)
+
+    def _of_pair(self, key: Tensor, A: Tensor) -> _Remembered | None:
+        queries = A.reshape(-1, A.shape[-1])
+        nodes = self.conditional.pair_rule(queries[:1])
+        if nodes is None:
+            return None
+        bounds = self.transform(nodes.bounds)
+        reach = bounds.detach().diff(dim=0).squeeze(0) / 2
+        resolution = self._resolution(reach, True)
+        refinement, sides = resolution[:2], resolution[2:]
+        if not all(sides):
+            return _Remembered(key, self._of_joint_rule(A), reach, resolution, is_pair=True)
+        rows = max(1, _MOST_NODES // math.prod((*nodes.second.shape[-2:], *refinement)))
+        parts = [
+            grid_weights(self._transformed(self.conditional.pair_rule(part, refinement)), sides)
+            for part in queries.split(rows)
+        ]
+        weights = torch.cat(parts).reshape(*A.shape[:-1], *sides)
+        return _Remembered(key, GridAverages(bounds, weights), reach, resolution, is_pair=True)
+
+    def _transformed(self, nodes: PairNodes | None) -> PairNodes:
+        assert nodes is not None
+        joint = [nodes.first.unsqueeze(-1).expand_as(nodes.second), nodes.second]
+        first, second = self.transform(torch.stack(joint, dim=-1)).unbind(dim=-1)
+        return replace(
+            nodes, first=first[..., 0], second=second, bounds=self.transform(nodes.bounds)
+        )
 
     def _of_normal_law(self, law: NormalLaw) -> GaussianAverages:
         origin = law.means.new_zeros(1, law.means.shape[-1])
@@ -194,7 +250,8 @@ class _Remembered:
     rows: Tensor
     averages: Averages
     reach: Tensor | None = None
-    refinement: int = 1
+    resolution: tuple[int, ...] = (1,)
+    is_pair: bool = False
 
     def is_of(self, rows: Tensor) -> bool:
         known = self.rows

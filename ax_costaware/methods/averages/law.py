@@ -37,6 +37,7 @@ from ax_costaware.queries.conditionals import (
     JointNodes,
     LearnedConditional,
     NormalLaw,
+    PairNodes,
     SharedNodes,
 )
 
@@ -67,6 +68,10 @@ class DecodedConditional(Conditional):
     @override
     def column_rule(self, A: Tensor) -> ColumnNodes | None:
         return self.conditional.column_rule(self.raw(A))
+
+    @override
+    def pair_rule(self, A: Tensor, refinement: Sequence[int] = (1, 1)) -> PairNodes | None:
+        return self.conditional.pair_rule(self.raw(A), refinement)
 
     @override
     def normal_law(self, A: Tensor) -> NormalLaw | None:

@@ -12,6 +12,7 @@ from ax_costaware.queries.conditionals.rules import (
     ColumnNodes,
     JointNodes,
     NormalLaw,
+    PairNodes,
     SharedNodes,
 )
 
@@ -24,6 +25,7 @@ __all__ = [
     "JointNodes",
     "LearnedConditional",
     "NormalLaw",
+    "PairNodes",
     "SharedNodes",
     "UniformBoxConditional",
     "register_conditional_mean",

@@ -10,6 +10,7 @@ Integrated Feedback"; here for known laws as well as for learned ones).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from ax_costaware.queries.conditionals.rules import (
     ColumnNodes,
     JointNodes,
     NormalLaw,
+    PairNodes,
     SharedNodes,
 )
 
@@ -58,6 +60,17 @@ class Conditional(ABC):
         Args:
             A: Queries ``... x p``.
         """
+        self.check_shape(A)
+        return None
+
+    def pair_rule(self, A: Tensor, refinement: Sequence[int] = (1, 1)) -> PairNodes | None:
+        """Rules of two dependent columns within bounds, one after the other, else ``None``.
+
+        Args:
+            A: Queries ``... x p``.
+            refinement: How many times more nodes than usual each column has.
+        """
+        del refinement
         self.check_shape(A)
         return None
 

@@ -130,7 +130,8 @@ class IndependentConditional(BoundedConditional):
         self.check_shape(A)
         centre, scale = self._place(A)
         if self._clips:
-            return self._clipped_columns(centre, scale)
+            limits = self._limits(centre)
+            return clipped_columns(self._STANDARD, self.num_nodes, centre, scale, *limits)
         return self._columns(centre, scale, self.num_nodes)
 
     @override
@@ -162,35 +163,6 @@ class IndependentConditional(BoundedConditional):
         nodes = centre.unsqueeze(-2) + standard[:, None] * scale.unsqueeze(-2)
         return ColumnNodes(nodes, weights[:, None].expand_as(nodes))
 
-    def _clipped_columns(self, centre: Tensor, scale: Tensor) -> ColumnNodes:
-        """Rules of laws whose mass outside of the bounds is moved to them.
-
-        Atoms at the bounds, and Gauss-Legendre nodes on what is inside, which follow the centre, so
-        that nodes and weights are smooth in it. A column of no scale has its node at the bound
-        where the centre is outside.
-        """
-        law, (lower, upper) = self._STANDARD, self._limits(centre)
-        moves = scale > 0
-        num_nodes = law.clipped_nodes * self.num_nodes if bool(moves.any()) else 1
-        standard, weights = (torch.tensor(v).to(centre) for v in gauss_legendre(num_nodes))
-        safe = torch.where(moves, scale, torch.ones_like(scale))
-        start = (centre - law.reach * safe).clamp(lower, upper)
-        end = (centre + law.reach * safe).clamp(lower, upper)
-        middle, half = ((start + end) / 2).unsqueeze(-2), ((end - start) / 2).unsqueeze(-2)
-        nodes = middle + standard[:, None] * half
-        density = law.density((nodes - centre.unsqueeze(-2)) / safe.unsqueeze(-2))
-        inside = density * weights[:, None] * 2 * half / safe.unsqueeze(-2)
-        below = law.cdf((lower - centre) / safe).unsqueeze(-2)
-        above = law.cdf((centre - upper) / safe).unsqueeze(-2)
-        masses = torch.cat([below, inside, above], dim=-2)
-        masses = masses / masses.sum(dim=-2, keepdim=True)
-        nodes = torch.cat([lower.expand_as(below), nodes, upper.expand_as(above)], dim=-2)
-        point = centre.clamp(lower, upper).unsqueeze(-2).expand_as(nodes)
-        return ColumnNodes(
-            torch.where(moves.unsqueeze(-2), nodes, point),
-            torch.where(moves.unsqueeze(-2), masses, 1 / masses.shape[-2]),
-        )
-
     def _probability_outside(self, rows: Tensor) -> Tensor:
         """The probability ``n`` that a point of the queries ``n x p`` is outside of the bounds."""
         return 1 - (1 - self._columns_outside(rows)).prod(dim=-1)
@@ -203,6 +175,45 @@ class IndependentConditional(BoundedConditional):
         cdf = self._STANDARD.cdf
         spread = (cdf((lower - centre) / safe) + cdf((centre - upper) / safe)).clamp_max(1.0)
         return torch.where(scale > 0, spread, ((centre < lower) | (centre > upper)).to(rows))
+
+
+def clipped_columns(
+    law: StandardLaw, num_nodes: int, centre: Tensor, scale: Tensor, lower: Tensor, upper: Tensor
+) -> ColumnNodes:
+    """Rules of laws whose mass outside of the bounds is moved to them.
+
+    Atoms at the bounds, and Gauss-Legendre nodes on what is inside, which follow the centre, so
+    that nodes and weights are smooth in it. A column of no scale has its node at the bound
+    where the centre is outside.
+
+    Args:
+        law: The law that is moved and scaled.
+        num_nodes: Nodes of one that is not clipped.
+        centre: Where the columns are moved to, ``... x d``.
+        scale: What they are scaled by, ``... x d``.
+        lower: Lower bounds, ``d``.
+        upper: Upper bounds, ``d``.
+    """
+    moves = scale > 0
+    num_nodes = law.clipped_nodes * num_nodes if bool(moves.any()) else 1
+    standard, weights = (torch.tensor(v).to(centre) for v in gauss_legendre(num_nodes))
+    safe = torch.where(moves, scale, torch.ones_like(scale))
+    start = (centre - law.reach * safe).clamp(lower, upper)
+    end = (centre + law.reach * safe).clamp(lower, upper)
+    middle, half = ((start + end) / 2).unsqueeze(-2), ((end - start) / 2).unsqueeze(-2)
+    nodes = middle + standard[:, None] * half
+    density = law.density((nodes - centre.unsqueeze(-2)) / safe.unsqueeze(-2))
+    inside = density * weights[:, None] * 2 * half / safe.unsqueeze(-2)
+    below = law.cdf((lower - centre) / safe).unsqueeze(-2)
+    above = law.cdf((centre - upper) / safe).unsqueeze(-2)
+    masses = torch.cat([below, inside, above], dim=-2)
+    masses = masses / masses.sum(dim=-2, keepdim=True)
+    nodes = torch.cat([lower.expand_as(below), nodes, upper.expand_as(above)], dim=-2)
+    point = centre.clamp(lower, upper).unsqueeze(-2).expand_as(nodes)
+    return ColumnNodes(
+        torch.where(moves.unsqueeze(-2), nodes, point),
+        torch.where(moves.unsqueeze(-2), masses, 1 / masses.shape[-2]),
+    )
 
 
 def grid_side(num_columns: int) -> int:

@@ -47,6 +47,26 @@ class JointNodes:
 
 
 @dataclass(frozen=True, eq=False)
+class PairNodes:
+    """Two dependent columns: a rule of the first, and of the second given each of its nodes."""
+
+    first: Tensor
+    """Nodes of the first column, ``... x J``."""
+
+    first_weights: Tensor
+    """Their weights, ``... x J``."""
+
+    second: Tensor
+    """Nodes of the second column, ``... x J x K``."""
+
+    second_weights: Tensor
+    """Their weights, ``... x J x K``; those of each node of the first column sum to one."""
+
+    bounds: Tensor
+    """What all nodes of all queries are within, ``2 x 2``: lower bounds, upper bounds."""
+
+
+@dataclass(frozen=True, eq=False)
 class NormalLaw:
     """Normal laws that differ in their means only."""
 
