@@ -31,7 +31,7 @@ def believed(
     """The model after one observation at each of some points, with the mean noise variance.
 
     Args:
-        model: A fitted Gaussian process of one outcome.
+        model: A fitted Gaussian process; each model of an ensemble is after outcomes of its own.
         X: Points ``k x d``, in the model's units; one that is there several times is observed as
             often, which leaves less of its noise.
         outcome: What is observed, given the posterior at ``X``; by default its mean ("kriging
@@ -50,5 +50,7 @@ def believed(
         Y = outcome(cast(GPyTorchPosterior, posterior))
         options: dict[str, Any] = {}
         if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
-            options["noise"] = model.likelihood.noise.mean().expand(Y.shape)
+            noise = model.likelihood.noise.mean(dim=-1, keepdim=True)
+            noise = noise.mT if model.num_outputs > 1 else noise.unsqueeze(-1)
+            options["noise"] = noise.expand_as(Y)
         return cast(Model, model.condition_on_observations(points, Y, **options))

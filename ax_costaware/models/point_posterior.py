@@ -8,18 +8,20 @@ through ``model.posterior``. Units are those of the posterior after the posterio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import cast
+from typing import Any, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
 from botorch.models.model import FantasizeMixin, Model
+from botorch.models.model_list_gp_regression import ModelListGP
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.base import MCSampler
-from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.models.believed import believed
 from ax_costaware.models.cached_posterior import CachedPosterior
 
 
@@ -42,20 +44,15 @@ class PointPosterior(ABC):
                 the posterior mean and otherwise reads the posterior variance only.
 
         Raises:
-            UnsupportedInputError: If there are points under evaluation, and the model is neither
-                an exact GP nor can be fantasised.
+            UnsupportedInputError: If there are points under evaluation, and the model neither takes
+                observations nor can be fantasised.
         """
         pending = None if X_pending is None or X_pending.shape[-2] == 0 else X_pending
         cached = CachedPosterior.from_model(model, posterior_transform, X_pending=pending)
         if cached is not None:
             return FactoredPosterior(cached)
         if pending is not None:
-            if not isinstance(model, FantasizeMixin):
-                raise UnsupportedInputError(
-                    f"X_pending: got {len(pending)} points under evaluation with a"
-                    f" {type(model).__name__}; they take a model that can be fantasised."
-                )
-            model = _believed(model, pending)
+            model = _after(model, pending)
         return ModelPosterior(model, posterior_transform)
 
     @abstractmethod
@@ -130,14 +127,26 @@ class _MeanSampler(MCSampler):
         """There are none."""
 
 
-def _believed(model: Model, X_pending: Tensor) -> Model:
+def _after(model: Model, X_pending: Tensor) -> Model:
     """The model after ``X_pending`` came out at their posterior means.
 
-    The one fantasy is a leading batch dimension of one, which points with a batch dimension of
-    their own broadcast away.
+    Where that is one fantasy it is a leading batch dimension of one, which points with a batch
+    dimension of their own broadcast away.
+
+    Raises:
+        UnsupportedInputError: If the model, or one of a list, takes no observations.
     """
-    X = X_pending if is_ensemble(model) else X_pending.expand(*model.batch_shape, -1, -1)
+    if isinstance(model, ModelListGP):
+        parts: Any = [_after(cast(Model, part), X_pending) for part in model.models]
+        return ModelListGP(*parts)
+    if isinstance(model, BatchedMultiOutputGPyTorchModel):
+        return believed(model, X_pending)
+    if not isinstance(model, FantasizeMixin):
+        raise UnsupportedInputError(
+            f"X_pending: got {len(X_pending)} points under evaluation with a"
+            f" {type(model).__name__}; they take a model that can be fantasised."
+        )
+    X = X_pending.expand(*model.batch_shape, -1, -1)
     with torch.no_grad():
         model.posterior(X[..., :1, :])  # an exact GP conditions its caches, which this fills
-    fantasy = cast(FantasizeMixin, model).fantasize(X=X, sampler=_MeanSampler())
-    return cast(Model, fantasy)
+    return cast(Model, model.fantasize(X=X, sampler=_MeanSampler()))

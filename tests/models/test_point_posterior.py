@@ -12,10 +12,12 @@ from botorch.models.transforms import Normalize, Standardize
 from botorch.models.transforms.input import Log10
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from gpytorch import settings
+from gpytorch.kernels import MaternKernel, ScaleKernel
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.point_posterior import FactoredPosterior, ModelPosterior, PointPosterior
+from tests.saas import NUM_SAMPLES, saas_model
 
 # Raw inputs and outcomes are what some of these models are about.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
@@ -99,6 +101,42 @@ def test_pending_points_are_believed_at_their_mean(name: str) -> None:
     by_botorch_mean, by_botorch_variance = conditioned(points)
     assert torch.allclose(believed_mean, by_botorch_mean, rtol=1e-6)
     assert torch.allclose(believed_variance, by_botorch_variance, rtol=1e-4)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_each_sample_of_a_fully_bayesian_model_believes_its_own_mean(
+    monkeypatch: pytest.MonkeyPatch, listed: bool, is_known: bool
+) -> None:
+    X, Y = data()
+    Y = 1e3 * Y
+    noise = 0.01 * Y.var().expand_as(Y) if is_known else None
+    ensemble = saas_model(monkeypatch, X, Y, noise)
+    model = ModelListGP(ensemble) if listed else ensemble
+    pending = torch.rand(2, D, dtype=torch.double) + 0.5
+    points = torch.rand(5, D, dtype=torch.double) + 0.5
+    mean, variance = PointPosterior.of(model, X_pending=pending)(points)
+    before, _ = PointPosterior.of(ensemble)(points)
+    assert mean.shape == variance.shape == (5, NUM_SAMPLES)
+    torch.testing.assert_close(mean, before)
+    for i in range(NUM_SAMPLES):
+        # The model of one sample, as an exact one of the same hyperparameters.
+        kernel = ensemble.covar_module
+        single = SingleTaskGP(
+            X,
+            Y,
+            noise,
+            covar_module=ScaleKernel(MaternKernel(nu=2.5, ard_num_dims=D)),
+            input_transform=Normalize(D),
+            outcome_transform=Standardize(1),
+        )
+        single.covar_module.outputscale = kernel.outputscale[i]
+        single.covar_module.base_kernel.lengthscale = kernel.base_kernel.lengthscale[i]
+        single.mean_module.initialize(constant=ensemble.mean_module.constant[i].squeeze())
+        if noise is None:
+            single.likelihood.noise = ensemble.likelihood.noise[i]
+        expected = PointPosterior.of(single, X_pending=pending)(points)
+        torch.testing.assert_close((mean[:, i], variance[:, i]), expected, rtol=1e-5, atol=0)
 
 
 def _other() -> SingleTaskGP:

@@ -1,0 +1,50 @@
+"""Decisions from a fully Bayesian model of the user's, with a trial under way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from botorch.models.model import Model
+
+from ax_costaware.methods import ControlSets, Decision, Gittins, Method, Range, Space, simulate
+from ax_costaware.methods.problem import Pending, Problem
+from ax_costaware.methods.simulation import Outcome
+from tests.methods.control_sets import toy
+from tests.saas import saas_model
+
+UNIT = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)])
+FAST = {"num_restarts": 2, "raw_samples": 32}
+
+
+def hill(row: dict[str, object], measure: bool) -> Outcome:
+    """A hill on the unit square."""
+    x1, x2 = (float(str(row[name])) for name in ("x1", "x2"))
+    return Outcome(-((x1 - 0.3) ** 2) - (x2 - 0.6) ** 2)
+
+
+def problem_of(name: str) -> tuple[Method, Problem]:
+    """A method and the problem after some trials."""
+    if name == "control sets":
+        sets = ControlSets(toy.CONTROL_SETS, toy.MARGINALS, budget=100, **toy.FAST)
+        return sets, toy.run(sets, 8).problem()
+    method = Gittins(1.0, budget=100, acquisition=name, initial_trials=6, **FAST)
+    return method, simulate(method, UNIT, hill, 6).problem()
+
+
+@pytest.mark.parametrize("name", ["gittins", "log_ei_per_cost", "control sets"])
+def test_what_is_under_way_is_believed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    method, problem = problem_of(name)
+    Y = torch.tensor([[trial.outcome] for trial in problem.observed], dtype=torch.double)
+    model: Model = saas_model(monkeypatch, problem.evaluated, Y)
+    problem = replace(problem, fit=lambda: model)
+    first = method.decide(problem)
+    assert isinstance(first, Decision)
+    pending = (Pending(None, dict(first.parameters)),)
+    second = method.decide(replace(problem, pending=pending))
+    assert isinstance(second, Decision)
+    # What is under way will tell something, and what is left to learn is worth less.
+    assert first.value is not None
+    assert second.value is not None
+    assert second.value < first.value
