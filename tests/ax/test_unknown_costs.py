@@ -16,6 +16,7 @@ from ax_costaware import (
     EpsilonSchedule,
     FixedHyperparameters,
     InformationPerCost,
+    KnowledgePerBudget,
     LargestValuePerCost,
     UnknownCosts,
     complete_trial,
@@ -372,7 +373,9 @@ def test_nothing_is_affordable_at_its_best_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [EpsilonSchedule(0.1), LargestValuePerCost(), InformationPerCost()], ids=repr
+    "rule",
+    [EpsilonSchedule(0.1), LargestValuePerCost(), InformationPerCost(), KnowledgePerBudget()],
+    ids=repr,
 )
 def test_other_rules_take_learned_costs(rule: Any) -> None:
     """They see the averages of what was reported."""

@@ -213,32 +213,27 @@ class QuerySpace:
             seed: Seed of all samples.
             held: Columns that are fixed, with their values.
         """
-        problem = self.problem
+        problem, space = self.problem, self.space
         counts = dict(zip(indices, plays, strict=True))
-        return [
-            gain
-            for place, gain in enumerate(
-                batch_knowledge(
-                    node_posterior(problem.model, problem.direction, problem.X_pending),
-                    [
-                        law or FixedNodes(self.nodes, self.weights, columns)
-                        for law, columns in zip(self.given, self.control_sets, strict=True)
-                    ],
-                    [list(columns) for columns in self.control_sets],
-                    SearchDomain(
-                        self.space.bounds,
-                        self.default,
-                        self._discrete_but(held),
-                        self.space.inequality_constraints,
-                        held,
-                    ),
-                    problem.evaluated,
-                    [counts.get(i, 0) for i in range(len(self.control_sets))],
-                    seed,
-                )
-            )
-            if place in counts
-        ]
+        gains = batch_knowledge(
+            node_posterior(problem.model, problem.direction, problem.X_pending),
+            [
+                law or FixedNodes(self.nodes, self.weights, columns)
+                for law, columns in zip(self.given, self.control_sets, strict=True)
+            ],
+            [list(columns) for columns in self.control_sets],
+            SearchDomain(
+                space.bounds,
+                self.default,
+                self._discrete_but(held),
+                space.inequality_constraints,
+                held,
+            ),
+            problem.evaluated,
+            [counts.get(i, 0) for i in range(len(self.control_sets))],
+            seed,
+        )
+        return [gains[i] for i in indices]
 
     def best_means(
         self, indices: Sequence[int], trial: int, model: Model | None = None
