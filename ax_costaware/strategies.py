@@ -184,9 +184,9 @@ def gittins_strategy(
         cost_model: How a cost is learned: ``"gp"`` or ``"linear"``, both on the log of the cost.
         initial_trials: Quasi-random trials before the model decides. With 0 the experiment needs a
             trial with data, attached, before the first is asked for.
-        initial_share: Share of the budget that the initial trials keep to: of quasi-random points those
-            are taken that leave enough of it to the others, or else the cheapest; learned costs are
-            expected from the first report on. None: the design does not look at costs.
+        initial_share: Share of the budget that the initial trials keep to: quasi-random points are
+            left out that would leave too little of it to the others; learned costs are expected
+            from the first report on. None: the design does not look at costs.
         charge_initial: Whether the initial trials are paid from the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
             Ax's default GP with fitted hyperparameters.
