@@ -37,7 +37,7 @@ from ax_costaware.queries.conditionals import (
     register_conditional_mean,
 )
 from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
+from ax_costaware.queries.costs import AffineCost, ConstantCost, ProductCost, TableCost
 from ax_costaware.queries.joint import GaussianCopula, JointEmpirical
 from ax_costaware.queries.marginals import (
     Discrete,
@@ -110,6 +110,7 @@ __all__ = [
     "Method",
     "MixedRule",
     "PolledRunner",
+    "ProductCost",
     "QueryRule",
     "RayRunner",
     "ReportedMetric",
