@@ -64,6 +64,7 @@ from ax_costaware.session import (
     recommend,
     report_cost,
     save,
+    set_budget,
     should_stop,
     spending,
 )
@@ -145,6 +146,7 @@ __all__ = [
     "report_cost",
     "resolution_tree_strategy",
     "save",
+    "set_budget",
     "should_stop",
     "spending",
     "strategy_of",

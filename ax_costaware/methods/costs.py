@@ -180,8 +180,8 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
     if isinstance(cost, AffineCost) and not problem.space.sums:
         corner = {}
         for name, weight in zip(names, dict(cost.weights).values(), strict=True):
-            values = _ends(parameters[name])
-            corner[name] = min(values) if weight > 0 else max(values)
+            ends = _ends(parameters[name])
+            corner[name] = min(ends) if weight > 0 else max(ends)
         method.cost_at(corner)
     if isinstance(cost, ProductCost):
         _check_product(cost, problem.space, method)
