@@ -37,7 +37,7 @@ from ax_costaware.queries.conditionals import (
     register_conditional_mean,
 )
 from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
+from ax_costaware.queries.costs import AffineCost, ConstantCost, ProductCost, TableCost
 from ax_costaware.queries.joint import GaussianCopula, JointEmpirical
 from ax_costaware.queries.marginals import (
     Discrete,
@@ -64,6 +64,7 @@ from ax_costaware.session import (
     recommend,
     report_cost,
     save,
+    set_budget,
     should_stop,
     spending,
 )
@@ -110,6 +111,7 @@ __all__ = [
     "Method",
     "MixedRule",
     "PolledRunner",
+    "ProductCost",
     "QueryRule",
     "RayRunner",
     "ReportedMetric",
@@ -144,6 +146,7 @@ __all__ = [
     "report_cost",
     "resolution_tree_strategy",
     "save",
+    "set_budget",
     "should_stop",
     "spending",
     "strategy_of",

@@ -10,7 +10,7 @@ from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
-from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode
+from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, model_spec_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 
@@ -42,9 +42,7 @@ def strategy_of(
         raise UserInputError(f"method={method!r}: expected a Method, such as Gittins(cost=1.0).")
     spec, models = resolved_surrogate_spec(method, surrogate_spec)
     method = method.settled(models)
-    for remark in method.remarks():
-        text = remark.removeprefix("WARNING: ")
-        (logger.info if text == remark else logger.warning)(text)
+    _log_remarks(method)
     name = method.label
     nodes: list[GenerationNode] = [ModelNode(method, name, spec)]
     if method.initial_trials:
@@ -60,3 +58,27 @@ def strategy_of(
             ),
         )
     return GenerationStrategy(name=name, nodes=nodes)
+
+
+def set_method(strategy: GenerationStrategy, method: Method) -> None:
+    """Give a strategy another method of the same class, which its next decision is made by.
+
+    Its nodes, and where it stands in them, stay: the initial design goes on where it was.
+
+    Args:
+        strategy: A strategy of this package, which is changed.
+        method: The method, with the initial design and the model of the one before.
+    """
+    kwargs = model_spec_of(strategy).generator_kwargs
+    # Ax fits anew where an argument is another object than at the fit before.
+    kwargs.update({name: method for name, value in kwargs.items() if isinstance(value, Method)})
+    for node in strategy.nodes_by_name.values():
+        if isinstance(node, ModelNode):
+            node.method = method  # which is stored
+    _log_remarks(method)
+
+
+def _log_remarks(method: Method) -> None:
+    for remark in method.remarks():
+        text = remark.removeprefix("WARNING: ")
+        (logger.info if text == remark else logger.warning)(text)

@@ -7,6 +7,7 @@ parameterizations, with finite differences for its gradient. Costs are in the us
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -15,11 +16,11 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Choice, Range, Row, Value
+from ax_costaware.methods.parameters import Choice, Parameter, Range, Row, Value
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.space import Column, Space
 from ax_costaware.queries.argument_checks import positive_number
-from ax_costaware.queries.costs import AffineCost, Cost, TableCost
+from ax_costaware.queries.costs import AffineCost, Cost, ProductCost, TableCost
 
 CostOfPoints: TypeAlias = Callable[[Tensor], Tensor]
 """From points ``... x d`` of the model's space to costs ``...``."""
@@ -169,15 +170,21 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
             )
         for value in values:
             method.cost_at({table: value})
-    if isinstance(cost, AffineCost):
+    if isinstance(cost, AffineCost | ProductCost):
         for name in names:
             if not parameters[name].is_numeric:
                 raise InputError(
                     f"cost={cost!r} multiplies parameter {name!r}, whose values are no numbers: "
                     "expected numeric parameters, or a TableCost over this one."
                 )
-        if not problem.space.sums:
-            method.cost_at(_cheapest(cost, problem.space))
+    if isinstance(cost, AffineCost) and not problem.space.sums:
+        corner = {}
+        for name, weight in zip(names, dict(cost.weights).values(), strict=True):
+            ends = _ends(parameters[name])
+            corner[name] = min(ends) if weight > 0 else max(ends)
+        method.cost_at(corner)
+    if isinstance(cost, ProductCost):
+        _check_product(cost, problem.space, method)
 
 
 def _names_read(cost: Cost, space: Space) -> Sequence[str]:
@@ -191,13 +198,34 @@ def _names_read(cost: Cost, space: Space) -> Sequence[str]:
     return names
 
 
-def _cheapest(cost: AffineCost, space: Space) -> Row:
-    """The corner of a search space without constraints at which an affine cost is least."""
-    corner: dict[str, Value] = {}
-    for name, weight in cost.weights:
-        parameter = space.parameters[str(name)]
-        values: Any = parameter.values_up_to(MOST_VALUES)
-        if isinstance(parameter, Range):
-            values = parameter.lower, parameter.upper
-        corner[parameter.name] = min(values) if weight > 0 else max(values)
-    return corner
+def _check_product(cost: ProductCost, space: Space, method: Method) -> None:
+    """Refuse a product that is no finite number > 0 somewhere within the bounds.
+
+    Constraints do not count: a search may look beyond them on its way, where a power of a negative
+    number need not be a number.
+    """
+    corners: tuple[dict[str, Value], ...] = {}, {}
+    for key, power in cost.powers:
+        name = str(key)
+        values = _ends(space.parameters[name])
+        # A power is monotone on either side of zero.
+        looks = (*values, 0.0) if min(values) < 0 < max(values) else values
+        factors = torch.tensor([float(v) for v in looks], dtype=torch.double) ** power
+        for value, factor in zip(looks, factors.tolist(), strict=True):
+            if not 0 < factor < math.inf:
+                raise InputError(
+                    f"cost={cost!r}: parameter {name!r} takes the value {value!r}, which to the "
+                    f"power {power:g} is {factor:g}: expected values whose power is a finite "
+                    "number > 0, so that every trial costs something."
+                )
+        low, high = corners
+        low[name], high[name] = looks[int(factors.argmin())], looks[int(factors.argmax())]
+    for corner in corners:
+        method.cost_at(corner)
+
+
+def _ends(parameter: Parameter) -> tuple[Any, ...]:
+    """The bounds of a parameter that is a range, or the values of another one."""
+    if isinstance(parameter, Range):
+        return parameter.lower, parameter.upper
+    return parameter.values_up_to(MOST_VALUES)

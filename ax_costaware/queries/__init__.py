@@ -15,7 +15,7 @@ from ax_costaware.queries.conditionals import (
     register_conditional_mean,
 )
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
-from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, TableCost
+from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 from ax_costaware.queries.joint import (
     GaussianCopula,
     JointEmpirical,
@@ -57,6 +57,7 @@ __all__ = [
     "NormalLaw",
     "PairNodes",
     "Placement",
+    "ProductCost",
     "ProductNodes",
     "RawValue",
     "SharedNodes",

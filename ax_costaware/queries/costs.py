@@ -39,7 +39,7 @@ _SAME_VALUE = 1e-6
 """How far a number may be from one of a table, relatively: it may have gone through transforms."""
 
 _EXPECTED_KEY = "a parameter's name, or the index of its column"
-_EXPECTED_WEIGHTS = (
+_EXPECTED_NUMBERS = (
     "a mapping from one or more parameters to finite numbers, all parameters by name or all by "
     "the index of their column"
 )
@@ -186,17 +186,8 @@ class AffineCost(Cost):
             InputError: For weights that are none, not finite, of one parameter twice, or of names
                 and indices mixed; for a ``fixed`` that is not finite.
         """
-        pairs = pairs_of(weights, "weights", _EXPECTED_WEIGHTS)
-        message = f"weights={weights!r}: expected {_EXPECTED_WEIGHTS}."
-        checked = [(_key(key, message), finite_number(w, f"weights[{key!r}]")) for key, w in pairs]
-        keys = [key for key, _ in checked]
-        for key in keys:
-            if type(key) is not type(keys[0]):
-                raise InputError(
-                    f"weights has the keys {keys[0]!r} and {key!r}: expected {_EXPECTED_WEIGHTS}."
-                )
-        distinct(keys, "weights", _EXPECTED_WEIGHTS)
-        set_fields(self, weights=tuple(sorted(checked)), fixed=finite_number(fixed, "fixed"))
+        checked = _numbers_by_key(weights, "weights")
+        set_fields(self, weights=checked, fixed=finite_number(fixed, "fixed"))
 
     def __repr__(self) -> str:
         return f"AffineCost({dict(self.weights)!r}, fixed={self.fixed!r})"
@@ -217,6 +208,56 @@ class AffineCost(Cost):
         for (key, weight), value in zip(self.weights, values, strict=True):
             cost += weight * finite_number(value, f"values[{key!r}]")
         return cost
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ProductCost(Cost):
+    """A product of powers of some parameters: what training costs, by epochs and width."""
+
+    powers: tuple[tuple[Key, float], ...]
+    """Parameters and the power of each, sorted by parameter."""
+
+    scale: float
+    """Cost of a trial whose parameters are one."""
+
+    def __init__(
+        self, powers: Mapping[Any, float] | Iterable[Sequence[Any]], scale: float = 1.0
+    ) -> None:
+        """A cost that is a product.
+
+        Args:
+            powers: The power of each parameter: a mapping from names, or from indices of columns,
+                to finite numbers, or pairs of them. A negative one divides by its parameter.
+            scale: Cost of a trial whose parameters are one, a finite number > 0.
+
+        Raises:
+            InputError: For powers that are none, not finite, of one parameter twice, or of names
+                and indices mixed; for a ``scale`` that is not a finite number > 0.
+        """
+        checked = _numbers_by_key(powers, "powers")
+        set_fields(self, powers=checked, scale=positive_number(scale, "scale"))
+
+    def __repr__(self) -> str:
+        return f"ProductCost({dict(self.powers)!r}, scale={self.scale!r})"
+
+    @property
+    @override
+    def parameters(self) -> tuple[Key, ...]:
+        return tuple(key for key, _ in self.powers)
+
+    @override
+    def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
+        first, *others = (_column(columns, key) ** power for key, power in self.powers)
+        return math.prod(others, start=self.scale * first)
+
+    @override
+    def _of(self, values: Sequence[Any]) -> float:
+        # A power may be infinite or no number, which tensors say, and plain numbers raise.
+        columns = {
+            key: torch.tensor(finite_number(value, f"values[{key!r}]"), dtype=torch.double)
+            for key, value in zip(self.parameters, values, strict=True)
+        }
+        return float(self.evaluate(columns))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -297,6 +338,21 @@ class TableCost(Cost):
         raise InputError(
             f"values[{self.parameter!r}]={values[0]!r}: expected one of {list(costs)}."
         )
+
+
+def _numbers_by_key(given: Any, what: str) -> tuple[tuple[Key, float], ...]:
+    """Parameters and a finite number for each, sorted by parameter."""
+    pairs = pairs_of(given, what, _EXPECTED_NUMBERS)
+    message = f"{what}={given!r}: expected {_EXPECTED_NUMBERS}."
+    checked = [(_key(key, message), finite_number(n, f"{what}[{key!r}]")) for key, n in pairs]
+    keys = [key for key, _ in checked]
+    for key in keys:
+        if type(key) is not type(keys[0]):
+            raise InputError(
+                f"{what} has the keys {keys[0]!r} and {key!r}: expected {_EXPECTED_NUMBERS}."
+            )
+    distinct(keys, what, _EXPECTED_NUMBERS)
+    return tuple(sorted(checked))
 
 
 def _key(key: Any, message: str) -> Key:

@@ -2,6 +2,7 @@
 
 ``query`` says what a trial controls and why, ``complete_trial`` records how it came out,
 ``report_cost`` what one that has ended has cost, ``exclude_trial`` leaves one out of everything,
+``set_budget`` says that there is more or less to spend than was said,
 ``recommend`` says what to deploy, ``spending`` what was paid, ``save`` stores what an outage of the
 database left in this process, ``should_stop`` says whether the next trial would be worth its cost,
 ``input_fit`` whether the inputs that are left to chance follow the laws that are assumed, and
@@ -9,6 +10,7 @@ database left in this process, ``should_stop`` says whether the next trial would
 """
 
 from ax_costaware.ax_bridge.client import SessionClient
+from ax_costaware.session.budget import set_budget
 from ax_costaware.session.completion import complete_trial, exclude_trial, report_cost, save
 from ax_costaware.session.input_fit import InputFitReport, input_fit
 from ax_costaware.session.pairs import add_pairs
@@ -35,6 +37,7 @@ __all__ = [
     "recommend",
     "report_cost",
     "save",
+    "set_budget",
     "should_stop",
     "spending",
 ]

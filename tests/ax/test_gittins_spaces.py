@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.adapter.cross_validation import cross_validate
 from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
 from ax.exceptions.core import OptimizationShouldStop, UnsupportedError, UserInputError
 
 from ax_costaware import (
     AffineCost,
+    ProductCost,
     TableCost,
     complete_trial,
     gittins_strategy,
@@ -21,6 +23,8 @@ from ax_costaware import (
 from ax_costaware.ax_bridge.nodes import method_of_class
 from ax_costaware.methods import Gittins
 from tests.ax.gittins_toy import FAST, arm_of, record
+from tests.fresh import FreshProcess
+from tests.resuming import Run
 
 pytestmark = pytest.mark.filterwarnings(
     # BoTorch's optimiser of mixed spaces, where there are parameter constraints.
@@ -28,14 +32,15 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 FAST_FIT = {name: value for name, value in FAST.items() if name != "surrogate_spec"}
+PRODUCT = ProductCost({"days": 0.5, "rate": -0.25, "lamp": 1}, scale=0.2)
 TABLE = TableCost("soil", {"clay": 1.0, "sand": 2.5, "peat": 4.0})
 
 
-def mixed_client(**strategy: Any) -> Client:
+def mixed_client(storage_config: StorageConfig | None = None, **strategy: Any) -> Client:
     """Every kind of parameter, with a parameter constraint, minimising."""
-    client = Client()
+    client = Client(storage_config=storage_config)
     client.configure_experiment(
-        name="mixed",
+        name="toy",
         parameters=[
             RangeParameterConfig("dose", (-5, 5), "float"),
             RangeParameterConfig("pots", (1, 4), "int"),
@@ -74,6 +79,7 @@ def run(client: Client, count: int, learned: bool = False) -> None:
 COSTS: dict[str, Any] = {
     "table": TABLE,
     "affine": AffineCost({"days": 0.05, "pots": 0.5, "rate": 1.0}, fixed=0.25),
+    "product": PRODUCT,
     "function": lambda x: 0.5 + 0.01 * x["days"] + {"S": 1.0, "M": 2.0, "L": 3.0}[x["size"]],
     "learned": "hours",
 }
@@ -113,6 +119,16 @@ def test_ax_keeps_working(mixed: Client) -> None:
     for use_model in (True, False):
         parameters, _, index, _ = mixed.get_best_parameterization(use_model_predictions=use_model)
         assert parameters == arm_of(mixed, index)
+
+
+def test_a_product_is_stored(tmp_path: Path, fresh_process: FreshProcess) -> None:
+    """As JSON and in SQLite; a new process decides as the old one does."""
+    stored = Run(tmp_path, "mixed")
+    client = mixed_client(stored.config, cost=PRODUCT, budget=60.0, stop=False, initial_trials=2)
+    run(client, 3)
+    stored.store(client)
+    stored.decide(client)
+    stored.assert_resumed_alike(fresh_process)
 
 
 def test_only_what_is_left_is_spent_on_a_choice() -> None:
@@ -155,6 +171,7 @@ def test_a_space_that_is_exhausted() -> None:
     [
         (AffineCost({"moon": 1.0}), r"reads \['moon'\], which the experiment does not have"),
         (AffineCost({"soil": 1.0}), "multiplies parameter 'soil', whose values are no numbers"),
+        (ProductCost({"days": 1.0, "dose": 2.0}), "parameter 'dose' takes the value 0.0, which"),
         (TableCost("soil", {"clay": 1.0, "sand": 2.0}), "soil.*peat"),
         (TableCost("dose", {1.0: 1.0}), "'dose' has more values than a table holds"),
         ("loss", "cost='loss' is the objective: expected another metric"),

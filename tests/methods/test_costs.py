@@ -8,13 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import check_cost, known_cost
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.parameters import Choice, Fixed, Range
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.space import Space
-from ax_costaware.queries.costs import AffineCost, ConstantCost, TableCost
+from ax_costaware.queries.costs import AffineCost, ConstantCost, ProductCost, TableCost
 
 SPACE = Space.of(
     [
@@ -37,6 +38,7 @@ COSTS = [
     ConstantCost(3.0),
     AffineCost({"days": 0.5, "rate": 10.0, "dose": 0.1, "lamp": 0.01, "code": 0.2}, fixed=2.0),
     TableCost("soil", {"clay": 1.0, "sand": 2.0, "peat": 4.0}),
+    ProductCost({"days": 1, "rate": -0.5, "lamp": 2, "code": 1.5, "pots": 3}, scale=0.1),
     TableCost("size", {"S": 1.0, "M": 2.0, "L": 4.0}),
     TableCost("lid", {True: 1.0, False: 2.0}),
     TableCost("pots", {1: 1.0, 2: 5.0, 3: 2.0, 4: 1.5}),
@@ -69,14 +71,15 @@ def test_costs_at_valid_points_are_those_of_the_parameterizations(
     assert torch.equal(batched, found.reshape(4, 32))
 
 
-@pytest.mark.parametrize("cost", [COSTS[2], COSTS[3]], ids=repr)
+@pytest.mark.parametrize("cost", [COSTS[2], COSTS[3], COSTS[4]], ids=repr)
 def test_gradients_of_value_objects(cost: Any, points: Tensor) -> None:
-    """Also between the corners of one-hot blocks."""
+    """Of their logarithms, which are searched; also between the corners of one-hot blocks."""
     inner = 0.5 * points[:4] + 0.5 * points[4:8]
     blocks = [i for name in ("soil", "code") for i in SPACE.columns[name].indices]
     inner[:, blocks] = inner[:, blocks].clamp(0.1, 0.9)
     inner.requires_grad_()
-    assert torch.autograd.gradcheck(cost_of_points(cost), (inner,), atol=1e-5)
+    log_cost = log_cost_function(cost_of_points(cost))
+    assert torch.autograd.gradcheck(log_cost, (inner,), atol=1e-5)
 
 
 def test_gradient_of_a_function_stays_within_the_bounds(points: Tensor) -> None:
@@ -116,6 +119,14 @@ def test_refusals(points: Tensor) -> None:
     [
         (AffineCost({"moon": 1.0}), r"reads \['moon'\], which the experiment does not have"),
         (AffineCost({"soil": 1.0}, fixed=1.0), "'soil', whose values are no numbers"),
+        (ProductCost({"moon": 1.0}), r"reads \['moon'\], which the experiment does not have"),
+        (ProductCost({"soil": 1.0}), "'soil', whose values are no numbers"),
+        (ProductCost({"dose": 1.0}), "'dose' takes the value -5.0, which to the power 1 is -5"),
+        (ProductCost({"days": 1, "dose": 2.0}), "'dose' takes the value 0.0, .* power 2 is 0"),
+        (ProductCost({"dose": 0.5}), "'dose' takes the value -5.0, .* power 0.5 is nan"),
+        (ProductCost({"days": 1000.0}), "'days' takes the value 64.0, .* power 1000 is inf"),
+        (ProductCost({"days": 1.0}, 1e308), r"cost=ProductCost.* at {'days': 64.0}.* cost inf"),
+        (ProductCost({"days": -9.0}, 1e-310), r"cost=ProductCost.* at {'days': 64.0}.* cost 0.0"),
         (TableCost("rate", {0.1: 1.0}), "'rate' has more values than a table holds"),
         (TableCost("soil", {"sand": 1.0, "clay": 2.0}), "peat"),
         (AffineCost({"dose": 1.0}, fixed=1.0), r"cost=AffineCost.* at {'dose': -5.0}"),
@@ -129,5 +140,11 @@ def test_costs_that_do_not_fit_the_parameters(cost: Any, message: str) -> None:
         check_cost(free, cost, Gittins(cost))
     affine = AffineCost({"dose": 1.0}, fixed=1.0)
     check_cost(Problem(SPACE), affine, Gittins(affine))
+    # A power of a negative number may be none, also where a search only passes by.
+    product = ProductCost({"dose": 0.5})
+    with pytest.raises(InputError, match="'dose' takes the value -5"):
+        check_cost(Problem(SPACE), product, Gittins(product))
+    below = Problem(Space.of([Range("dose", -5, -1)]))
+    check_cost(below, ProductCost({"dose": 2}), Gittins(ProductCost({"dose": 2})))
     for fitting in COSTS:
         check_cost(free, fitting, Gittins(fitting))

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries import AffineCost, ConstantCost, Cost, TableCost
+from ax_costaware.queries import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 
 TRAINING = AffineCost({"epochs": 2.0, "layers": 0.5}, fixed=1.0)
+NETWORK = ProductCost({"width": 2, "epochs": 1}, scale=0.5)
 KERNELS = TableCost("kernel", {"rbf": 4.0, "linear": 1.0})
 SIZES = TableCost(1, {10: 1.0, 100: 5.0, 1000: 25.0})
 
@@ -27,6 +28,8 @@ def test_cost_of_one_trial() -> None:
     assert ConstantCost(3).at({}) == 3.0
     assert ConstantCost(3).at({"x": 1.0}) == 3.0
     assert TRAINING.at({"epochs": 10, "layers": 4.0, "unread": "x"}) == 23.0
+    assert NETWORK.at({"epochs": 10, "width": 64, "unread": "x"}) == 0.5 * 10 * 64**2
+    assert ProductCost({"workers": -1, "rows": 0.5}).at({"workers": 4, "rows": 9.0}) == 0.75
     assert KERNELS.at({"kernel": "rbf"}) == 4.0
     assert KERNELS.at({"kernel": np.str_("linear")}) == 1.0
     assert TableCost("warm", {True: 1.0, False: 7.0}).at({"warm": False}) == 7.0
@@ -38,6 +41,7 @@ def test_cost_of_one_trial() -> None:
 def test_what_a_cost_reads() -> None:
     assert ConstantCost(1.0).parameters == ()
     assert TRAINING.parameters == ("epochs", "layers")
+    assert NETWORK.parameters == ("epochs", "width")
     assert KERNELS.parameters == ("kernel",)
     assert AffineCost({3: 1.0, 0: 1.0}).parameters == (0, 3)
     assert SIZES.parameters == (1,)
@@ -53,7 +57,8 @@ def test_costs_of_a_tensor_are_those_of_its_rows(
     X[..., 1] = torch.tensor([10.0, 100.0, 1000.0])[
         torch.randint(3, batch_shape, generator=generator)
     ]
-    for cost in (ConstantCost(2.5), AffineCost({0: 2.0, -1: 0.5}, fixed=0.25), SIZES):
+    product = ProductCost({0: 0.5, -1: -1}, scale=3.0)
+    for cost in (ConstantCost(2.5), AffineCost({0: 2.0, -1: 0.5}, fixed=0.25), product, SIZES):
         costs = cost(X)
         assert costs.shape == batch_shape
         assert costs.dtype == dtype
@@ -66,6 +71,8 @@ def test_columns_by_name_are_evaluated_as_columns_by_index() -> None:
     X = torch.rand(5, 2, dtype=torch.double, generator=torch.Generator().manual_seed(1))
     columns = {"epochs": X[:, 0], "layers": X[:, 1], "other": X[:, 1]}
     assert torch.equal(TRAINING.evaluate(columns), AffineCost({0: 2.0, 1: 0.5}, 1.0)(X))
+    product = ProductCost({"epochs": 2.0, "layers": 0.5}, 3.0)
+    assert torch.equal(product.evaluate(columns), ProductCost({0: 2.0, 1: 0.5}, 3.0)(X))
     named = TableCost("epochs", {0.2: 1.0, 0.8: 2.0})
     assert torch.equal(named.evaluate(columns), TableCost(0, {0.2: 1.0, 0.8: 2.0})(X))
     assert torch.equal(ConstantCost(2.0).evaluate(columns), torch.full((5,), 2.0).double())
@@ -74,7 +81,7 @@ def test_columns_by_name_are_evaluated_as_columns_by_index() -> None:
 
 def test_integer_columns_cost_what_floating_ones_do() -> None:
     X = torch.tensor([[3, 100], [1, 10]])
-    for cost in (ConstantCost(2.5), AffineCost({0: 0.25, 1: 0.5}), SIZES):
+    for cost in (ConstantCost(2.5), AffineCost({0: 0.25, 1: 0.5}), ProductCost({0: 0.5}), SIZES):
         assert torch.equal(cost(X), cost(X.double()))
 
 
@@ -85,6 +92,11 @@ def test_gradients() -> None:
     (gradient,) = torch.autograd.grad(affine(X).sum(), X)
     assert torch.equal(gradient, torch.tensor([2.0, 0.0, -0.5]).double().expand(4, 3))
     assert torch.autograd.gradcheck(affine, (X,))
+    product = ProductCost({0: 2.0, 1: 0.0, 2: -0.5}, scale=3.0)
+    (gradient,) = torch.autograd.grad(product(X).log().sum(), X)
+    powers = torch.tensor([2.0, 0.0, -0.5]).double()
+    assert torch.allclose(gradient, powers / X, rtol=1e-12)
+    assert torch.autograd.gradcheck(lambda X: product(X).log(), (X,))
     table = TableCost(1, {0: 1.0, 1: 2.0})
     (gradient,) = torch.autograd.grad(table(X).sum(), X)
     assert torch.equal(gradient, torch.zeros_like(X))
@@ -102,7 +114,7 @@ def test_a_table_takes_the_nearest_value() -> None:
 
 def test_a_bad_entry_of_a_tensor_spoils_its_own_cost_only() -> None:
     X = torch.tensor([[1.0], [math.nan], [2.0]])
-    for cost in (AffineCost({0: 1.0}), TableCost(0, {1: 1.0, 2: 2.0})):
+    for cost in (AffineCost({0: 1.0}), ProductCost({0: 1.0}), TableCost(0, {1: 1.0, 2: 2.0})):
         costs = cost(X)
         assert costs[[0, 2]].tolist() == [1.0, 2.0]
         assert costs[1].isnan()
@@ -111,15 +123,18 @@ def test_a_bad_entry_of_a_tensor_spoils_its_own_cost_only() -> None:
 def test_equality_and_repr() -> None:
     assert AffineCost({"b": 1, "a": 2}) == AffineCost([("a", 2.0), ["b", np.float64(1)]])
     assert AffineCost({"a": 1}) != AffineCost({"a": 1}, fixed=1)
+    assert ProductCost({"b": 1, "a": 2}) == ProductCost([("a", 2.0), ["b", np.float64(1)]], 1)
+    assert ProductCost({"a": 1}) != ProductCost({"a": 1}, scale=2)
     assert AffineCost({np.int64(1): 1}) == AffineCost({1: 1})
     assert TableCost("a", {"y": 1, "x": 2}) == TableCost("a", {"x": 2.0, "y": 1.0})
     assert TableCost("a", {"y": 1, "x": 2}) != TableCost("b", {"x": 2, "y": 1})
     assert ConstantCost(np.float32(2)) == ConstantCost(2.0)
-    assert len({TRAINING, KERNELS, SIZES, ConstantCost(1.0), ConstantCost(1)}) == 4
+    assert len({TRAINING, NETWORK, KERNELS, SIZES, ConstantCost(1.0), ConstantCost(1)}) == 5
     assert repr(ConstantCost(1)) == "ConstantCost(value=1.0)"
     assert repr(TRAINING) == "AffineCost({'epochs': 2.0, 'layers': 0.5}, fixed=1.0)"
+    assert repr(NETWORK) == "ProductCost({'epochs': 1.0, 'width': 2.0}, scale=0.5)"
     assert repr(KERNELS) == "TableCost('kernel', {'linear': 1.0, 'rbf': 4.0})"
-    for cost in (TRAINING, KERNELS, SIZES, ConstantCost(3.0)):
+    for cost in (TRAINING, NETWORK, KERNELS, SIZES, ConstantCost(3.0)):
         assert eval(repr(cost)) == cost
     with pytest.raises(dataclasses.FrozenInstanceError):
         TRAINING.fixed = 2.0  # type: ignore[misc]
@@ -147,6 +162,7 @@ _costs = st.one_of(
     st.builds(
         AffineCost, _keys.flatmap(lambda k: st.fixed_dictionaries(dict.fromkeys(k, _finite)))
     ),
+    st.builds(ProductCost, _keys.flatmap(lambda k: _mapping(k, _finite)), _positive),
     st.builds(
         TableCost,
         _keys.map(lambda keys: keys[0]),
@@ -169,6 +185,8 @@ def test_survives_json_and_pickle(cost: Cost) -> None:
 def test_refuses_values(value: Any) -> None:
     with pytest.raises(InputError, match=r"value=.*: expected a finite number > 0\."):
         ConstantCost(value)
+    with pytest.raises(InputError, match=r"scale=.*: expected a finite number > 0\."):
+        ProductCost({"a": 1.0}, scale=value)
     with pytest.raises(InputError, match=r"costs\['a'\]=.*: expected a finite number > 0\."):
         TableCost("x", {"b": 1.0, "a": value})
 
@@ -193,6 +211,8 @@ def test_refuses_values(value: Any) -> None:
 def test_refuses_weights(weights: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         AffineCost(weights)
+    with pytest.raises(InputError, match=message.replace("weights", "powers")):
+        ProductCost(weights)
 
 
 def test_refuses_a_fixed_cost() -> None:
@@ -232,6 +252,13 @@ def test_refuses_tables(costs: Any, message: str) -> None:
         (TRAINING, {"epochs": -0.5, "layers": 0}, r"values=.* cost 0\.0 by AffineCost.*: expected"),
         (TRAINING, {"epochs": -9, "layers": 0}, r"values=.* cost -17\.0 by AffineCost.*: expected"),
         (TRAINING, {"epochs": 1e308, "layers": 0}, r"values=.* cost inf by AffineCost"),
+        (NETWORK, {"epochs": 1}, r"values=\{'epochs': 1\}: expected also a value of 'width'"),
+        (NETWORK, {"epochs": "9", "width": 1}, r"values\['epochs'\]='9': expected a finite"),
+        (NETWORK, {"epochs": 0, "width": 1}, r"values=.* cost 0\.0 by ProductCost.*: expected"),
+        (NETWORK, {"epochs": -1, "width": 1}, r"values=.* cost -0\.5 by ProductCost.*: expected"),
+        (NETWORK, {"epochs": 1, "width": 1e200}, r"values=.* cost inf by ProductCost"),
+        (ProductCost({"x": 0.5}), {"x": -1}, r"values=.* cost nan by ProductCost"),
+        (ProductCost({"x": -1}), {"x": 0}, r"values=.* cost inf by ProductCost"),
         (KERNELS, {"kernel": "poly"}, r"values\['kernel'\]='poly': expected one of \['linear', "),
         (KERNELS, {"kernel": 1}, r"values\['kernel'\]=1: expected one of \['linear', 'rbf'\]"),
         (KERNELS, {"kernel": ["rbf"]}, r"values\['kernel'\]=\['rbf'\]: expected one of"),
@@ -251,6 +278,7 @@ def test_refuses_trials(cost: Cost, values: Any, message: str) -> None:
     ("cost", "X", "message"),
     [
         (TRAINING, torch.ones(2, 2), r"has the parameter 'epochs': expected the index of its col"),
+        (NETWORK, torch.ones(2, 2), r"has the parameter 'epochs': expected the index of its col"),
         (AffineCost({2: 1.0}), torch.ones(3, 2), r"X of shape \(3, 2\): expected a column 2"),
         (AffineCost({-3: 1.0}), torch.ones(3, 2), r"X of shape \(3, 2\): expected a column -3"),
         (ConstantCost(1.0), torch.tensor(1.0), r"X=tensor\(1\.\): expected a tensor of shape"),

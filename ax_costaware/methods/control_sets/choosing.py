@@ -137,7 +137,7 @@ def _past_decision(trial: PastTrial, method: ControlSets, entry: LedgerEntry) ->
     What a rule of another kind wanted to remember means nothing to this one.
     """
     decision, names = trial.decision, method.names
-    values = decision.get("values") or {}
+    values, remaining = decision.get("values") or {}, decision.get("remaining")
     same_rule = str(decision.get("rule")).split("(")[0] == type(method.rule).__name__
     return PastDecision(
         index=names.index(str(entry.control_set)),
@@ -145,6 +145,7 @@ def _past_decision(trial: PastTrial, method: ControlSets, entry: LedgerEntry) ->
         state=(decision.get("state") or {}) if same_rule else {},
         values={names.index(name): float(v) for name, v in values.items() if name in names},
         comparable=decision.get("problem") == method.problem_digest,
+        budget=None if remaining is None else decision["spent"] + remaining,
     )
 
 

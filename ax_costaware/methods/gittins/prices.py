@@ -150,14 +150,19 @@ def _boxes(search: Search) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _held_lambda(search: Search) -> float | None:
-    """Lambda of the first decision that found it from this budget, if it is to be held."""
+    """Lambda of the first decision since the budget is this one, if it is to be held."""
     method = search.method
     if method.rule is None or method.budget is None:
         return None
+    held: float | None = None
     for decision in _decisions(search.problem, "budget"):
-        if math.isclose(decision["spent"] + decision["remaining"], method.budget, rel_tol=1e-9):
-            return float(decision["lambda"])
-    return None
+        budget = decision["spent"] + decision["remaining"]
+        if not math.isclose(budget, method.budget, rel_tol=1e-9):
+            # By another price more or less was spent than this one had counted on.
+            held = None
+        elif held is None:
+            held = float(decision["lambda"])
+    return held
 
 
 def _decisions(problem: Problem, source: str) -> Iterator[Mapping[str, Any]]:

@@ -90,6 +90,9 @@ class PastDecision:
     """Whether the control sets and the laws of the inputs were those of now, so that values and
     bounds of then can be compared with those of now."""
 
+    budget: float | None = None
+    """The budget that it was made from; None without one, or if that is not known."""
+
 
 @dataclass(frozen=True)
 class ControlSetHistory:

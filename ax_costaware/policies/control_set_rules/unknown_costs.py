@@ -165,7 +165,7 @@ class UnknownCosts:
 
     def _to_explore(self, history: ControlSetHistory, affordable: Sequence[int]) -> int | None:
         """The control set whose turn it is, or None if exploration has ended."""
-        if any(past.state.get("phase") == EXPLOIT for past in history.past):
+        if any(_ended_exploration(past, history.budget) for past in history.past):
             return None
         explored = _explored(history)
         counts = [sum(past.index == i for past in explored) for i in range(len(history.costs))]
@@ -312,6 +312,13 @@ def relative_scatter(reported: Sequence[Sequence[float]]) -> float:
 def _explored(history: ControlSetHistory) -> list[PastDecision]:
     """Decisions of the first phase; one that is no trial yet has no state, and continues it."""
     return [past for past in history.past if past.state.get("phase", EXPLORE) == EXPLORE]
+
+
+def _ended_exploration(past: PastDecision, budget: float | None) -> bool:
+    """Whether a decision is of the second phase, and was made from no smaller budget than now."""
+    if past.state.get("phase") != EXPLOIT:
+        return False
+    return budget is None or past.budget is None or budget <= past.budget * (1 + 1e-9)
 
 
 def _horizon(history: ControlSetHistory) -> float:

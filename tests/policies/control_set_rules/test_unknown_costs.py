@@ -165,6 +165,21 @@ class TestExploration:
         assert "on which 2 of at most 3 was spent" in decision.reason
         assert decide(where, told, exploration=0.59).state["phase"] == "exploit"
 
+    def test_goes_on_with_a_larger_budget(self) -> None:
+        """Within its share; what was decided from one no smaller than now has ended it."""
+        explored = tuple(PastDecision(i, 1.0, {"phase": "explore"}, budget=5.0) for i in range(3))
+        told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
+        for budget, earlier, phase in (
+            (10.0, 5.0, "explore"),
+            (6.0, 5.0, "exploit"),
+            (10.0, 10.0, "exploit"),
+            (10.0, 20.0, "exploit"),
+            (10.0, None, "exploit"),
+        ):
+            past = (*explored, replace(exploiting(), budget=earlier))
+            where = history(past=past, reported=((1.0,),) * 3, budget=budget, remaining=budget - 4)
+            assert decide(where, told, exploration=0.6).state["phase"] == phase
+
     def test_rounds_limit_it_without_a_budget(self) -> None:
         past = tuple(PastDecision(i, 1.0, {"phase": "explore"}) for i in range(3))
         told = Told((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
