@@ -57,6 +57,7 @@ from ax_costaware.runners import (
 )
 from ax_costaware.session import (
     add_pairs,
+    attach_table,
     complete_trial,
     exclude_trial,
     input_fit,
@@ -126,6 +127,7 @@ __all__ = [
     "UniformBoxConditional",
     "UnknownCosts",
     "add_pairs",
+    "attach_table",
     "check_json_file",
     "complete_trial",
     "control_set_parameter",

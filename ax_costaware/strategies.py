@@ -23,6 +23,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -37,7 +38,7 @@ from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
-from ax_costaware.methods.method import check_integer
+from ax_costaware.methods.method import Method, check_integer
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.resolution_tree import LEVEL, TreeSearch
 from ax_costaware.models.log_normal_cost import CostKind
@@ -88,6 +89,7 @@ def control_set_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     joint: JointLaw | None = None,
+    count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses for every trial which inputs to control, and their values.
 
@@ -122,6 +124,8 @@ def control_set_strategy(
         joint: Joint law of inputs that depend on each other, ``JointEmpirical`` or
             ``GaussianCopula``; these are not among ``marginals``. A trial that controls some of
             them leaves the others to their law given the controlled values.
+        count_attached: Whether trials that were attached with their data, such as past ones, count
+            towards ``initial_trials``.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -131,9 +135,7 @@ def control_set_strategy(
         UserInputError: If an argument has a value that the method cannot use. Whether the
             arguments fit the experiment is checked when the first trial is asked for.
     """
-    settings = locals()
-    surrogate_spec = settings.pop("surrogate_spec")
-    return strategy_of(ControlSets(**settings), surrogate_spec)
+    return _strategy(ControlSets, locals())
 
 
 @ax_errors()
@@ -152,6 +154,7 @@ def gittins_strategy(
     seed: int = 0,
     num_restarts: int | None = None,
     raw_samples: int | None = None,
+    count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses the trial that is most worth its cost, and stops when none is.
 
@@ -194,6 +197,8 @@ def gittins_strategy(
         seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
         num_restarts: Restarts of the inner optimisation; None for Ax's default.
         raw_samples: Raw starting points of the inner optimisation; None for Ax's default.
+        count_attached: Whether trials that were attached with their data, such as past ones, count
+            towards ``initial_trials``.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -203,9 +208,7 @@ def gittins_strategy(
         UserInputError: If an argument has a value that the method cannot use. Whether the
             arguments fit the experiment is checked when the first trial is asked for.
     """
-    settings = locals()
-    surrogate_spec = settings.pop("surrogate_spec")
-    return strategy_of(Gittins(**settings), surrogate_spec)
+    return _strategy(Gittins, locals())
 
 
 @ax_errors()
@@ -222,6 +225,7 @@ def costly_feedback_strategy(
     seed: int = 0,
     num_restarts: int | None = None,
     raw_samples: int | None = None,
+    count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses the values of every trial, and says whether to measure its outcome.
 
@@ -260,6 +264,8 @@ def costly_feedback_strategy(
         seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
         num_restarts: Restarts of the inner optimisation; None for the method's default.
         raw_samples: Raw starting points of the inner optimisation; None for the method's default.
+        count_attached: Whether trials that were attached with their data, such as past ones, count
+            towards ``initial_trials``.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -269,9 +275,7 @@ def costly_feedback_strategy(
         UserInputError: If an argument has a value that the method cannot use. Whether the
             arguments fit the experiment is checked when a trial is asked for.
     """
-    settings = locals()
-    surrogate_spec = settings.pop("surrogate_spec")
-    return strategy_of(CostlyFeedback(**settings), surrogate_spec)
+    return _strategy(CostlyFeedback, locals())
 
 
 @ax_errors()
@@ -289,6 +293,7 @@ def indirect_query_strategy(
     num_samples: int = 32,
     num_restarts: int | None = None,
     raw_samples: int | None = None,
+    count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy that asks what tells most about the best point, and is answered by averages.
 
@@ -326,6 +331,8 @@ def indirect_query_strategy(
         num_samples: Sampled optima over which the information is averaged.
         num_restarts: Local searches for the query; None for the method's default.
         raw_samples: Queries from the best of which these start; None for the method's default.
+        count_attached: Whether trials that were attached with their data, such as past ones, count
+            towards ``initial_trials``.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -337,7 +344,7 @@ def indirect_query_strategy(
     """
     settings = locals()
     settings["target_parameters"] = parameters_of_configs(target_parameters)
-    return strategy_of(IndirectQueries(**settings))
+    return _strategy(IndirectQueries, settings)
 
 
 @ax_errors()
@@ -368,6 +375,7 @@ def resolution_tree_strategy(
     hyperparameters: FixedHyperparameters | None = None,
     seed: int = 0,
     num_samples: int = 32,
+    count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses where to measure, and how finely.
 
@@ -396,6 +404,8 @@ def resolution_tree_strategy(
             the target parameters; None: fitted.
         seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
         num_samples: Sampled optima over which the information is averaged.
+        count_attached: Whether trials that were attached with their data, such as past ones, count
+            towards ``initial_trials``.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -408,4 +418,11 @@ def resolution_tree_strategy(
     settings = locals()
     settings["target_parameters"] = parameters_of_configs(target_parameters)
     settings["noise_sd"] = settings.pop("noise")
-    return strategy_of(TreeSearch(**settings))
+    return _strategy(TreeSearch, settings)
+
+
+def _strategy(method_class: type[Method], settings: dict[str, Any]) -> GenerationStrategy:
+    """The strategy of a method with these fields, and with what else ``strategy_of`` takes."""
+    names = ("surrogate_spec", "count_attached")
+    options = {name: settings.pop(name) for name in names if name in settings}
+    return strategy_of(method_class(**settings), **options)

@@ -32,6 +32,11 @@ from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, M
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
+from ax_costaware.ax_bridge.attached import (
+    MaxTrialsOrAttached,
+    MinTrialsOrAttached,
+    attached_with_data,
+)
 from ax_costaware.ax_bridge.checks import (
     ax_errors,
     check_lengthscales,
@@ -208,8 +213,8 @@ class ModelNode(MethodNode):
 class InitialNode(MethodNode):
     """The initial design of a method, which hands over to the node that has the model.
 
-    It hands over when ``count`` trials were generated that neither failed nor were abandoned, and
-    half of them (two at least, where there are two) have data.
+    It hands over when ``count`` trials were generated that neither failed nor were abandoned, or
+    attached with data, and half of them (two at least, where there are two) have data.
 
     Args:
         count: Number of initial trials, at least one.
@@ -218,6 +223,8 @@ class InitialNode(MethodNode):
         next_node: Name of the node that comes after, which has the method.
         deduplicate: Whether the quasi-random design repeats no trial.
         waits: Whether no more trials than ``count`` may be under way.
+        counts_attached: Whether trials that were attached with data count, too; not so in what
+            earlier releases stored.
     """
 
     def __init__(
@@ -228,7 +235,10 @@ class InitialNode(MethodNode):
         next_node: str,
         deduplicate: bool = True,
         waits: bool = True,
+        counts_attached: bool = False,
     ) -> None:
+        enough = MinTrialsOrAttached if counts_attached else MinTrials
+        most = MaxTrialsOrAttached if counts_attached else MaxTrialsAwaitingData
         super().__init__(
             name=name,
             generator_specs=[
@@ -243,7 +253,7 @@ class InitialNode(MethodNode):
             ],
             should_deduplicate=False,
             transition_criteria=[
-                MinTrials(threshold=count, transition_to=next_node, not_in_statuses=_NOT_TRIED),
+                enough(threshold=count, transition_to=next_node, not_in_statuses=_NOT_TRIED),
                 MinTrials(
                     threshold=min(count, max(2, count // 2)),
                     transition_to=next_node,
@@ -253,13 +263,14 @@ class InitialNode(MethodNode):
                 ),
             ],
             fallback_specs={},
-            pausing_criteria=[MaxTrialsAwaitingData(threshold=count)] if waits else None,
+            pausing_criteria=[most(threshold=count)] if waits else None,
         )
         self.count = count
         self.seed = seed
         self.next_node = next_node
         self.deduplicate = deduplicate
         self.waits = waits
+        self.counts_attached = counts_attached
 
     def gen(
         self,
@@ -308,6 +319,7 @@ class InitialNode(MethodNode):
             live_observations(experiment, pending_observations),
             gs_gen_kwargs.get("fixed_features"),
             draw=draw,
+            num_attached=len(attached_with_data(experiment)) if self.counts_attached else 0,
         )
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
             method.check(problem)

@@ -45,6 +45,9 @@ EXCLUDED = "excluded"
 PAIRS = "pairs"
 """Key of the pairs in the record of an experiment."""
 
+CHARGED = "charged"
+"""Key of whether a trial is paid from the budget, in its record; it is, where that says nothing."""
+
 CLAIM = "claim"
 """Key of the process that runs a stored experiment, in the record of the experiment."""
 
@@ -276,6 +279,7 @@ def past_trials(
                 },
                 lost=tuple(lost),
                 last_attempt=last_attempt,
+                is_charged=record.get(CHARGED, True),
                 was_started=bool(record.get("attempts") or record.get("running")),
             )
         )

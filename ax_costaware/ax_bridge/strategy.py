@@ -11,7 +11,7 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, model_spec_of
-from ax_costaware.methods.method import Method
+from ax_costaware.methods.method import Method, check_bool
 from ax_costaware.methods.model import FixedHyperparameters
 
 logger = get_logger(__name__)
@@ -21,7 +21,9 @@ INITIAL_NODE = "InitialTrials"
 
 @ax_errors()
 def strategy_of(
-    method: Method, surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None
+    method: Method,
+    surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
+    count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy of any method: its initial design, then what it decides.
 
@@ -30,6 +32,8 @@ def strategy_of(
             ``ax_costaware.storage.register_value_object`` first.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
             the method's own.
+        count_attached: Whether trials that were attached with data count towards the method's
+            ``initial_trials``.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -40,6 +44,7 @@ def strategy_of(
     """
     if not isinstance(method, Method):
         raise UserInputError(f"method={method!r}: expected a Method, such as Gittins(cost=1.0).")
+    check_bool("count_attached", count_attached)
     spec, models = resolved_surrogate_spec(method, surrogate_spec)
     method = method.settled(models)
     _log_remarks(method)
@@ -55,6 +60,7 @@ def strategy_of(
                 name,
                 deduplicate=not method.repeats_design,
                 waits=not method.may_skip,
+                counts_attached=count_attached,
             ),
         )
     return GenerationStrategy(name=name, nodes=nodes)

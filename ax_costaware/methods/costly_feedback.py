@@ -210,7 +210,7 @@ class CostlyFeedback(Method):
             details={"now": self.times(problem.trials)[problem.next_index]},
         )
         why = decision.why
-        if problem.num_initial >= self.initial_trials:
+        if problem.num_begun >= self.initial_trials:
             why = (
                 "The initial trials do not have enough outcomes for a model yet; the values are "
                 "quasi-random, and the outcome is measured."

@@ -367,7 +367,7 @@ class Method(ABC):
         **more: Any,
     ) -> Decision:
         """A trial of the initial design, with its place in it."""
-        place = initial_place(problem.num_initial + 1, self.initial_trials)
+        place = initial_place(problem.num_begun + 1, self.initial_trials)
         return Decision(
             parameters=dict(row),
             why=f"This is {place}{join} {why}",

@@ -9,7 +9,8 @@ What a trial is charged:
 - the cost that was reported for it, else the cost that was expected of it, else the mean of the
   reported costs (a trial of the initial design has no expected cost where costs are learned), with
   control sets that of the reported costs of its own;
-- nothing, if it is an initial trial and the strategy does not charge those;
+- nothing, if it is an initial trial and the strategy does not charge those, or one of the past
+  that was attached without charge;
 - nothing, if it was abandoned or went stale without a reported cost, and no runner of the package
   had started it: it was never run;
 - a trial that failed or was stopped early is charged, for it was run; a runner of the package says
@@ -86,6 +87,9 @@ class PastTrial:
 
     last_attempt: float | None = None
     """What the last attempt cost, if that is known."""
+
+    is_charged: bool = True
+    """Whether it is paid from the budget, as past data need not be."""
 
     was_started: bool = False
     """Whether a runner of the package has started it."""
@@ -204,7 +208,8 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
         if estimate is None and not trial.never_ran:
             estimate = method.cost_by_others(name, reported)
         estimate = 0.0 if skipped else estimate or 0.0
-        free = trial.never_ran or (initial and not method.charge_initial)
+        free = trial.never_ran or not trial.is_charged
+        free = free or (initial and not method.charge_initial)
         last = None if trial.is_completed else trial.last_attempt
         charged = next(c for c in (trial.reported_cost, last, estimate) if c is not None)
         lost = math.fsum(estimate if cost is None else cost for cost in trial.lost)

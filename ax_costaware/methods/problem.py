@@ -120,6 +120,9 @@ class Problem:
     metrics: frozenset[str] = frozenset()
     """Names of all metrics of the experiment."""
 
+    num_attached: int = 0
+    """Attached trials with data that count towards the initial ones."""
+
     pairs: Pairs = field(default_factory=dict)
     """Pairs that were gathered while the experiment runs."""
 
@@ -233,6 +236,11 @@ class Problem:
         """Earlier trials of the initial design, undelivered ones included."""
         initial = [trial for trial in self.trials if trial.record.get("phase") == "initial"]
         return len(initial) + len(self.undelivered)
+
+    @property
+    def num_begun(self) -> int:
+        """Trials that count towards ``initial_trials``: those of the design, and attached ones."""
+        return self.num_initial + self.num_attached
 
 
 def decision_seed(seed: int, trial_index: int) -> int:

@@ -5,8 +5,9 @@
 ``set_budget`` says that there is more or less to spend than was said,
 ``recommend`` says what to deploy, ``spending`` what was paid, ``save`` stores what an outage of the
 database left in this process, ``should_stop`` says whether the next trial would be worth its cost,
-``input_fit`` whether the inputs that are left to chance follow the laws that are assumed, and
-``add_pairs`` adds to what a strategy has learned queries from.
+``input_fit`` whether the inputs that are left to chance follow the laws that are assumed,
+``attach_table`` attaches what was measured before, and ``add_pairs`` adds to what a strategy has
+learned queries from.
 """
 
 from ax_costaware.ax_bridge.client import SessionClient
@@ -19,6 +20,7 @@ from ax_costaware.session.recommendation import Recommendation, recommend
 from ax_costaware.session.reported import OutOfBoundsWarning
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 from ax_costaware.session.spending import Spending, spending
+from ax_costaware.session.table import attach_table
 
 __all__ = [
     "Candidate",
@@ -30,6 +32,7 @@ __all__ = [
     "Spending",
     "StopAssessment",
     "add_pairs",
+    "attach_table",
     "complete_trial",
     "exclude_trial",
     "input_fit",

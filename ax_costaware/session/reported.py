@@ -127,8 +127,8 @@ def read_outcomes(
     }
 
 
-def _outcome(value: Any, what: str) -> float:
-    """A number whose square is one, too."""
+def outcome_number(value: Any, what: str) -> float:
+    """A number whose square is one, too; ``what`` is how a refusal names it."""
     number = finite_number(value, what)
     if abs(number) > _LARGEST:
         raise UserInputError(f"{what}={value!r}: expected a number, at most {_LARGEST:g} in size.")
@@ -137,14 +137,14 @@ def _outcome(value: Any, what: str) -> float:
 
 def _read_measurement(value: Any, what: str) -> tuple[float, float | None]:
     if not isinstance(value, tuple):
-        return _outcome(value, what), None
+        return outcome_number(value, what), None
     if len(value) != 2:
         raise UserInputError(
             f"{what}={value!r} has {len(value)} items: expected a number or (mean, sem)."
         )
     mean, sem = value
     return (
-        _outcome(mean, f"mean in {what}"),
+        outcome_number(mean, f"mean in {what}"),
         None if sem is None else nonnegative_number(sem, f"sem in {what}"),
     )
 
@@ -203,7 +203,11 @@ def read_realized(
             f"realized lacks {missing}: the trial controls only {controlled}, so give the value "
             "that each other parameter took."
         )
-    return {name: _read_value(given[name], inputs[name]) for name in inputs if name in given}
+    return {
+        name: read_value(given[name], inputs[name], f"realized[{name!r}]")
+        for name in inputs
+        if name in given
+    }
 
 
 def warn_out_of_bounds(realized: Mapping[str, TParamValue], search_space: SearchSpace) -> None:
@@ -223,10 +227,20 @@ def warn_out_of_bounds(realized: Mapping[str, TParamValue], search_space: Search
             )
 
 
-def _read_value(value: Any, parameter: RangeParameter | ChoiceParameter) -> TParamValue:
+@ax_errors()
+def read_value(value: Any, parameter: RangeParameter | ChoiceParameter, what: str) -> TParamValue:
+    """The value that a parameter took, as a plain Python value; it may lie beyond the bounds.
+
+    Args:
+        value: What the user gave.
+        parameter: The parameter.
+        what: How a refusal names the value.
+
+    Raises:
+        UserInputError: If it does not fit the parameter.
+    """
     if isinstance(parameter, ChoiceParameter):
-        return _read_choice(value, parameter)
-    what = f"realized[{parameter.name!r}]"
+        return _read_choice(value, parameter, what)
     number = finite_number(value, what)
     width = parameter.upper - parameter.lower
     if not -_FARTHEST * width <= number - parameter.lower <= _FARTHEST * width:
@@ -249,7 +263,7 @@ def _read_value(value: Any, parameter: RangeParameter | ChoiceParameter) -> TPar
     return int(value)
 
 
-def _read_choice(value: Any, parameter: ChoiceParameter) -> TParamValue:
+def _read_choice(value: Any, parameter: ChoiceParameter, what: str) -> TParamValue:
     """The declared value that ``value`` is: ``True`` is not 1, while 2.0 is 2 and numpy's 2 is."""
     plain = value.item() if isinstance(value, np.generic) else value
     for declared in parameter.values:
@@ -258,9 +272,7 @@ def _read_choice(value: Any, parameter: ChoiceParameter) -> TParamValue:
         ) == isinstance(plain, str)
         if same_kind and declared == plain:
             return declared
-    raise UserInputError(
-        f"realized[{parameter.name!r}]={value!r}: expected one of {parameter.values}."
-    )
+    raise UserInputError(f"{what}={value!r}: expected one of {parameter.values}.")
 
 
 @ax_errors()

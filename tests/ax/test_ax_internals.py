@@ -21,6 +21,7 @@ from ax.core.base_trial import MANUAL_GENERATION_METHOD_STR, UNKNOWN_GENERATION_
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
+from ax.core.trial import Trial
 from ax.core.utils import extend_pending_observations
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -61,6 +62,7 @@ METHODS: list[tuple[Any, list[str], str]] = [
     ),
     (TorchAdapter._get_serialized_model_state, [], "adapter.py"),
     (Acquisition._instantiate_acquisition, [], "generator.py"),
+    (Trial._raw_evaluations_to_data, ["raw_data"], "attached.py"),
     (BaseGlobalStoppingStrategy._should_stop_optimization, ["experiment"], "stopping.py"),
     (Client._save_experiment_to_db_if_possible, ["experiment"], "client.py"),
     (Client._save_generation_strategy_to_db_if_possible, ["generation_strategy"], "client.py"),
@@ -106,7 +108,8 @@ def test_private_attributes() -> None:
 
 PRIVATE: dict[str, tuple[type, ...]] = {
     "_adapter_kwargs": (Adapter,),
-    "_arms_by_signature": (Adapter,),
+    "_arms_by_name": (Experiment,),
+    "_arms_by_signature": (Adapter, Experiment),
     "_data_loader_config": (Adapter,),
     "_db_id": (Experiment,),
     "_experiment": (Adapter, Client, AxClient),
@@ -128,6 +131,7 @@ PRIVATE: dict[str, tuple[type, ...]] = {
     "_model_space": (Adapter,),
     "_optimization_config": (Adapter,),
     "_properties": (Experiment,),
+    "_raw_evaluations_to_data": (Trial,),
     "_save_experiment_to_db_if_possible": (Client, AxClient),
     "_save_generation_strategy_to_db_if_possible": (Client, AxClient),
     "_save_or_update_trial_in_db_if_possible": (Client, AxClient),
@@ -137,6 +141,7 @@ PRIVATE: dict[str, tuple[type, ...]] = {
     "_set_search_space": (Adapter,),
     "_should_stop_optimization": (BaseGlobalStoppingStrategy,),
     "_surrogate": (BoTorchGenerator,),
+    "_trial_indices_by_status": (Experiment,),
     "_trials": (Experiment,),
     "_update_experiment_properties_in_db": (Client, AxClient),
 }

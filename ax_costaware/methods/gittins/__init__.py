@@ -178,7 +178,7 @@ class Gittins(Method):
             return super().initial(problem)
         money = self.money(problem, initial=True)
         left = self.initial_share * self.budget - money.spent
-        part = left / max(1, self.initial_trials - problem.num_initial)
+        part = left / max(1, self.initial_trials - problem.num_begun)
         rows = self._drawn(problem)
         payable = [
             (row, cost)

@@ -1,0 +1,161 @@
+"""Trials that no strategy of this package has generated: attached by the user, such as past ones.
+
+Ax attaches one at a time, which for a table of them takes a while, and stores each in transactions
+of its own. Here all are attached and stored together, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ax.api.client import Client
+from ax.core.data import Data
+from ax.core.experiment import Experiment
+from ax.core.trial import Trial
+from ax.core.types import TParamValue
+from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
+from ax.service.ax_client import AxClient
+
+from ax_costaware.ax_bridge.records import (
+    RECORD,
+    decision_record,
+    is_excluded,
+    recorded_outcomes,
+    values_in_data,
+    with_one_arm,
+)
+from ax_costaware.ax_bridge.training_data import raw_data_of
+
+
+@dataclass(frozen=True)
+class PastRow:
+    """A trial that ran before, as it is to be attached."""
+
+    parameters: dict[str, TParamValue]
+    """Its arm."""
+
+    record: dict[str, Any]
+    """What ``complete_trial`` would record of it."""
+
+
+def attached_with_data(experiment: Experiment) -> set[int]:
+    """Indices of the trials with an outcome that no strategy of this package has generated."""
+    config = experiment.optimization_config
+    if config is None:
+        return set()
+    measured = set.intersection(
+        *(set(values_in_data(experiment, name)) for name in config.objective.metric_names)
+    )
+    trials = ((index, experiment.trials[index]) for index in measured)
+    return {
+        index
+        for index, trial in trials
+        if trial.status.is_completed and not is_excluded(trial) and not decision_record(trial)
+    }
+
+
+class MinTrialsOrAttached(MinTrials):
+    """Of a node's own trials and those that were attached with data, there are enough."""
+
+    def num_contributing_to_threshold(
+        self, experiment: Experiment, trials_from_node: set[int]
+    ) -> int:
+        """How many there are."""
+        trials = trials_from_node | attached_with_data(experiment)
+        return super().num_contributing_to_threshold(experiment, trials)
+
+
+class MaxTrialsOrAttached(MaxTrialsAwaitingData):
+    """No more trials than a number, with those that were attached with data, before others end."""
+
+    def num_contributing_to_threshold(
+        self, experiment: Experiment, trials_from_node: set[int]
+    ) -> int:
+        """How many there are."""
+        trials = trials_from_node | attached_with_data(experiment)
+        return super().num_contributing_to_threshold(experiment, trials)
+
+
+def attach_completed(
+    experiment: Experiment, rows: Sequence[PastRow], client: Client | AxClient | None
+) -> list[int]:
+    """Attach completed trials, and store them in one transaction if the client has a database.
+
+    Args:
+        experiment: The experiment; if anything fails it is left as it was.
+        rows: The trials, which were checked.
+        client: The client, if there is one.
+
+    Returns:
+        Their indices.
+    """
+    with _all_or_nothing(experiment):
+        data: dict[int, Data] = {}
+        trials = []
+        for row in rows:
+            _, index = experiment.attach_trial([row.parameters], run_metadata={RECORD: row.record})
+            trial = with_one_arm(experiment.trials[index])
+            data[index] = _data_of(trial)
+            trials.append(trial)
+        experiment.attach_data(Data.from_multiple_data(data.values()))
+        for trial in trials:
+            trial.mark_completed()
+        if client is not None and client.db_settings_set:
+            _store(experiment, trials, data, client)
+    return list(data)
+
+
+def _data_of(trial: Trial) -> Data:
+    """The recorded outcomes of a trial under the metrics that the experiment has."""
+    metrics = trial.experiment.metrics
+    known = {name: part for name, part in recorded_outcomes(trial).items() if name in metrics}
+    assert trial.arm is not None
+    return trial._raw_evaluations_to_data({trial.arm.name: raw_data_of(known)})
+
+
+@contextmanager
+def _all_or_nothing(experiment: Experiment) -> Iterator[None]:
+    """Take back the trials that were attached if there is an error."""
+    parts: list[dict[Any, Any]] = [
+        experiment._trials,
+        experiment._arms_by_name,
+        experiment._arms_by_signature,
+    ]
+    before = [dict(part) for part in parts]
+    statuses = {key: set(found) for key, found in experiment._trial_indices_by_status.items()}
+    data = experiment.data
+    try:
+        yield
+    except BaseException:
+        for part, was in zip(parts, before, strict=True):
+            part.clear()
+            part.update(was)
+        experiment._trial_indices_by_status.update(statuses)
+        experiment.data = data
+        raise
+
+
+def _store(
+    experiment: Experiment,
+    trials: Sequence[Trial],
+    data: Mapping[int, Data],
+    client: Client | AxClient,
+) -> None:
+    """Store new trials with their data in one transaction; Ax makes several for every trial."""
+    from ax.storage.sqa_store.db import session_scope
+    from ax.storage.sqa_store.utils import copy_db_ids
+
+    encoder, decoder = client.db_settings.encoder, client.db_settings.decoder
+    rows: list[Any] = [encoder.trial_to_sqa(trial) for trial in trials]
+    outcomes: list[Any] = [
+        encoder.data_to_sqa(found, trial_index=index, timestamp=0) for index, found in data.items()
+    ]
+    for row in [*rows, *outcomes]:
+        row.experiment_id = experiment.db_id
+    with session_scope() as session:
+        session.add_all([*rows, *outcomes])
+    for trial, row in zip(trials, rows, strict=True):
+        copy_db_ids(decoder.trial_from_sqa(row, experiment=experiment), trial)

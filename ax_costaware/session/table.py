@@ -1,0 +1,292 @@
+"""Attaching what was measured before, as a table: ``attach_table``.
+
+The whole table is checked before anything is written, and all of it is attached and stored at once,
+or nothing. What a row says is recorded as ``complete_trial`` records it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from ax.core.experiment import Experiment
+from ax.core.parameter import ChoiceParameter, FixedParameter, RangeParameter
+from ax.core.types import TParamValue
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.ax_bridge.attached import PastRow, attach_completed
+from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
+from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
+from ax_costaware.ax_bridge.records import CHARGED, problem_of
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.method import Method, check_bool
+from ax_costaware.methods.past import PastTrial, ledger_of
+from ax_costaware.methods.problem import Problem
+from ax_costaware.queries.argument_checks import nonnegative_number, positive_number
+from ax_costaware.session.reported import (
+    OutOfBoundsWarning,
+    check_cost_of_control_set,
+    outcome_number,
+    read_cost,
+    read_value,
+)
+
+_COST = "cost"
+
+_SEM = "_sem"
+
+
+@holding_lock
+@ax_errors()
+def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = False) -> list[int]:
+    """Attach completed trials of before, a row each, with what came of them and what they cost.
+
+    The models learn from them at once, and they count towards ``initial_trials``: with enough of
+    them the next trial is the model's. If the client has a database they are stored in one
+    transaction. If a row is refused, or the table cannot be stored, nothing of it is kept.
+
+    Args:
+        client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+        frame: A column for each parameter, in its own unit, with the values as they were realised;
+            with control sets also ``control_set``, the name of each trial's. A column for the
+            objective and for each other metric that the strategy reads; others of the experiment
+            may be there, too. Also optional are ``<metric>_sem``, the standard error, and
+            ``cost``, what the trial cost, in the user's own unit, which is needed where costs
+            are learned. An empty cell, None or NaN, of an optional column is not known. A column
+            that has the name of a parameter or a metric is that one's.
+        charge: Whether the trials are paid from the budget: each its ``cost``, or what is expected
+            of it. False: they are free, and their costs are learned from all the same.
+
+    Returns:
+        The indices of the trials, in the order of the rows.
+
+    Raises:
+        UserInputError: By row and column, if a column is missing, unknown or there twice, a value
+            is missing, no number or none of its parameter's, or a row does not fit the method or
+            the parameter constraints.
+        UnsupportedError: If another process runs the experiment, or no method takes it.
+
+    Warns:
+        OutOfBoundsWarning: If values lie outside their parameter's bounds; they are used as they
+            are.
+    """
+    session = open_session(client, to_write=True)
+    check_bool("charge", charge)
+    experiment, method = session.experiment, session.method
+    check_optimization_config(experiment.optimization_config)
+    problem = replace(problem_of(experiment, method), trials=())
+    method.check(problem)
+    table = _Table(frame, problem, method, experiment)
+    rows = [table.row(i) for i in range(len(frame))]
+    _check_trials(table, rows)
+    _warn_out_of_bounds(table, rows)
+    if not charge:
+        rows = [replace(row, record={**row.record, CHARGED: False}) for row in rows]
+    return attach_completed(experiment, rows, session.client)
+
+
+class _Table:
+    """A data frame whose columns are known.
+
+    Args:
+        frame: The data frame.
+        problem: The problem, without trials.
+        method: The method.
+        experiment: The experiment.
+
+    Raises:
+        UserInputError: If it is none, has no rows, or a column is missing, unknown or there twice.
+    """
+
+    def __init__(
+        self, frame: pd.DataFrame, problem: Problem, method: Method, experiment: Experiment
+    ) -> None:
+        if not isinstance(frame, pd.DataFrame):
+            raise UserInputError(f"frame is a {type(frame).__name__}: expected a pandas DataFrame.")
+        self.problem, self.method = problem, method
+        self.search_space = experiment.search_space
+        parameters = self.search_space.parameters.values()
+        inputs = [p for p in parameters if isinstance(p, RangeParameter | ChoiceParameter)]
+        self.inputs: dict[str, RangeParameter | ChoiceParameter] = {p.name: p for p in inputs}
+        self.fixed = {p.name: p.value for p in parameters if isinstance(p, FixedParameter)}
+        self.read = [m for m in method.reads if m != method.cost_metric]
+        self.first = max(experiment.trials, default=-1) + 1
+        needed = [*self.inputs, problem.objective, *self.read]
+        metrics = {*experiment.metrics, *method.reads} - self.inputs.keys() - self.fixed.keys()
+        columns = list(frame.columns)
+        errors = [f"{metric}{_SEM}" for metric in sorted(metrics) if metric in columns]
+        known = [*needed, *sorted(metrics - {*needed}), *errors, *self.fixed, _COST]
+        if missing := [name for name in needed if name not in columns]:
+            raise UserInputError(f"frame lacks the columns {missing}: it has {columns}.")
+        if twice := sorted({str(name) for name in columns if columns.count(name) > 1}):
+            raise UserInputError(f"frame has the columns {twice} more than once.")
+        if unknown := [name for name in columns if name not in known]:
+            raise UserInputError(
+                f"frame has the columns {unknown}, which are no parameters or metrics of the "
+                f"experiment: expected columns from {list(dict.fromkeys(known))}."
+            )
+        if frame.empty:
+            raise UserInputError("frame has no rows: expected one for each trial.")
+        self.metrics = [metric for metric in columns if metric in metrics]
+        self.columns: dict[str, list[Any]] = {name: frame[name].tolist() for name in columns}
+        self.labels = frame.index.tolist()
+
+    def name(self, i: int) -> str:
+        """How a message calls a row: by its place, and by its label if that is another."""
+        label = self.labels[i]
+        return f"row {i}" if label == i else f"row {i} (index {label!r})"
+
+    def row(self, i: int) -> PastRow:
+        """The trial of a row.
+
+        Raises:
+            UserInputError: If a value does not fit its column.
+        """
+        name = self.name(i)
+        cells = {column: values[i] for column, values in self.columns.items()}
+        for column, value in self.fixed.items():
+            if column in cells and cells[column] != value:
+                raise UserInputError(
+                    f"{name}, {column!r}={cells[column]!r}: the experiment fixes it to {value!r}."
+                )
+        realized = {
+            column: read_value(cells[column], parameter, f"{name}, {column!r}")
+            for column, parameter in self.inputs.items()
+        }
+        # An arm is within bounds, as it would have been planned.
+        planned = {column: _within(self.inputs[column], x) for column, x in realized.items()}
+        arm = {**planned, **self.fixed}
+        try:
+            self.search_space.validate_membership(arm)
+        except ValueError as error:
+            raise UserInputError(f"{name}: {error}") from error
+        control_set = self.method.control_set_of(PastTrial(self.first + i, arm))
+        differs = {column for column, x in realized.items() if x != planned[column]}
+        if control_set is not None:
+            left = {column for column in self.problem.space.columns if column in realized}
+            differs |= left - set(control_set.parameters)
+        outcomes = self._outcomes(name, cells)
+        cost = self._cost(name, cells, outcomes)
+        with _named(name):
+            check_cost_of_control_set(cost, self.first + i, control_set)
+        metric = self.method.cost_metric
+        if cost is not None and metric is not None:
+            outcomes.setdefault(metric, (cost, None))
+        record: dict[str, Any] = {
+            "realized": {column: realized[column] for column in realized if column in differs},
+            "outcomes": {metric: list(outcome) for metric, outcome in outcomes.items()},
+        }
+        if cost is not None:
+            record["cost"] = cost
+        return PastRow(arm, record)
+
+    def _outcomes(
+        self, name: str, cells: Mapping[str, Any]
+    ) -> dict[str, tuple[float, float | None]]:
+        found: dict[str, tuple[float, float | None]] = {}
+        for metric in self.metrics:
+            what, sem = f"{name}, {metric!r}", cells.get(f"{metric}{_SEM}")
+            is_needed = metric in (self.problem.objective, *self.read)
+            if _is_missing(cells[metric]) and not is_needed:
+                if not _is_missing(sem):
+                    raise UserInputError(f"{what} is missing, and has a standard error, {sem!r}.")
+                continue
+            check = positive_number if metric == self.method.cost_metric else outcome_number
+            mean = check(cells[metric], what)
+            error = f"{name}, {metric + _SEM!r}"
+            found[metric] = (mean, None if _is_missing(sem) else nonnegative_number(sem, error))
+        return found
+
+    def _cost(
+        self, name: str, cells: Mapping[str, Any], outcomes: Mapping[str, tuple[float, Any]]
+    ) -> float | None:
+        is_other = _COST in self.inputs or _COST in self.metrics or _COST in self.fixed
+        given = None if is_other or _is_missing(cells.get(_COST)) else cells[_COST]
+        with _named(name):
+            cost = read_cost(given, outcomes, self.method.cost_metric)
+        metric = self.method.cost_metric
+        if cost is None and metric is not None:
+            raise UserInputError(
+                f"{name}, {_COST!r} is missing, and so is {metric!r}: expected what the trial "
+                "cost, which the strategy learns from."
+            )
+        return cost
+
+    def past_trial(self, i: int, row: PastRow) -> PastTrial:
+        """A row as the method would see it, without the difference between planned and realised."""
+        outcomes = row.record["outcomes"]
+        return PastTrial(
+            index=self.first + i,
+            parameters={**row.parameters, **row.record["realized"]},
+            outcome=outcomes[self.problem.objective][0],
+            is_observed=True,
+            reported_cost=row.record.get("cost"),
+            metrics={m: outcomes[m][0] for m in self.method.reads if m in outcomes},
+        )
+
+
+def _check_trials(table: _Table, rows: Sequence[PastRow]) -> None:
+    """Refuse rows that no decision could be made beside, by what the method says of trials.
+
+    Raises:
+        UserInputError: By the first such row.
+    """
+    trials = tuple(table.past_trial(i, row) for i, row in enumerate(rows))
+
+    def check(*some: PastTrial) -> None:
+        table.method.check(replace(table.problem, trials=some))
+        ledger_of(some, table.method)
+
+    try:
+        check(*trials)
+    except InputError:
+        for i, trial in enumerate(trials):
+            try:
+                check(trial)
+            except InputError as error:
+                # What is added to it says how to go on beside a trial that is attached.
+                said = error.__cause__ if isinstance(error.__cause__, InputError) else error
+                raise UserInputError(f"{table.name(i)}: {said}") from error
+        raise
+
+
+def _warn_out_of_bounds(table: _Table, rows: Sequence[PastRow]) -> None:
+    found = [
+        f"{table.name(i)}, {name!r}={value!r}"
+        for i, row in enumerate(rows)
+        for name, value in row.record["realized"].items()
+        if value != _within(table.inputs[name], value)
+    ]
+    if found:
+        count = f" {len(found)} values do, the first of them at" if len(found) > 1 else ""
+        warnings.warn(
+            f"values outside the bounds of their parameter:{count} {found[0]}. They are recorded "
+            "and used as they are.",
+            OutOfBoundsWarning,
+            stacklevel=5,  # beyond the decorators
+        )
+
+
+def _within(parameter: RangeParameter | ChoiceParameter, value: TParamValue) -> TParamValue:
+    """The value within the bounds of its parameter that is next to one."""
+    if isinstance(parameter, ChoiceParameter) or not isinstance(value, int | float):
+        return value
+    return min(max(value, parameter.lower), parameter.upper)
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Let a refusal begin with the name of a row."""
+    try:
+        yield
+    except UserInputError as error:
+        raise UserInputError(f"{name}: {error}") from error
