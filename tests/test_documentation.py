@@ -42,7 +42,7 @@ PRINTED = {
     "botorch": ["worth it:", "there is a trial worth its cost"],
     "control_sets": ["Trial 2: set temperature", "humidity: 3 trials", "shift: 3 trials"],
     "costly_feedback": ["of 300 rounds measured; ", "Trial 2: set timeout"],
-    "everyday": ["initial: 3 trials, 98.8", "of 400, ", "of 600, ", "epochs = "],
+    "everyday": ["initial: 3 trials, 0", "of 400, ", "of 600, ", "epochs = "],
     "gittins": ["Trial 5: set epochs", "Largest index"],
     "indirect_queries": ["Trial 5: set recommended", "dose = "],
     "own_method": ["Trial 5: set seconds", "costs ", "the budget has less", "of 20, "],

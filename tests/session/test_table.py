@@ -15,6 +15,8 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UserInputError
 
 import ax_costaware as ac
+from ax_costaware.analysis import overview
+from ax_costaware.ax_bridge.nodes import InitialNode
 from ax_costaware.ax_bridge.records import decision_record, outcome_record
 from tests.audit.cases import CASES, FAST, complete, make_client, objective, realized_of
 from tests.resuming import decide, load, open_database
@@ -126,6 +128,7 @@ def test_attached_trials_need_not_count(by_table: bool) -> None:
     assert decide(client)[1]["record"]["phase"] == "rule"
     with pytest.raises(UserInputError, match="count_attached=1: expected True or False"):
         ac.gittins_strategy(1.0, count_attached=1)  # type: ignore[arg-type]
+    assert not InitialNode(2, 0, "initial", "model").counts_attached
 
 
 def test_what_does_not_count() -> None:
@@ -138,6 +141,17 @@ def test_what_does_not_count() -> None:
     assert "initial trial 3 of 4" in ac.query(client, index).why
     ac.complete_trial(client, running, 0.5)
     assert decide(client)[1]["record"]["phase"] == "rule"
+
+
+@pytest.mark.parametrize("case", ["gittins, learned costs", "control sets"])
+def test_what_is_said_of_past_trials(case: str) -> None:
+    """They are shown, and may be deployed."""
+    client = make_client(case)
+    ac.attach_table(client, table_of(case))
+    assert ac.query(client, 0).why
+    assert ac.recommend(client).parameters
+    assert "0" in str(ac.spending(client))
+    assert overview(client)
 
 
 @pytest.mark.parametrize("kind", KINDS)
