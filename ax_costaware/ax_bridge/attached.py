@@ -149,6 +149,10 @@ def _store(
     from ax.storage.sqa_store.utils import copy_db_ids
 
     encoder, decoder = client.db_settings.encoder, client.db_settings.decoder
+    # A frame for each trial from scratch would take most of the time.
+    whole = Data.from_multiple_data(data.values()).full_df
+    for index, part in whole.groupby("trial_index"):
+        data[index].full_df = part.reset_index(drop=True)
     rows: list[Any] = [encoder.trial_to_sqa(trial) for trial in trials]
     outcomes: list[Any] = [
         encoder.data_to_sqa(found, trial_index=index, timestamp=0) for index, found in data.items()
