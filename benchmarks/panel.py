@@ -34,6 +34,7 @@ import panel_sets
 import panel_trials
 import plotly.graph_objects as go
 from kept_runs import RESULTS
+from plotly.colors import qualitative
 from plotly.subplots import make_subplots
 from tqdm import tqdm
 
@@ -190,19 +191,10 @@ def figure(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> go.F
     columns = 4
     rows = math.ceil(len(cells) / columns)
     drawn = make_subplots(rows=rows, cols=columns, subplot_titles=cells)
-    palette = [
-        "#111111",
-        "#d62728",
-        "#1f77b4",
-        "#17becf",
-        "#2ca02c",
-        "#98df8a",
-        "#9467bd",
-        "#bbbbbb",
-    ]
+    shown: set[str] = set()
     for place, cell in enumerate(cells):
         row, column = divmod(place, columns)
-        for colour, method in zip(palette, methods, strict=False):
+        for colour, method in zip(qualitative.Dark24, methods, strict=False):
             if (cell, method) not in losses:
                 continue
             drawn.add_scatter(
@@ -210,11 +202,12 @@ def figure(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> go.F
                 y=np.maximum(losses[cell, method].mean(axis=0), 1e-6),
                 name=method,
                 legendgroup=method,
-                showlegend=place == 0,
+                showlegend=method not in shown,
                 line={"color": colour, "width": 3 if method == "default" else 1.5},
                 row=row + 1,
                 col=column + 1,
             )
+            shown.add(method)
     drawn.update_yaxes(type="log")
     drawn.update_layout(
         height=260 * rows, width=1200, title="Mean loss against the part of the budget spent"
