@@ -95,8 +95,7 @@ def measure(name: str) -> None:
     X, y = load(return_X_y=True)
     path = RESULTS / f"panel_{name}.jsonl"
     done = len(path.read_text().splitlines()) if path.exists() else 0
-    model_dim = 4
-    points = SobolEngine(model_dim, scramble=True, seed=0).draw(ROWS).tolist()
+    points = SobolEngine(4, scramble=True, seed=0).draw(ROWS).tolist()
     warnings.simplefilter("ignore", ConvergenceWarning)
     with threadpool_limits(1), path.open("a") as table:
         for point in tqdm(points[done:], desc=name, initial=done, total=ROWS):

@@ -6,7 +6,6 @@ or nothing. What a row says is recorded as ``complete_trial`` records it.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -280,7 +279,7 @@ def _within(parameter: RangeParameter | ChoiceParameter, value: TParamValue) -> 
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 @contextmanager
