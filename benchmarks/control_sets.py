@@ -76,11 +76,16 @@ class Setting:
         return f"{self.problem}_{self.costs}_{self.variance:g}"
 
 
+_FEW = 128
+"""Nodes by which the best query is looked for."""
+
+
 class Truth:
     """The true expected value of a query, and the best one."""
 
     def __init__(self, problem: Problem, variance: float, num_nodes: int = 2048) -> None:
         self.problem = problem
+        self.variance = variance
         self.nodes, self.weights = sobol_nodes(problem.marginals(variance), num_nodes)
 
     def value(self, controlled: Sequence[int], x: Tensor) -> float:
@@ -103,36 +108,27 @@ class Truth:
         if self.problem.optimum is not None and self._controls_all(controlled):
             return self.problem.optimum
         generator = torch.Generator().manual_seed(0)
-        full = len(controlled) == self.problem.dim
-        count = 200_000 if full else 300
-        raw = torch.rand(count, self.problem.dim, dtype=torch.double, generator=generator)
-        if full:
-            values = torch.cat([self.problem.function(part) for part in raw.split(4096)])
-        else:
-            values = torch.tensor([self.value(controlled, x) for x in raw])
-        best, step = -np.inf, 0.05 if full else 0.1
-        for x, value in zip(raw[values.topk(5).indices], values.topk(5).values, strict=True):
-            best = max(best, self._refine(controlled, x.clone(), float(value), step))
-        return best
+        dim, steps = self.problem.dim, 30 * len(controlled)
+        X = torch.rand(2**14 if len(controlled) == dim else 256, dim, generator=generator).double()
+        for step in range(steps):
+            X = X[self._values(controlled, X).topk(8).indices]
+            width = 0.2 * 1e-4 ** (step / steps)
+            moves = width * torch.randn(4, *X.shape, generator=generator).double()
+            X = torch.cat([X, (X + moves).clamp(0.0, 1.0).flatten(0, 1)])
+        return max(self.value(controlled, x) for x in X[:8])
+
+    def _values(self, controlled: Sequence[int], X: Tensor) -> Tensor:
+        """``E f`` at ``n`` points, by fewer nodes."""
+        if self._controls_all(controlled):
+            return self.problem.function(X)
+        columns = list(controlled)
+        points = self.nodes[:_FEW].expand(len(X), -1, -1).clone()
+        points[..., columns] = X[:, columns].unsqueeze(-2)
+        return self.problem.function(points) @ (self.weights[:_FEW] / self.weights[:_FEW].sum())
 
     def _controls_all(self, columns: Sequence[int]) -> bool:
         """Whether nothing that matters is left to chance."""
         return (self.problem.relevant or frozenset(range(self.problem.dim))) <= set(columns)
-
-    def _refine(self, controlled: Sequence[int], x: Tensor, value: float, step: float) -> float:
-        """Pattern search, since the data surfaces carry no gradients."""
-        while step > 1e-5:
-            improved = False
-            for column in controlled:
-                for sign in (1.0, -1.0):
-                    moved = x.clone()
-                    moved[column] = (moved[column] + sign * step).clamp(0.0, 1.0)
-                    reached = self.value(controlled, moved)
-                    if reached > value:
-                        x, value, improved = moved, reached, True
-            if not improved:
-                step /= 2
-        return value
 
 
 @lru_cache(maxsize=1)
@@ -147,7 +143,7 @@ def run(setting: Setting, algorithm: str, seed: int) -> dict[str, Any]:
     started = time.process_time()
     problem = problem_of(setting.problem, seed)
     truth = Truth(problem, setting.variance)
-    best = cached_best(setting, problem, truth, seed)
+    best = cached_best(truth, seed)
     rule, acquisition = ALGORITHMS[algorithm]
     marginals = problem.marginals(setting.variance)
     product = ProductNodes.from_marginals(marginals)
@@ -226,10 +222,10 @@ def _recommend(
     return truth.value(problem.control_sets[index], optima.points[index])
 
 
-def cached_best(setting: Setting, problem: Problem, truth: Truth, seed: int) -> float:
+def cached_best(truth: Truth, seed: int = 0) -> float:
     """The best expected value; searched for once per objective and kept."""
-    which = seed if setting.problem == "gpsample" else 0
-    key = f"best_{setting.problem}_{setting.variance:g}_{which}"
+    name = truth.problem.name
+    key = f"best_{name}_{truth.variance:g}_{seed if name == 'gpsample' else 0}"
     if not path_of(key).exists():
         keep(key, truth.best())
     best: float = read(key)

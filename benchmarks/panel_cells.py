@@ -61,7 +61,7 @@ class Cell:
     noise: float = 0.0
     """Standard deviation of the noise, as a part of the objective's range."""
 
-    mean_costs: float = 40.0
+    mean_costs: float = 25.0
     """The budget, in mean costs of a trial."""
 
     confirms: bool = False
@@ -260,19 +260,19 @@ CELLS = {
     cell.name: cell
     for cell in [
         Cell("branin2", 2, "branin", "along one", 20, mean_costs=20),
-        Cell("hartmann6", 6, "hartmann", "rising", 50, learned=True),
+        Cell("hartmann6", 6, "hartmann", "rising", 50, learned=True, mean_costs=40),
         Cell("ackley4", 4, "ackley", "mean", 21),
         Cell("rough6", 6, "rough sample", "unrelated", 100, learned=True),
         Cell("levy5", 5, "levy", "away along one", 30, learned=True),
         Cell("rosenbrock4", 4, "rosenbrock", "along one", 150, learned=True),
         Cell("noisy hartmann3", 3, "hartmann", "along one", 20, learned=True, noise=0.05),
         Cell("smooth8", 8, "smooth sample", "flat"),
-        Cell("peaks3", 3, "peaks", "falling", 40, mean_costs=80),
+        Cell("peaks3", 3, "peaks", "falling", 40, mean_costs=40),
         Cell("boosting", 4, "boosting", "measured", learned=True),
         Cell("camel2", 2, "camel", "rising", 100, learned=True, mean_costs=20, confirms=True),
-        Cell("styblinski5", 5, "styblinski", "rising", 100, learned=True, confirms=True),
+        Cell("styblinski5", 5, "styblinski", "rising", 100, learned=True, mean_costs=40, confirms=True),
         Cell("ackley8", 8, "ackley", "unrelated", 50, learned=True, confirms=True),
-        Cell("smooth4", 4, "smooth sample", "along one", 30, mean_costs=80, confirms=True),
+        Cell("smooth4", 4, "smooth sample", "along one", 30, mean_costs=40, confirms=True),
         Cell("rosenbrock6", 6, "rosenbrock", "away along one", 100, confirms=True),
         Cell("noisy hartmann4", 4, "hartmann", "flat", noise=0.1, confirms=True),
         Cell("levy16", 16, "levy", "mean", 21, learned=True, confirms=True),

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
 from botorch.test_functions.synthetic import Hartmann
+from control_sets import Truth, cached_best
 from gpytorch.utils.warnings import NumericalWarning
 from panel_trials import LEVELS
 from problems import COSTS, NOISE_STD, PROBLEMS, Problem
@@ -27,15 +28,12 @@ import ax_costaware as ac
 from ax_costaware.methods import Best, Choice, ControlSets, Range, Simulation, Space, Stop
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies import ControlSetRule
-from ax_costaware.queries import TruncatedNormal, sobol_nodes
+from ax_costaware.queries import TruncatedNormal
 
 _SPREAD = 0.2
 """Standard deviation of the logarithm of a cost that has to be learned."""
 
 _MOST_TRIALS = 250
-
-_NUM_NODES = 1024
-"""Nodes that the truth is averaged over."""
 
 SIX = (1.0, 1.0, 1.0, 3.0, 3.0, 10.0)
 WIDE = (1.0, 1.0, 1.0, 10.0, 10.0, 100.0)
@@ -83,11 +81,13 @@ class SetCell:
     @property
     def law(self) -> TruncatedNormal:
         """The law of every input that is left to chance."""
-        return TruncatedNormal.from_variance(0.5, self.variance, 0.0, 1.0)
+        (law, *_) = self.objective.marginals(self.variance)
+        return law
 
     @cached_property
-    def _nodes(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return sobol_nodes([self.law] * self.objective.dim, _NUM_NODES)
+    def truth(self) -> Truth:
+        """What queries are worth."""
+        return Truth(self.objective, self.variance)
 
     @cached_property
     def spread(self) -> float:
@@ -97,39 +97,15 @@ class SetCell:
 
     @cached_property
     def best(self) -> float:
-        """The largest expectation of any query, by a search."""
-        generator = torch.Generator().manual_seed(0)
-        best = -math.inf
-        for columns in self.objective.control_sets:
-            if any(set(columns) < set(other) for other in self.objective.control_sets):
-                continue
-            full = len(columns) == self.objective.dim
-            X = torch.rand(2**14 if full else 256, len(columns), generator=generator).double()
-            for step in range(60 * len(columns)):
-                values = self._values(columns, X)
-                best = max(best, float(values.max()))
-                top = X[values.topk(8).indices]
-                width = 0.2 * 1e-3 ** (step / (60 * len(columns)))
-                noise = torch.randn(4, *top.shape, generator=generator).double()
-                X = torch.cat([top, (top + width * noise).clamp(0, 1).flatten(0, 1)])
-        return best
-
-    def _values(self, columns: tuple[int, ...], X: torch.Tensor) -> torch.Tensor:
-        """Expectations of queries that set some columns to ``n x k`` values."""
-        if len(columns) == self.objective.dim:
-            return self.objective.function(X[:, torch.tensor(columns).argsort()])
-        nodes, weights = self._nodes
-        points = nodes[:128].expand(len(X), -1, -1).clone()
-        points[..., list(columns)] = X.unsqueeze(-2)
-        return self.objective.function(points) @ (weights[:128] / weights[:128].sum())
+        """The largest expectation of any query, found once by a search."""
+        return cached_best(self.truth)
 
     def value(self, best: Best) -> float:
         """The true expectation of a recommendation."""
-        nodes, weights = self._nodes
-        points = nodes.clone()
-        for name, value in best.parameters.items():
-            points[:, int(name[1:])] = float(value or 0.0)
-        return float(weights @ self.objective.function(points))
+        columns = [int(name[1:]) for name in best.parameters]
+        x = torch.zeros(self.objective.dim, dtype=torch.double)
+        x[columns] = x.new_tensor([float(value or 0.0) for value in best.parameters.values()])
+        return self.truth.value(columns, x)
 
 
 CELLS = {

@@ -100,7 +100,7 @@ def _weighted_kernel(
     def function(X: Tensor) -> Tensor:
         raw = limits[:, 0] + X * (limits[:, 1] - limits[:, 0])
         flat = raw.reshape(-1, 5)
-        parts = [kernel(part, inputs).to_dense() @ weights for part in flat.split(4096)]
+        parts = [kernel(part, inputs).to_dense() @ weights for part in flat.split(512)]
         values: Tensor = parameters["mean"] + parameters["outputscale"] * torch.cat(parts)
         return values.reshape(X.shape[:-1])
 
