@@ -82,6 +82,7 @@ def control_set_strategy(
     acquisition: str = "ucb",
     initial_trials: int = 5,
     initial_control_sets: Sequence[str] | None = None,
+    max_trial_cost: float | None = None,
     charge_initial: bool = True,
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
     seed: int = 0,
@@ -114,6 +115,8 @@ def control_set_strategy(
             trial with data, attached, before the first is asked for.
         initial_control_sets: Names of the control sets that the initial trials cycle through; by
             default those of the cheapest cost, or all of them where a cost is unknown.
+        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
+            are learned are held against it once one was reported.
         charge_initial: Whether the initial trials are paid from the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
             Ax's default GP with fitted hyperparameters.
@@ -144,11 +147,12 @@ def gittins_strategy(
     budget: float | None = None,
     lmbda: float | None = None,
     decay: GittinsDecay | None = None,
-    stop: bool | StopRule = True,
-    acquisition: str = "gittins",
+    stop: bool | StopRule | None = None,
+    acquisition: str = "log_ei_per_cost",
     cost_model: CostKind = "gp",
     initial_trials: int = 5,
-    initial_share: float | None = None,
+    initial_share: float | None = 0.2,
+    max_trial_cost: float | None = None,
     charge_initial: bool = True,
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
     seed: int = 0,
@@ -156,12 +160,14 @@ def gittins_strategy(
     raw_samples: int | None = None,
     count_attached: bool = True,
 ) -> GenerationStrategy:
-    """A strategy that chooses the trial that is most worth its cost, and stops when none is.
+    """A strategy that chooses the trial that is most worth its cost.
 
-    What a unit of cost is worth, ``lmbda``, is given, or found from the budget, or decays. It is
-    found from what is left of the budget at the first decision of the model, as the one at which
-    the method is expected to spend just that, and held; without a stopping rule it is found again
-    before every decision. Where there is neither ``lmbda`` nor a budget it decays.
+    By default that is the one with the largest expected improvement per unit of cost; the Gittins
+    index of the paper is ``acquisition="gittins"``. A budget is used up. What a unit of cost is
+    worth, ``lmbda``, ends a run when no trial is worth its cost. Where it is not given it is found
+    from the budget, as the one at which the method is expected to spend just that, before every
+    decision; or, with a stopping rule, at the first decision of the model, and held. Where there is
+    neither ``lmbda`` nor a budget it decays.
 
     Args:
         cost: What a trial costs, in a unit of your own: a number; a value object such as
@@ -178,19 +184,21 @@ def gittins_strategy(
         decay: How lambda falls when no trial is worth it: ``GittinsDecay``, whose numbers are in
             standard deviations of the outcomes so far per mean cost of the trials so far, so that
             they do not depend on units.
-        stop: When to stop before the budget is used up. True: by ``GittinsStop``, when the best
-            posterior mean at an evaluated point is at least the largest index, unless lambda
-            decays. False: never. Or a rule, ``GittinsStop`` or ``ImprovementPerCostStop``, with a
-            ``lmbda`` of its own or the one in force.
-        acquisition: ``"gittins"``; or a peer to compare with: ``"log_ei_per_cost"``, or
-            ``"log_ei_cost_cooling"``, whose exponent of the cost is the share of the budget that
-            is left.
+        stop: When to stop before the budget is used up. None: when no trial is worth its cost at
+            ``lmbda``, and without one never. True: by ``GittinsStop``, when the best posterior mean
+            at an evaluated point is at least the largest index, unless lambda decays; also at a
+            lambda that is found from the budget. False: never. Or a rule, ``GittinsStop`` or
+            ``ImprovementPerCostStop``, with a ``lmbda`` of its own or the one in force.
+        acquisition: ``"log_ei_per_cost"``; ``"gittins"``, the index; or ``"log_ei_cost_cooling"``,
+            whose exponent of the cost is the share of the budget that is left.
         cost_model: How a cost is learned: ``"gp"`` or ``"linear"``, both on the log of the cost.
         initial_trials: Quasi-random trials before the model decides. With 0 the experiment needs a
             trial with data, attached, before the first is asked for.
         initial_share: Share of the budget that the initial trials keep to: quasi-random points are
             left out that would leave too little of it to the others; learned costs are expected
             from the first report on. None: the design does not look at costs.
+        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
+            are learned are held against it once one was reported.
         charge_initial: Whether the initial trials are paid from the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
             Ax's default GP with fitted hyperparameters.
@@ -220,6 +228,7 @@ def costly_feedback_strategy(
     budget: float | None = None,
     time: str | None = None,
     initial_trials: int = 5,
+    max_trial_cost: float | None = None,
     charge_initial: bool = True,
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
     seed: int = 0,
@@ -257,6 +266,8 @@ def costly_feedback_strategy(
             report by the median step between reports.
         initial_trials: Quasi-random trials, all measured, before the model decides. With 0 the
             experiment needs a trial with data, attached, before the first is asked for.
+        max_trial_cost: What a measurement may cost, as for the other strategies; no less than
+            ``cost``, for all cost the same.
         charge_initial: Whether the initial trials are paid from the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec`` of ``TimeVaryingGP`` or classes derived
             from it, ``FixedHyperparameters`` (with ``forgetting``), or None for a ``TimeVaryingGP``
@@ -287,6 +298,7 @@ def indirect_query_strategy(
     query_parameters: Sequence[str] | None = None,
     acquisition: Information = "max_value_entropy",
     initial_trials: int = 5,
+    max_trial_cost: float | None = None,
     charge_initial: bool = True,
     hyperparameters: FixedHyperparameters | None = None,
     seed: int = 0,
@@ -324,6 +336,8 @@ def indirect_query_strategy(
             which also decides where no query tells of the value (less than 1e-6 nats).
         initial_trials: Quasi-random queries before the model decides. With 0 the experiment needs a
             trial with data, attached, before the first is asked for.
+        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
+            are learned are held against it once one was reported.
         charge_initial: Whether the initial trials are paid from the budget.
         hyperparameters: ``FixedHyperparameters`` of the model of the objective over the points, on
             the unit cube of the target parameters; None: fitted to the answers.
@@ -371,6 +385,7 @@ def resolution_tree_strategy(
     budget: float | None = None,
     acquisition: Information = "max_value_entropy",
     initial_trials: int | None = None,
+    max_trial_cost: float | None = None,
     charge_initial: bool = True,
     hyperparameters: FixedHyperparameters | None = None,
     seed: int = 0,
@@ -399,6 +414,8 @@ def resolution_tree_strategy(
         initial_trials: Cells that are measured before the model decides, the coarsest first. None:
             the whole space and the cells of level 1. With 0 the experiment needs a trial with data,
             attached, before the first is asked for.
+        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
+            are learned are held against it once one was reported.
         charge_initial: Whether the initial trials are paid from the budget.
         hyperparameters: ``FixedHyperparameters`` of the model of the objective, on the unit cube of
             the target parameters; None: fitted.

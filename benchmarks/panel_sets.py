@@ -33,7 +33,7 @@ from ax_costaware.queries import TruncatedNormal
 _SPREAD = 0.2
 """Standard deviation of the logarithm of a cost that has to be learned."""
 
-_MOST_TRIALS = 250
+_MOST_TRIALS = 150
 
 SIX = (1.0, 1.0, 1.0, 3.0, 3.0, 10.0)
 WIDE = (1.0, 1.0, 1.0, 10.0, 10.0, 100.0)
@@ -115,19 +115,19 @@ CELLS = {
         SetCell("sets hartmann6, costs unknown", "hartmann6", SIX, 120, known=False),
         SetCell("sets airfoil, expensive", "airfoil", COSTS["expensive"], 30),
         SetCell("sets hartmann, moderate, small budget", "hartmann", COSTS["moderate"], 3),
-        SetCell("sets GP sample, cheap, unknown", "gpsample", COSTS["cheap"], 8, known=False),
-        SetCell("sets plant, moderate", "plant", COSTS["moderate"], 30),
-        SetCell("sets hartmann6, wide", "hartmann6", WIDE, 600, confirms=True),
-        SetCell("sets hartmann6, wide, unknown", "hartmann6", WIDE, 600, False, confirms=True),
+        SetCell("sets GP sample, cheap, unknown", "gpsample", COSTS["cheap"], 4, known=False),
+        SetCell("sets plant, moderate", "plant", COSTS["moderate"], 12),
+        SetCell("sets hartmann6, wide", "hartmann6", WIDE, 200, confirms=True),
+        SetCell("sets hartmann6, wide, unknown", "hartmann6", WIDE, 200, False, confirms=True),
         SetCell(
             "sets airfoil, moderate, unknown", "airfoil", COSTS["moderate"], 8, False, confirms=True
         ),
         SetCell(
-            "sets hartmann, cheap", "hartmann", COSTS["cheap"], 6, variance=0.04, confirms=True
+            "sets hartmann, cheap", "hartmann", COSTS["cheap"], 2, variance=0.04, confirms=True
         ),
-        SetCell("sets GP sample, moderate", "gpsample", COSTS["moderate"], 20, confirms=True),
+        SetCell("sets GP sample, moderate", "gpsample", COSTS["moderate"], 12, confirms=True),
         SetCell(
-            "sets plant, expensive, unknown", "plant", COSTS["expensive"], 60, False, confirms=True
+            "sets plant, expensive, unknown", "plant", COSTS["expensive"], 40, False, confirms=True
         ),
         SetCell("sets hartmann6, small budget", "hartmann6", SIX, 30, confirms=True),
     ]
@@ -143,6 +143,7 @@ METHODS: dict[str, Callable[[bool], tuple[ControlSetRule | None, str]]] = {
     "default": lambda known: (None, "ucb"),
     "published": lambda known: (_published(known), "ucb"),
     "knowledge per budget": lambda known: (ac.KnowledgePerBudget(), "ucb"),
+    "knowledge per budget, 0.25": lambda known: (ac.KnowledgePerBudget(0.25), "ucb"),
     "knowledge per budget, 0.4": lambda known: (ac.KnowledgePerBudget(0.4), "ucb"),
     "value per cost": lambda known: (ac.LargestValuePerCost(), "ucb"),
     "EI per cost": lambda known: (ac.LargestValuePerCost(), "ei"),

@@ -63,18 +63,13 @@ def _gittins(**settings: Any) -> Make:
 METHODS: dict[str, Make] = {
     "default": _gittins(),
     "plain Ax": lambda cost, budget, seed: PlainAx(seed=seed),
-    "log EI per cost": _gittins(acquisition="log_ei_per_cost", stop=False),
-    "log EI, cooled": _gittins(acquisition="log_ei_cost_cooling", stop=False),
-    "PBGI, price held": _gittins(acquisition="gittins"),
-    "PBGI, price found again": _gittins(acquisition="gittins", stop=False),
-    "PBGI-D": _gittins(acquisition="gittins", decay=GittinsDecay()),
-    "log EI per cost, design": _gittins(
-        acquisition="log_ei_per_cost", stop=False, initial_share=0.2
-    ),
-    "log EI, cooled, design": _gittins(
-        acquisition="log_ei_cost_cooling", stop=False, initial_share=0.2
-    ),
-    "PBGI found again, design": _gittins(acquisition="gittins", stop=False, initial_share=0.2),
+    "log EI": lambda cost, budget, seed: Gittins(1.0, seed=seed, initial_share=None),
+    "log EI per cost": _gittins(initial_share=None),
+    "log EI, cooled": _gittins(acquisition="log_ei_cost_cooling", initial_share=None),
+    "PBGI, price held": _gittins(acquisition="gittins", stop=True, initial_share=None),
+    "PBGI, price found again": _gittins(acquisition="gittins", initial_share=None),
+    "PBGI-D": _gittins(acquisition="gittins", decay=GittinsDecay(), initial_share=None),
+    "PBGI found again, design": _gittins(acquisition="gittins"),
     "random": lambda cost, budget, seed: Random(seed=seed),
 }
 """The methods by name: the default, and its rivals."""

@@ -7,6 +7,7 @@ to nodes of Ax's own class, which are read as they were, and ask what every node
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_node import GenerationNode
@@ -47,10 +48,14 @@ _NODES: dict[str, Callable[..., GenerationNode]] = {
     "QueryNode": _model_node,
 }
 
-_VALUE_OBJECTS: dict[str, type] = {
+_gittins = partial(Gittins, initial_share=None)
+"""What says nothing of a share of the budget for the initial design had none."""
+
+_VALUE_OBJECTS: dict[str, Callable[..., object]] = {
     "ControlSetSettings": ControlSets,
     "CostlyFeedbackSettings": CostlyFeedback,
-    "GittinsSettings": Gittins,
+    "Gittins": _gittins,
+    "GittinsSettings": _gittins,
     "IndirectQuerySettings": IndirectQueries,
     "ResolutionTreeSettings": TreeSearch,
     "TargetChoice": Choice,

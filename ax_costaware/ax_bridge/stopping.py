@@ -81,6 +81,7 @@ def method_to_check(
         # A rule that brings its own is asked at that one.
         lmbda=rule.lmbda if lmbda is None and budget is None and rule is not None else lmbda,
         stop=True if rule is None else rule,
+        acquisition="gittins",
         initial_trials=0,
         **settings,
     )

@@ -96,6 +96,11 @@ class CostlyFeedback(Method):
                 "trial is reported, or None for the trial's index."
             )
         super().__post_init__()
+        if self.max_trial_cost is not None and self.max_trial_cost < self.cost:
+            raise InputError(
+                f"max_trial_cost={self.max_trial_cost!r} with cost={self.cost!r}: expected at "
+                "least what a measurement costs, for all cost the same."
+            )
         if self.budget is None:
             return
         # One measurement at least: what the budget can never pay for is a slip.

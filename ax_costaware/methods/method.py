@@ -87,6 +87,9 @@ class Method(ABC):
     budget: float | None = None
     """What the experiment may cost in total; None for no limit."""
 
+    max_trial_cost: float | None = None
+    """What any one trial may be expected to cost; None for no limit."""
+
     charge_initial: bool = True
     """Whether initial trials are paid from the budget."""
 
@@ -103,7 +106,8 @@ class Method(ABC):
     """Raw starting points of the inner optimisation; None for the default."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "budget", checked_budget(self.budget))
+        for name in ("budget", "max_trial_cost"):
+            object.__setattr__(self, name, checked_limit(name, getattr(self, name)))
         check_integer("seed", self.seed, 0)
         check_integer("initial_trials", self.initial_trials, 0)
         for name, value in self.search_options.items():
@@ -225,10 +229,13 @@ class Method(ABC):
         try:
             decision = self.initial(problem) if initial else apart(self, problem, self._decided)
             nothing_yet = not problem.trials and not problem.undelivered
-            if isinstance(decision, Stop) and nothing_yet and self.budget is not None:
-                raise InputError(
-                    f"budget={self.budget!r}: expected a larger one. {decision.reason}"
-                )
+            if isinstance(decision, Stop) and nothing_yet:
+                money = self.money(problem, initial)
+                name = "max_trial_cost" if money.capped else "budget"
+                if money.limit is not None:
+                    raise InputError(
+                        f"{name}={getattr(self, name)!r}: expected a larger one. {decision.reason}"
+                    )
         except SpaceExhausted:
             decision = Stop(SpaceExhausted.REASON)
         return decision
@@ -340,9 +347,12 @@ class Method(ABC):
         At least one, since that the budget is exhausted is said when a trial is asked for.
         """
         money = self.money(problem, initial, reserved=())
-        largest = None if money.limit is None else self.largest_cost(problem, initial)
+        if self.budget is None or money.limit is None:
+            return NO_LIMIT
+        largest = self.largest_cost(problem, initial)
         if not largest:
             return NO_LIMIT
+        largest = min(largest, self.max_trial_cost or largest)
         return max(1, math.floor((money.remaining or 0.0) / largest + 1e-9))
 
     # What subclasses share
@@ -354,7 +364,8 @@ class Method(ABC):
         if reserved is None:
             reserved = self.reserved(problem, initial) if problem.undelivered else ()
         free = initial and not self.charge_initial
-        return money_of(ledger_of(problem.trials, self), self.budget, reserved, free)
+        entries = ledger_of(problem.trials, self)
+        return money_of(entries, self.budget, reserved, free, self.max_trial_cost)
 
     def initial_decision(
         self,
@@ -396,6 +407,8 @@ class Method(ABC):
         self, problem: Problem, money: Money, left: str = "what is left pays for no trial"
     ) -> str:
         """That nothing can be paid any more, and how that shows in what is ``left``."""
+        if money.capped:
+            return f"No trial is expected to cost at most max_trial_cost={self.max_trial_cost:g}."
         return (
             f"The budget is exhausted: {money.spent:g} of {self.budget:g} is spent (reservations "
             f"for unfinished trials included), and {left}."
@@ -415,14 +428,14 @@ def initial_place(number: int, count: int) -> str:
     return f"initial trial {number}, since not all of the {count} before it came to an end"
 
 
-def checked_budget(budget: object) -> float | None:
-    """``budget`` as a float, or None.
+def checked_limit(name: str, value: object) -> float | None:
+    """A largest cost, such as a budget, as a float, or None; ``name`` is how the message calls it.
 
     Raises:
         InputError: If it is neither None nor a finite number > 0.
     """
     expected = "a finite number > 0, or None"
-    return None if budget is None else positive_number(budget, "budget", expected)
+    return None if value is None else positive_number(value, name, expected)
 
 
 def check_integer(name: str, value: object, least: int) -> None:

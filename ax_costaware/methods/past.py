@@ -316,6 +316,9 @@ class Money:
     limit: float | None
     """The largest cost that can be paid, rounding allowed for; None for any."""
 
+    capped: bool = False
+    """Whether that is the most that any one trial may cost, and more is left."""
+
     def pays(self, cost: float | None) -> bool:
         """Whether a cost can be paid; anything that is left pays for one that is not known."""
         if self.limit is None:
@@ -328,7 +331,11 @@ class Money:
 
 
 def money_of(
-    entries: Sequence[LedgerEntry], budget: float | None, reserved: Sequence[float], free: bool
+    entries: Sequence[LedgerEntry],
+    budget: float | None,
+    reserved: Sequence[float],
+    free: bool,
+    cap: float | None = None,
 ) -> Money:
     """What is spent and left.
 
@@ -337,6 +344,7 @@ def money_of(
         budget: What all trials may cost together; None for no limit.
         reserved: What decisions that are no trials yet are expected to cost.
         free: Whether these and the next one are not charged.
+        cap: What any one trial may cost; None for no limit.
     """
     total = 0.0 if free else math.fsum(reserved)
     before = remaining(entries, budget)
@@ -345,7 +353,10 @@ def money_of(
     if left is not None and budget is not None and not free:
         slack = ROUNDING * budget
         limit = left + slack if left > slack else 0.0
-    return Money(tuple(entries), spent(entries) + total, left, before, limit)
+    most = None if cap is None else cap * (1 + ROUNDING)
+    capped = most is not None and (limit is None or most < limit)
+    limit = most if capped else limit
+    return Money(tuple(entries), spent(entries) + total, left, before, limit, capped)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import method_of, model_spec_of
 from ax_costaware.ax_bridge.stopping import assess, method_to_check
 from ax_costaware.display import display_number, display_values
-from ax_costaware.methods.gittins import CostArgument, Gittins
+from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
 from ax_costaware.methods.model import FixedHyperparameters
 
 
@@ -120,7 +120,7 @@ def should_stop(
         if lmbda is not None:
             # It takes the place of a decay, and of a price that the rule brings.
             rule = method.stop
-            rule = rule if isinstance(rule, bool) else replace(rule, lmbda=None)
+            rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
             method = replace(method, lmbda=lmbda, decay=None, stop=rule)
     if surrogate_spec is not None or spec is None:
         spec, _ = resolved_surrogate_spec(method, surrogate_spec)

@@ -31,7 +31,7 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"lmbda": "high"}, "lmbda='high'"),
     ({"decay": 0.1}, "decay=0.1: expected a GittinsDecay"),
     ({"lmbda": 1.0, "decay": GittinsDecay()}, "lmbda=1.0 and decay=.* are both given"),
-    ({"stop": "never"}, "stop='never': expected True, False, GittinsStop"),
+    ({"stop": "never"}, "stop='never': expected None, True, False, GittinsStop"),
     (
         {"stop": GittinsStop()},
         "stop=GittinsStop.* has no lmbda, and lambda decays",
@@ -59,10 +59,14 @@ def test_bad_arguments(change: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "source", "rule"),
     [
-        ({"lmbda": 1}, "given", GittinsStop()),
-        ({"lmbda": 1, "budget": 5}, "given", GittinsStop()),
-        ({"budget": np.float64(5)}, "budget", GittinsStop()),
+        ({"lmbda": 1}, "given", ImprovementPerCostStop()),
+        ({"lmbda": 1, "acquisition": "gittins"}, "given", GittinsStop()),
+        ({"lmbda": 1, "stop": True}, "given", GittinsStop()),
+        ({"lmbda": 1, "stop": False}, "given", None),
+        ({"lmbda": 1, "budget": 5}, "given", ImprovementPerCostStop()),
+        ({"budget": np.float64(5)}, "budget", None),
         ({"budget": 5, "stop": False}, "budget", None),
+        ({"budget": 5, "stop": True}, "budget", GittinsStop()),
         ({}, "decay", None),
         ({"budget": 5, "decay": GittinsDecay()}, "decay", None),
         ({"stop": GittinsStop(0.5)}, "decay", GittinsStop(0.5)),
@@ -108,7 +112,7 @@ def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
     def cost(row: dict[str, Any]) -> float:
         return float(100.0 ** row["x"])
 
-    blind = designs(Gittins(cost, budget=100.0, seed=seed))
+    blind = designs(Gittins(cost, budget=100.0, seed=seed, initial_share=None))
     knows = designs(Gittins(cost, budget=100.0, seed=seed, initial_share=0.2))
     assert sum(knows) <= 20.0
     assert sum(blind) > 20.0
@@ -116,14 +120,14 @@ def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
 
 
 def test_learned_costs_are_known_from_the_first_report_on() -> None:
-    blind = designs(Gittins("seconds", budget=100.0, seed=1))
+    blind = designs(Gittins("seconds", budget=100.0, seed=1, initial_share=None))
     knows = designs(Gittins("seconds", budget=100.0, seed=1, initial_share=0.2))
     assert knows[0] == blind[0]
     assert sum(knows[1:]) < 0.5 * sum(blind[1:])
 
 
 def test_a_design_that_can_afford_it_is_the_usual_one() -> None:
-    usual = designs(Gittins(1.0, budget=100.0, seed=1))
+    usual = designs(Gittins(1.0, budget=100.0, seed=1, initial_share=None))
     assert designs(Gittins(1.0, budget=100.0, seed=1, initial_share=0.2)) == usual
     free = Gittins("seconds", seed=1, initial_share=0.2)
-    assert designs(free) == designs(Gittins("seconds", seed=1))
+    assert designs(free) == designs(Gittins("seconds", seed=1, initial_share=None))

@@ -12,7 +12,7 @@ from ax_costaware.methods.method import (
     check_bool,
     check_integer,
     check_one_of,
-    checked_budget,
+    checked_limit,
     initial_place,
 )
 
@@ -31,13 +31,13 @@ def test_a_method_must_decide() -> None:
 def test_budget_is_refused(budget: Any) -> None:
     """By name, with what it takes."""
     with pytest.raises(InputError, match=r"budget=.*: expected a finite number > 0, or None"):
-        checked_budget(budget)
+        checked_limit("budget", budget)
 
 
 def test_checks_pass_what_is_right() -> None:
     """And a budget comes back as a float."""
-    assert checked_budget(None) is None
-    assert type(checked_budget(3)) is float
+    assert checked_limit("budget", None) is None
+    assert type(checked_limit("budget", 3)) is float
     check_integer("seed", 0, least=0)
     check_bool("charge_initial", False)
     check_one_of("acquisition", "ei", ("ucb", "ei"))

@@ -537,3 +537,45 @@ def test_without_ax() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "ran without Ax"
+
+
+CAPS = {
+    "gittins": (1.2, 0.5),
+    "gittins, learned costs": (1.4, None),
+    "indirect queries": (1.4, 1.2),
+    "tree search": (1.0, 0.5),
+    "control sets": (0.5, 0.1),
+}
+"""By case the most that a trial may cost, which rules out some, and the least that any does."""
+
+
+@pytest.mark.parametrize("budget", [None, 6.0])
+@pytest.mark.parametrize("name", CAPS)
+def test_no_trial_is_dearer_than_the_largest_cost(name: str, budget: float | None) -> None:
+    """Whether there is a budget or none; where costs are learned, as far as they are known."""
+    case, (cap, _) = CASES[name], CAPS[name]
+    free = run_of(case, 10, budget=budget)
+    simulation = run_of(case, 10, budget=budget, max_trial_cost=cap)
+    known = case.method.cost_metric is None
+    assert any(entry.charged > cap for entry in free.ledger)
+    assert len(simulation.trials) > 3
+    first = 0 if known else 4
+    for entry in simulation.ledger[first:]:
+        assert entry.charged <= cap * (1 + (0 if known else 0.2)) + 1e-9
+    if budget is not None:
+        assert spent(simulation.ledger) <= budget * (1.0 if known else 1.1) + 1e-9
+
+
+@pytest.mark.parametrize("name", [name for name, (_, least) in CAPS.items() if least])
+def test_a_largest_cost_that_allows_no_trial_is_refused(name: str) -> None:
+    case, (_, least) = CASES[name], CAPS[name]
+    with pytest.raises(InputError, match=r"max_trial_cost=.*: expected a larger one\. No trial"):
+        run_of(case, 1, max_trial_cost=0.9 * (least or 0.0))
+    with pytest.raises(InputError, match="max_trial_cost=0: expected a finite number > 0, or None"):
+        replace(case.method, max_trial_cost=0)  # type: ignore[type-var]
+
+
+def test_a_largest_cost_below_that_of_every_measurement_is_refused() -> None:
+    with pytest.raises(InputError, match=r"max_trial_cost=0\.5 with cost=1\.0: expected at least"):
+        CostlyFeedback(cost=1.0, max_trial_cost=0.5)
+    assert CostlyFeedback(cost=1.0, max_trial_cost=1.0).max_trial_cost == 1.0

@@ -237,7 +237,7 @@ class ControlSets(Method):
         there is no limit.
         """
         money = self.money(problem, initial, reserved=())
-        if money.limit is None:
+        if self.budget is None or money.limit is None:
             return NO_LIMIT
         costs = QuerySpace(problem, self).costs
         open_sets = [

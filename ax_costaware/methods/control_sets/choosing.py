@@ -53,7 +53,8 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
         # Its average was affordable, or some of its values are.
         able[decision.index] = False
         passed_over.append(method.names[decision.index])
-    return _stop(values, f"{method.exhausted(problem, values.money)} {_dear(passed_over, 'it')}.")
+    limit = "that" if values.money.capped else "what is left of it"
+    return _stop(values, f"{method.exhausted(problem, values.money)} {_dear(passed_over, limit)}.")
 
 
 def _decision(
@@ -68,7 +69,8 @@ def _decision(
     if values.problem.minimize:
         reason += f" Values and bounds are of -{values.problem.objective}, which is maximized."
     if passed_over:
-        reason += f" {_dear(passed_over, 'the budget')}, and passed over."
+        limit = "max_trial_cost" if values.money.capped else "what is left of the budget"
+        reason += f" {_dear(passed_over, limit)}, and passed over."
     details = {
         "in_play": [names[i] for i in decision.in_play],
         "values": {names[i]: float(v) for i, v in decision.values.items()},
@@ -177,9 +179,11 @@ def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[
         )
     able = [a and b for a, b in zip(allowed, affordable, strict=True)]
     if not any(able):
+        limit = f"{values.money.limit:g} that a trial may cost, by "
+        limit += "max_trial_cost" if values.money.capped else "what is left of the budget"
         raise InputError(
             f"fixed_parameters={dict(fixed)} leave only control sets that cost more than the "
-            f"{values.money.remaining:g} left of the budget."
+            f"{limit}."
         )
     return able
 
@@ -204,10 +208,10 @@ def _exhausted(values: ControlSetValues, costs: Sequence[float | None]) -> str:
     return method.exhausted(problem, money, f"the cheapest control set {verb} {min(known):g}")
 
 
-def _dear(names: Sequence[str], budget: str) -> str:
+def _dear(names: Sequence[str], limit: str) -> str:
     """That control sets cost too much at their best values, as the beginning of a sentence."""
     what = f"Control set {names[0]!r} is" if len(names) == 1 else f"The control sets {names} are"
-    return f"{what} expected to cost more than what is left of {budget} at the values that are best"
+    return f"{what} expected to cost more than {limit} at the values that are best"
 
 
 def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:

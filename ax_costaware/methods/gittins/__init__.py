@@ -1,13 +1,15 @@
 """The Gittins method: what is worth its cost next, and when nothing is any more.
 
 The Pandora's Box Gittins index of Xie et al. 2024, "Cost-aware Bayesian Optimization via the
-Pandora's Box Gittins Index" (NeurIPS), with the stopping rules of the same line of work. Costs and
-the budget are in the user's own unit of cost; ``lmbda`` is in raw units of the objective per unit
-of cost.
+Pandora's Box Gittins Index" (NeurIPS), with the stopping rules of the same line of work, and
+expected improvement per cost, which is the default: it leaves users better off over the panel of
+``benchmarks/panel.py``. Costs and the budget are in the user's own unit of cost; ``lmbda`` is in
+raw units of the objective per unit of cost.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, cast, get_args
@@ -70,16 +72,17 @@ class Gittins(Method):
     """How lambda falls over the run; its numbers are in standard deviations of the outcomes per
     mean cost of a trial. Set where neither ``lmbda`` nor a budget is given."""
 
-    stop: bool | StopRule = True
-    """When to stop: by a rule, never, or (True) by ``GittinsStop`` where lambda does not decay."""
+    stop: bool | StopRule | None = None
+    """When to stop: by a rule; never; (True) by ``GittinsStop``, unless lambda decays; or (None) by
+    the rule that fits what is maximised, if ``lmbda`` is given."""
 
-    acquisition: str = "gittins"
+    acquisition: str = "log_ei_per_cost"
     """What is maximised: one of ``ACQUISITIONS``."""
 
     cost_model: CostKind = "gp"
     """Model of a cost that is learned: one of ``COST_MODELS``."""
 
-    initial_share: float | None = None
+    initial_share: float | None = 0.2
     """Share of the budget that the initial design keeps to, as far as costs are known; None: it is
     blind to costs."""
 
@@ -122,9 +125,15 @@ class Gittins(Method):
     @property
     def rule(self) -> StopRule | None:
         """The stopping rule; None if the strategy never stops before the budget does."""
-        if isinstance(self.stop, bool):
-            return GittinsStop() if self.stop and self.decay is None else None
-        return self.stop
+        if isinstance(self.stop, StopRule):
+            return self.stop
+        if self.decay is not None or self.stop is False:
+            return None
+        if self.stop is None and self.lmbda is None:
+            return None
+        if self.stop is None and self.acquisition == "log_ei_per_cost":
+            return ImprovementPerCostStop()
+        return GittinsStop()
 
     def cost_at(self, parameters: Row) -> float | None:
         """What a trial costs by the settings alone; None where its cost has to be learned.
@@ -167,18 +176,20 @@ class Gittins(Method):
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design: quasi-random, and of those the dear ones left out.
 
-        With ``initial_share`` it costs no more than what is left of that share for each trial of
-        the design; where no such point is drawn it is the cheapest that is. Learned costs are
-        expected from the first reported one on.
+        With ``initial_share`` and a budget it costs no more than what is left of that share for
+        each trial of the design; where no such point is drawn it is the cheapest that is. Learned
+        costs are expected from the first reported one on.
         """
         is_known = self.cost_metric is None or any(
             trial.reported_cost is not None for trial in problem.trials
         )
-        if self.initial_share is None or self.budget is None or not is_known:
+        has_share = self.initial_share is not None and self.budget is not None
+        if not is_known or not (has_share or self.max_trial_cost is not None):
             return super().initial(problem)
-        money = self.money(problem, initial=True)
-        left = self.initial_share * self.budget - money.spent
-        part = left / max(1, self.initial_trials - problem.num_begun)
+        money, part = self.money(problem, initial=True), math.inf
+        if self.initial_share is not None and self.budget is not None:
+            left = self.initial_share * self.budget - money.spent
+            part = left / max(1, self.initial_trials - problem.num_begun)
         rows = self._drawn(problem)
         payable = [
             (row, cost)
@@ -189,7 +200,8 @@ class Gittins(Method):
             return super().initial(problem)
         cheap = [(row, cost) for row, cost in payable if cost is not None and cost <= part]
         row, cost = cheap[0] if cheap else min(payable, key=lambda found: found[1] or 0.0)
-        why = f"of those that cost at most {part:.3g}" if cheap else "the cheapest of several"
+        least = min(part, money.limit or part)
+        why = f"of those that cost at most {least:.3g}" if cheap else "the cheapest of several"
         return self.initial_decision(
             problem, row, cost, money, f"its values are quasi-random, {why}."
         )
@@ -225,11 +237,11 @@ class Gittins(Method):
                 f"lmbda={self.lmbda!r} and decay={decay!r} are both given: lambda is either "
                 "fixed or decays."
             )
-        if not isinstance(stop, bool | StopRule):
+        if not isinstance(stop, bool | StopRule | None):
             raise InputError(
-                f"stop={stop!r}: expected True, False, GittinsStop or ImprovementPerCostStop."
+                f"stop={stop!r}: expected None, True, False, GittinsStop or ImprovementPerCostStop."
             )
-        if decay is not None and not isinstance(stop, bool) and stop.lmbda is None:
+        if decay is not None and isinstance(stop, StopRule) and stop.lmbda is None:
             raise InputError(
                 f"stop={stop!r} has no lmbda, and lambda decays here: give the rule the rate "
                 "at which cost is exchanged for the objective, as in "

@@ -109,7 +109,10 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         else:
             found = search.best(search.improvement(reach, _cost_exponent(method, money)))
         if found is None:
-            return replace(weighed, reason="what is left of the budget pays for no trial")
+            reason = "what is left of the budget pays for no trial"
+            if money.capped:
+                reason = f"no trial is expected to cost at most {method.max_trial_cost:g}"
+            return replace(weighed, reason=reason)
         index = largest = search.index_at(found.point, price)
         compared = None
         # That a trial is worth its cost was said before it came back to one that runs.
@@ -126,7 +129,8 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         return replace(weighed, reason=SpaceExhausted.REASON)
     reason = "" if verdict is None else verdict.reason
     if verdict is not None and verdict.stop and found.restricted:
-        reason += ", of those that what is left of the budget pays for"
+        payer = "max_trial_cost" if money.capped else "what is left of the budget"
+        reason += f", of those that {payer} pays for"
     after = relative
     # In the middle of a batch nothing is known that was not known at its start.
     if relative is not None and method.decay is not None and not count:
