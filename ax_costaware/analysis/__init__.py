@@ -5,6 +5,7 @@
 """
 
 from ax_costaware.analysis.cost_and_value import CostAndValueAnalysis
+from ax_costaware.analysis.deployment import DeploymentAnalysis
 from ax_costaware.analysis.feedback import FeedbackAnalysis
 from ax_costaware.analysis.indirect import IndirectQueryAnalysis
 from ax_costaware.analysis.input_law import InputLawAnalysis
@@ -17,6 +18,7 @@ __all__ = [
     "CostAndValueAnalysis",
     "CostAwareOverview",
     "DecisionAnalysis",
+    "DeploymentAnalysis",
     "FeedbackAnalysis",
     "IndirectQueryAnalysis",
     "InputLawAnalysis",

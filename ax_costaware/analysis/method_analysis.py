@@ -24,6 +24,7 @@ from plotly import graph_objects as go
 from ax_costaware.analysis.run import Run
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.nodes import AnyMethod, method_of_class
+from ax_costaware.methods.method import Method
 
 
 class TableCard(MarkdownAnalysisCard):
@@ -48,6 +49,11 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
 
     needs_outcomes: ClassVar[bool] = True
     """Whether it waits for a trial with data for the objective; else for any trial."""
+
+    @classmethod
+    def is_about(cls, method: Method) -> bool:
+        """Whether it has something to say of experiments of a method, once there are trials."""
+        return isinstance(method, cls.method_class)
 
     @final
     def validate_applicable_state(

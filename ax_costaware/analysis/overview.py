@@ -24,6 +24,7 @@ from ax.utils.common.logger import get_logger
 from plotly.offline import get_plotlyjs
 
 from ax_costaware.analysis.cost_and_value import CostAndValueAnalysis
+from ax_costaware.analysis.deployment import DeploymentAnalysis
 from ax_costaware.analysis.feedback import FeedbackAnalysis
 from ax_costaware.analysis.indirect import IndirectQueryAnalysis
 from ax_costaware.analysis.input_law import InputLawAnalysis
@@ -38,6 +39,7 @@ logger = get_logger(__name__)
 
 _ANALYSES: tuple[type[MethodAnalysis[Any]], ...] = (
     RecommendationAnalysis,
+    DeploymentAnalysis,
     CostAndValueAnalysis,
     StoppingAnalysis,
     FeedbackAnalysis,
@@ -124,7 +126,7 @@ class CostAwareOverview(Analysis):
             children=[
                 _card(kind(), experiment, generation_strategy)
                 for kind in _ANALYSES
-                if isinstance(method, kind.method_class)
+                if kind.is_about(method)
             ],
         )
 

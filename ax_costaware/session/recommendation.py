@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UserInputError
 
+from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.display import display_cost, display_number, display_values
+from ax_costaware.methods.method import checked_limit
 
 _ALTERNATIVES_SHOWN = 10
 
@@ -61,7 +63,7 @@ class Recommendation:
 
 
 @holding_lock
-def recommend(client: SessionClient) -> Recommendation:
+def recommend(client: SessionClient, max_cost: float | None = None) -> Recommendation:
     """What to deploy under the current model, and the alternatives.
 
     The model is fitted to all data reported so far, also if the strategy still generates its
@@ -69,12 +71,18 @@ def recommend(client: SessionClient) -> Recommendation:
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
+        max_cost: What a trial there may be expected to cost, for those who deploy it again and
+            again; None for no limit. The best of what costs no more comes first, and what costs
+            more is left out, as is what has no expected cost.
 
     Raises:
         UserInputError: If no trial has been completed with data yet, or the strategy is not
-            one of this package.
+            one of this package; if ``max_cost`` is not a finite number > 0, or below the cost of
+            everything that could be deployed.
     """
     session = open_session(client)
+    with ax_errors():
+        limit = checked_limit("max_cost", max_cost)
     try:
         adapter = fitted_adapter(session.experiment, session.strategy)
     except DataRequiredError as error:
@@ -92,6 +100,14 @@ def recommend(client: SessionClient) -> Recommendation:
         )
         for best in adapter.recommend()
     ]
+    if limit is not None:
+        costs = [found.expected_cost for found in ranked if found.expected_cost is not None]
+        ranked = [r for r in ranked if r.expected_cost is not None and r.expected_cost <= limit]
+        if not ranked:
+            least = f"at least {min(costs):.6g}, the least" if costs else "None, for nothing has an"
+            raise UserInputError(
+                f"max_cost={max_cost!r}: expected {least} expected cost of what could be deployed."
+            )
     return replace(ranked[0], alternatives=tuple(ranked[1:]))
 
 

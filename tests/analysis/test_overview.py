@@ -27,8 +27,8 @@ from tests.ax import feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 from tests.session.conftest import KINDS, behind
 
 METHODS: dict[str, tuple[Any, list[str]]] = {
-    "control sets": (toy, ["CostAndValueAnalysis"]),
-    "gittins": (gittins_toy, ["StoppingAnalysis"]),
+    "control sets": (toy, ["DeploymentAnalysis", "CostAndValueAnalysis"]),
+    "gittins": (gittins_toy, ["DeploymentAnalysis", "StoppingAnalysis"]),
     "feedback": (feedback_toy, ["FeedbackAnalysis"]),
     "indirect": (indirect_toy, ["IndirectQueryAnalysis"]),
     "tree": (tree_toy, ["IndirectQueryAnalysis"]),
@@ -132,7 +132,7 @@ def test_what_is_in_the_way_is_named(client: Client, tmp_path: Path) -> None:
     trial.arms[0]._parameters["control_set"] = "air"
     trial._status = TrialStatus.FAILED
     cards = overview(client, tmp_path / "page.html")
-    assert len(unavailable(cards)) == len(cards) == 5
+    assert len(unavailable(cards)) == len(cards) == 6
     assert all("'air'" in reason for reason in unavailable(cards).values())
     assert escape("'air'") in (tmp_path / "page.html").read_text("utf-8")
 
@@ -141,7 +141,7 @@ def test_a_cost_that_is_missing() -> None:
     client = gittins_toy.make_client(cost="seconds")
     complete_trial(client, next_trial(client), {"y": 0.3})
     reasons = unavailable(overview(client))
-    assert list(reasons) == ["StoppingAnalysis"]
+    assert list(reasons) == ["DeploymentAnalysis", "StoppingAnalysis"]
     assert "trials [0] were completed without a cost" in reasons["StoppingAnalysis"]
 
 

@@ -142,3 +142,18 @@ def test_strategy_of_another_method_is_refused() -> None:
     client.configure_generation_strategy(method="random_search")
     with pytest.raises(UserInputError, match="does not know what a trial costs"):
         recommend(client)
+
+
+def test_the_best_within_a_limit_of_what_deploying_costs() -> None:
+    client = _client()
+    _add_grid(client)
+    best = recommend(client)
+    assert recommend(client, max_cost=3) == best
+    cheaper = recommend(client, max_cost=2.0)
+    assert (cheaper.control_set, cheaper.expected_cost) == ("acid", 1.5)
+    assert [one.control_set for one in cheaper.alternatives] == ["water"]
+    assert recommend(client, max_cost=1.0).control_set == "water"
+    with pytest.raises(UserInputError, match=r"max_cost=0\.9: expected at least 1, the least"):
+        recommend(client, max_cost=0.9)
+    with pytest.raises(UserInputError, match="max_cost='low': expected a finite number > 0, or N"):
+        recommend(client, max_cost="low")  # type: ignore[arg-type]
