@@ -66,7 +66,8 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
         signed = frame["expected_value"] * (-1 if objective.minimize else 1)
         frame["worth_it"] = signed > signed.cummax().shift(fill_value=-float("inf"))
         frame = frame.reset_index(drop=True)
-        return self._card_of(_subtitle(frame, objective), frame, deployment_figure(frame, objective))
+        figure = deployment_figure(frame, objective)
+        return self._card_of(_subtitle(frame, objective), frame, figure)
 
 
 def _subtitle(frame: pd.DataFrame, objective: Objective) -> str:
