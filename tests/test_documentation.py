@@ -29,7 +29,7 @@ HEADING = re.compile(r"^#+ (?P<text>.+)$", re.M)
 
 PRINTED = {
     "README": [
-        "Stopped: the largest Gittins index falls short",
+        "Stopped: the budget is used up",
         "Deploy trial ",
         "initial: 5 trials",
         "chosen by the model: ",

@@ -1,9 +1,9 @@
 """What a decision makes of trials that failed, or were given up.
 
 A decision that comes near to one is made again by a model that takes what failed for middling at
-best, as far as that is plausible beside the data; and if it is still near, however far that is. So
-one failure at random does little harm, and a region that always fails is left after a few.
-Decisions that do not come near are what they were.
+best, as far as that is plausible beside the data; and if it is still near, however far that is; and
+at last as if that had been seen often. So one failure at random does little harm, and a region that
+always fails is left after a few. Decisions that do not come near are what they were.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
+from typing import NamedTuple
 
 from botorch.models.model import Model
 from botorch.posteriors.gpytorch import GPyTorchPosterior
@@ -22,8 +23,27 @@ from ax_costaware.models.believed import believed
 _NEAR = 0.1
 """Part of a parameter's range within which a trial is near to another one."""
 
-PLAUSIBLE = 3.0
+_PLAUSIBLE = 3.0
 """Standard deviations by which a failed point is first believed to be worse than its mean."""
+
+
+class Wariness(NamedTuple):
+    """How a decision that comes near to a failed trial is made again."""
+
+    most: float
+    """Standard deviations by which the failed point is believed to be worse than its mean."""
+
+    often: int
+    """How often it counts as observed."""
+
+
+WARINESS = (
+    Wariness(_PLAUSIBLE, 1),
+    Wariness(math.inf, 1),
+    Wariness(math.inf, 25),
+)
+"""One after the other, as long as the decision is still near; of a trial that counts 25 times the
+noise leaves a fifth."""
 
 _MOST_FAILED = 2
 """Initial designs whose trials may all fail before a run is stopped."""
@@ -52,18 +72,19 @@ def is_near_failures(problem: Problem, decision: Decision | Stop) -> bool:
     return any(problem.space.are_near(decision.parameters, rows, _NEAR))
 
 
-def wary_of_failures(problem: Problem, points: Tensor, most: float) -> Problem:
+def wary_of_failures(problem: Problem, points: Tensor, wariness: Wariness) -> Problem:
     """The problem under a model that takes what failed for the median outcome at best.
 
     Args:
         problem: The problem.
         points: ``k x d`` points that stand for the trials that failed, in the model's units.
-        most: By how many standard deviations they may be worse than their means.
+        wariness: How much they are believed.
     """
     middling = statistics.median(float(trial.outcome or 0.0) for trial in problem.observed)
-    fitted = problem.fit
+    fitted, most = problem.fit, wariness.most
+    X = points.repeat(wariness.often, 1)
     return replace(
-        problem, fit=lambda: after_failures(fitted(), points, middling, most, problem.minimize)
+        problem, fit=lambda: after_failures(fitted(), X, middling, most, problem.minimize)
     )
 
 

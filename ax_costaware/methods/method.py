@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.failures import (
-    PLAUSIBLE,
+    WARINESS,
     is_near_failures,
     stop_of_failures,
     wary_of_failures,
@@ -243,10 +243,10 @@ class Method(ABC):
     def _decided(self, problem: Problem) -> Decision | Stop:
         """What is decided, wary of failures."""
         decision = self.decide(problem)
-        for most in (PLAUSIBLE, math.inf):
+        for wariness in WARINESS:
             if is_near_failures(problem, decision):
                 points = self.failed_points(problem)
-                decision = self.decide(wary_of_failures(problem, points, most))
+                decision = self.decide(wary_of_failures(problem, points, wariness))
         return decision
 
     def failed_points(self, problem: Problem) -> Tensor:

@@ -49,8 +49,8 @@ def test_next_decision_after_reload_is_the_same(
     """Stored after each trial; a new process decides as the old one did."""
     runs = [
         # Ax's default surrogate, whose fit must not depend on the fits before it either.
-        _run("held", tmp_path, 6, budget=60.0, surrogate_spec=None),
-        _run("again", tmp_path, 6, budget=40.0, stop=False, acquisition="log_ei_cost_cooling"),
+        _run("held", tmp_path, 6, budget=60.0, stop=True, surrogate_spec=None),
+        _run("again", tmp_path, 6, budget=40.0, acquisition="log_ei_cost_cooling"),
         _run("learned", tmp_path, 8, cost="hours", decay=GittinsDecay(3.0)),
     ]
     held, again, learned = (run.decisions for run in runs)

@@ -74,7 +74,9 @@ def grid() -> torch.Tensor:
 def test_run_until_nothing_is_worth_its_cost(minimize: bool) -> None:
     """Every decision solves the equation of the index and is the largest; the stop says all."""
     sign, lmbda, X = (-1.0 if minimize else 1.0), 0.003, grid()
-    client = make_client(minimize, lmbda=lmbda, num_restarts=8, raw_samples=256)
+    client = make_client(
+        minimize, lmbda=lmbda, acquisition="gittins", num_restarts=8, raw_samples=256
+    )
     run_trials(client, 4, sign)
     end = None
     while end is None:
@@ -173,10 +175,11 @@ def test_the_budget_is_never_exceeded() -> None:
 
 
 def test_a_stop_says_that_only_cheap_trials_were_left() -> None:
-    first = make_client(lmbda=0.06)
+    first = make_client(lmbda=0.06, initial_share=None)
     run_trials(first, 4)
     # Costs begin at 0.5: what is left pays for next to nothing, and nothing of that is worth it.
-    client = make_client(lmbda=0.06, budget=spending(first).spent + 0.52)
+    budget = spending(first).spent + 0.52
+    client = make_client(lmbda=0.06, budget=budget, initial_share=None)
     run_trials(client, 4)
     with pytest.raises(OptimizationShouldStop) as stopped:
         client.get_next_trials(max_trials=1)
@@ -306,7 +309,7 @@ def test_decisions_repeat_with_the_seed_and_leave_the_global_one_alone() -> None
 
 def test_several_trials_at_once_and_out_of_order() -> None:
     """Trials of a batch and running ones push the next away, and are reserved for."""
-    client = make_client(budget=30.0)
+    client = make_client(budget=30.0, acquisition="gittins", stop=True)
     first = client.get_next_trials(max_trials=8)
     assert list(first) == [0, 1, 2, 3], "the initial design has four trials"
     with pytest.raises(DataRequiredError):
@@ -372,7 +375,7 @@ def test_batches_never_lose_trials_to_the_budget(learned: bool) -> None:
 
 def test_an_initial_design_within_the_budget() -> None:
     """Points that are too dear are passed over, and the end is said when none is left."""
-    client = make_client(budget=2.2)
+    client = make_client(budget=2.2, initial_share=None)
     with pytest.raises(OptimizationShouldStop, match="initial design is not finished"):
         run_trials(client, 5)
     assert 2.2 - 0.6 < spending(client).spent <= 2.2

@@ -99,7 +99,7 @@ def test_ends_the_run_of_any_strategy(rule: Any) -> None:
 
 def test_our_own_strategy_ends_a_run_by_itself() -> None:
     """``Client.run_trials`` takes it as it is, and in parallel."""
-    client = plant_client(budget=8.0, stop=GittinsStop())
+    client = plant_client(budget=8.0, stop=GittinsStop(), acquisition="gittins", initial_share=None)
     client.run_trials(max_trials=40, parallelism=3, initial_seconds_between_polls=0)
     assert spending(client).spent <= 8.0 + 1e-6
     assert len(client._experiment.trials) < 40

@@ -30,7 +30,7 @@ SETS = (ControlSet(["x1"], 0.5), ControlSet(["x1", "x2"], 1.0))
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
 METHODS: dict[str, Method] = {
     "stops": Gittins(1.0, lmbda=1e-3, **FAST),
-    "goes on": Gittins(1.0, budget=50.0, stop=False, **FAST),
+    "goes on": Gittins(1.0, budget=50.0, acquisition="gittins", **FAST),
     "sets all": ControlSets(SETS[1:], {}, budget=50.0, num_nodes=16, **FAST),
 }
 AT_ONCE = 4
@@ -91,8 +91,8 @@ def test_a_batch_ends_where_nothing_else_is_worth_its_price() -> None:
     simulation = _run("stops")
     batch = _batch(simulation, simulation.problem())
     assert 1 <= len(batch) < AT_ONCE
-    indices = [decision.details["index"] for decision in batch]
-    assert all(later < earlier for earlier, later in pairwise(indices))
+    worth = [decision.value for decision in batch]
+    assert all(later < earlier for earlier, later in pairwise(worth))  # type: ignore[operator]
     simulation = _run("goes on")
     assert len(_batch(simulation, simulation.problem())) == AT_ONCE
 

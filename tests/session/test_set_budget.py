@@ -39,9 +39,12 @@ def _learned(client: Client, count: int) -> None:
     gittins_toy.run_trials(client, count, report=True)
 
 
-GITTINS, NEVER = gittins_toy.make_client, {"stop": False}
+GITTINS = gittins_toy.make_client
+# A design that knows costs depends on the budget.
+STOPS: dict[str, Any] = {"initial_share": None, "stop": True}
+NEVER: dict[str, Any] = {"initial_share": None}
 CASES = {
-    "gittins": Case(GITTINS, gittins_toy.run_trials, 8.0, {}),
+    "gittins": Case(GITTINS, gittins_toy.run_trials, 8.0, STOPS),
     "gittins, never stopped": Case(GITTINS, gittins_toy.run_trials, 8.0, NEVER),
     "gittins, learned costs": Case(GITTINS, _learned, 10.0, {"cost": "hours", **NEVER}),
     "cost cooling": Case(
@@ -118,7 +121,7 @@ def price(client: Client) -> float:
 
 def test_a_price_is_found_anew_and_held() -> None:
     """From what the new budget leaves, also if it is one that there was before."""
-    client = gittins_toy.make_client(budget=30.0)
+    client = gittins_toy.make_client(budget=30.0, stop=True)
     gittins_toy.run_trials(client, 4)
     first = price(client)
     assert price(client) == first
@@ -134,7 +137,7 @@ def test_a_price_is_found_anew_and_held() -> None:
 
 def test_a_run_that_its_price_has_stopped_stops_again() -> None:
     client = gittins_toy.make_client(budget=30.0, lmbda=0.05)
-    with pytest.raises(OptimizationShouldStop, match="is worth"):
+    with pytest.raises(OptimizationShouldStop, match="not above the price of 0.05"):
         gittins_toy.run_trials(client, 20)
     set_budget(client, 60.0)
     with pytest.raises(OptimizationShouldStop, match="of 60"):

@@ -16,10 +16,17 @@ SURROGATE = FAST["surrogate_spec"]
 
 
 @pytest.mark.parametrize("minimize", [False, True])
-def test_it_says_what_the_next_decision_does(minimize: bool) -> None:
+@pytest.mark.parametrize(
+    ("acquisition", "reason"),
+    [
+        ("gittins", "The largest Gittins index falls short"),
+        ("log_ei_per_cost", "The largest expected improvement per unit of cost is"),
+    ],
+)
+def test_it_says_what_the_next_decision_does(acquisition: str, reason: str, minimize: bool) -> None:
     """The numbers of the record that the next trial gets, and stop where asking for it stops."""
     sign = -1.0 if minimize else 1.0
-    client = make_client(minimize, lmbda=0.01)
+    client = make_client(minimize, lmbda=0.01, acquisition=acquisition)
     run_trials(client, 4, sign)
     while True:
         found = should_stop(client)
@@ -38,7 +45,7 @@ def test_it_says_what_the_next_decision_does(minimize: bool) -> None:
     assert sign * found.index <= sign * found.incumbent
     assert f"{found.index:.6g}" in str(stop.value)
     assert found.reason.rstrip(".").lower() in str(stop.value).lower()
-    assert str(found).startswith("Stop. The largest Gittins index falls short")
+    assert str(found).startswith(f"Stop. {reason}")
     assert len(client._experiment.trials) == before
 
 
