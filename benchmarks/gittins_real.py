@@ -60,9 +60,9 @@ SHUFFLES = 5
 TABLE = RESULTS / "gittins_real_table.jsonl"
 PRICE = 0.03
 OURS: dict[str, dict[str, Any]] = {
-    "gittins": {},
-    f"gittins, {PRICE:g}/s": {"lmbda": PRICE},
-    "log EI per cost": {"acquisition": "log_ei_per_cost", "stop": ImprovementPerCostStop()},
+    "gittins": {"acquisition": "gittins", "stop": True, "initial_share": None},
+    f"gittins, {PRICE:g}/s": {"acquisition": "gittins", "lmbda": PRICE, "initial_share": None},
+    "log EI per cost": {"stop": ImprovementPerCostStop(), "initial_share": None},
 }
 METHODS = (*OURS, "plain Ax", "random")
 

@@ -54,7 +54,14 @@ def _run_gittins(
     client.configure_experiment(name="digits", parameters=hyperparameters())
     client.configure_optimization(objective=f"-{OBJECTIVE}")
     client.set_generation_strategy(
-        gittins_strategy(cost=COST, budget=budget, lmbda=PRICE, seed=seed)
+        gittins_strategy(
+            cost=COST,
+            budget=budget,
+            lmbda=PRICE,
+            acquisition="gittins",
+            initial_share=None,
+            seed=seed,
+        )
     )
     trials: list[Trained] = []
     stop = _Stop()

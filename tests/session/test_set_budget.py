@@ -137,7 +137,7 @@ def test_a_price_is_found_anew_and_held() -> None:
 
 def test_a_run_that_its_price_has_stopped_stops_again() -> None:
     client = gittins_toy.make_client(budget=30.0, lmbda=0.05)
-    with pytest.raises(OptimizationShouldStop, match="not above the price of 0.05"):
+    with pytest.raises(OptimizationShouldStop, match=r"not above the price of 0\.05"):
         gittins_toy.run_trials(client, 20)
     set_budget(client, 60.0)
     with pytest.raises(OptimizationShouldStop, match="of 60"):
