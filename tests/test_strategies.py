@@ -10,8 +10,8 @@ from ax.exceptions.core import UserInputError
 from ax_costaware import (
     ControlSet,
     ExploreThenCommit,
+    LargestValuePerCost,
     Uniform,
-    UnknownCosts,
     control_set_strategy,
 )
 from ax_costaware.ax_bridge import strategy as strategy_module
@@ -66,8 +66,8 @@ def test_says_when_exploring_takes_the_whole_budget(
     [
         ((1.0, 5.0), None, ExploreThenCommit.adaptive()),
         ((1.0, 5.0), 100.0, ExploreThenCommit.adaptive()),
-        ((1.0, None), 100.0, UnknownCosts()),
-        ((None, None), None, UnknownCosts(rounds=5)),
+        ((1.0, None), 100.0, LargestValuePerCost(above="worst")),
+        ((None, None), None, LargestValuePerCost(above="worst")),
     ],
 )
 def test_default_rule_is_that_for_what_is_known(

@@ -103,7 +103,7 @@ class ControlSets(Method):
         check_joint(self.joint, self.marginals)
         super().__post_init__()
         if self.rule is None:
-            rule, reason = recommended_rule(self.control_sets, self.budget)
+            rule, reason = recommended_rule(self.control_sets)
             set_field(self, "rule", rule)
             set_field(self, "_remark", f"rule={rule!r} by default: {reason}")
         if not isinstance(self.beta, TheoreticalBeta):

@@ -19,6 +19,7 @@ from ax_costaware.policies.control_set_rules.rule import (
     ControlSetHistory,
     Evaluate,
     EvaluateKnowledge,
+    expected_costs,
     finite_values,
 )
 from ax_costaware.queries.argument_checks import positive_number, set_fields
@@ -64,8 +65,7 @@ class KnowledgePerBudget:
                 "worth to the recommendation."
             )
         affordable = history.affordable_indices()
-        estimates = evaluate.costs(affordable)
-        costs = {i: estimate.mean for i, estimate in zip(affordable, estimates, strict=True)}
+        costs = expected_costs(history, evaluate, affordable)
         money = history.remaining
         if money is None:
             money = _HORIZON * max(costs.values())

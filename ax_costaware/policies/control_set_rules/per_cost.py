@@ -2,7 +2,8 @@
 
 ``LargestValuePerCost`` is a baseline: appendix C of Tay et al. 2023, *Bayesian Optimization with
 Cost-varying Variable Subsets*, compares with UCB-PSQ, TS-PSQ and expected improvement divided by
-the control set's cost. Which of the three it is depends on the values.
+the control set's cost. Which of the three it is depends on the values. Counted from the worst value
+there is, and not from zero, an upper confidence bound per cost is a rule of this package.
 
 ``InformationPerCost`` takes the one whose trial tells most about the best reachable query. It needs
 no numbers of plays and no schedule, and works with declared and with learned costs. The values are
@@ -15,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.policies.control_set_rules.inclusion import (
     cost_groups,
     maximal,
@@ -26,33 +28,65 @@ from ax_costaware.policies.control_set_rules.rule import (
     Evaluate,
     EvaluateBounds,
     SeenValues,
+    expected_costs,
 )
+from ax_costaware.queries.argument_checks import given_fields
 
 
 @dataclass(frozen=True)
 class LargestValuePerCost:
     """The affordable control set whose value over its cost is largest.
 
-    It depends on where the objective has its zero, and means something only for values that are not
-    negative, as those of expected improvement are: a negative value improves by being dearer.
+    Counted from zero it depends on where the objective has its zero, and means something only for
+    values that are not negative, as those of expected improvement are: a negative value improves by
+    being dearer. Counted from the worst, neither shift nor scale of the objective, nor the unit of
+    cost, changes a decision, and learned costs are those at the values that would be set.
+
+    Raises:
+        InputError: If ``above`` is neither ``"zero"`` nor ``"worst"``.
     """
 
+    above: str = "zero"
+    """What values are counted from: ``"zero"``; or ``"worst"``, the least posterior mean."""
+
+    def __post_init__(self) -> None:
+        if self.above not in ("zero", "worst"):
+            raise InputError(f"above={self.above!r}: expected 'zero' or 'worst'.")
+
+    def __repr__(self) -> str:
+        return f"LargestValuePerCost({', '.join(given_fields(self))})"
+
     def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
-        """Choose a control set; see ``ControlSetRule.decide``."""
-        affordable = set(history.affordable_indices())
-        contained = proper_supersets(history.parameters)
-        seen = SeenValues(evaluate)
-        groups = [affordable.intersection(group) for group in cost_groups(history.costs)]
-        # Within equal costs the ratio is monotone under inclusion, as the value is.
-        seen.look([i for group in groups if group for i in maximal(contained, group)])
-        ratios = {i: value / history.costs[i] for i, value in seen.values.items()}
+        """Choose a control set; see ``ControlSetRule.decide``.
+
+        Raises:
+            InputError: Also if values are counted from the worst, and ``evaluate`` is no
+                ``EvaluateBounds``.
+        """
+        affordable, seen = history.affordable_indices(), SeenValues(evaluate)
+        least, costs, what = 0.0, dict(enumerate(history.costs)), "value"
+        if self.above == "worst":
+            if not isinstance(evaluate, EvaluateBounds):
+                raise InputError(
+                    f"evaluate={evaluate!r}: expected an EvaluateBounds, which knows the worst "
+                    "value."
+                )
+            seen.look(affordable)
+            least, costs = evaluate.worst(), expected_costs(history, evaluate, affordable)
+            what = f"value above the worst, {least:.6g},"
+        else:
+            contained = proper_supersets(history.parameters)
+            groups = [set(affordable).intersection(group) for group in cost_groups(history.costs)]
+            # Within equal costs the ratio is monotone under inclusion, as the value is.
+            seen.look([i for group in groups if group for i in maximal(contained, group)])
+        ratios = {i: (value - least) / costs[i] for i, value in seen.values.items()}
         index = history.largest(ratios, ratios)
         return ControlSetDecision(
             index=index,
-            reason=f"{history.describe(index)} has the largest value per cost of the "
+            reason=f"{history.describe(index)} has the largest {what} per cost of the "
             f"{len(affordable)} affordable control sets, {ratios[index]:.6g}: the value "
-            f"{seen.values[index]:.6g} at cost {history.costs[index]:g}.",
-            in_play=tuple(sorted(affordable)),
+            f"{seen.values[index]:.6g} at cost {costs[index]:g}.",
+            in_play=tuple(affordable),
             values=seen.values,
         )
 
@@ -71,8 +105,7 @@ class InformationPerCost:
         values = seen.look(affordable)
         costs = {i: history.costs[i] for i in affordable}
         if isinstance(evaluate, EvaluateBounds):
-            estimates = evaluate.costs(affordable)
-            costs = {i: estimate.mean for i, estimate in zip(affordable, estimates, strict=True)}
+            costs = expected_costs(history, evaluate, affordable)
         ratios = {i: value / costs[i] for i, value in zip(affordable, values, strict=True)}
         index = history.largest(affordable, ratios)
         return ControlSetDecision(

@@ -256,6 +256,20 @@ class SeenValues:
         return [self.values[index] for index in indices]
 
 
+def expected_costs(
+    history: ControlSetHistory, evaluate: EvaluateBounds, indices: Sequence[int]
+) -> dict[int, float]:
+    """Expected cost of control sets at the values that each would set, by index.
+
+    Of what nothing is known is taken to cost as little as the cheapest of the others, so that it is
+    tried where it promises something, whatever the unit of cost.
+    """
+    estimates = evaluate.costs(indices)
+    found = {i: estimate.mean for i, estimate in zip(indices, estimates, strict=True)}
+    least = min((found[i] for i in indices if history.is_priced(i)), default=1.0)
+    return {i: cost if history.is_priced(i) else least for i, cost in found.items()}
+
+
 def finite_values(given: Sequence[float], indices: Sequence[int], what: str = "") -> list[float]:
     """What ``evaluate`` gave for the control sets ``indices``, as floats.
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.policies import ControlSetHistory, LargestValuePerCost
+from ax_costaware.policies.control_set_rules import CostEstimate
 from tests.policies.control_set_rules.tables import Table, history, largest, monotone_tables
 
 SETS = ["a", "b", "ab", "abc"]
@@ -61,3 +67,87 @@ def test_sets_of_equal_cost_that_cannot_win_are_not_asked_for() -> None:
 def test_equality_and_repr() -> None:
     assert LargestValuePerCost() == LargestValuePerCost()
     assert repr(LargestValuePerCost()) == "LargestValuePerCost()"
+    assert repr(LargestValuePerCost(above="worst")) == "LargestValuePerCost(above='worst')"
+    with pytest.raises(InputError, match="above='mean': expected 'zero' or 'worst'"):
+        LargestValuePerCost(above="mean")
+
+
+class Bounds(Table):
+    """Values, the worst one, and costs at the best values."""
+
+    def __init__(self, values: Sequence[float], least: float, prices: Sequence[float]) -> None:
+        super().__init__(values)
+        self.least, self.prices = least, prices
+
+    def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
+        raise AssertionError("not asked for")
+
+    upper = lower
+
+    def worst(self) -> float:
+        return self.least
+
+    def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
+        return [CostEstimate(self.prices[i], None) for i in indices]
+
+
+ABOVE = LargestValuePerCost(above="worst")
+
+
+@pytest.mark.parametrize(
+    ("values", "prices", "index"),
+    [
+        ((1.0, 2.0, 3.0, 4.0), (1, 1, 2, 4), 1),
+        # Above the worst, -5, they are 1, 2, 3 and 3: the dearest is not the best for being so.
+        ((-4.0, -3.0, -2.0, -2.0), (1, 1, 1, 4), 2),
+        ((1.0, 2.0, 3.0, 40.0), (1, 1, 2, 4), 3),
+    ],
+)
+def test_above_the_worst(values: tuple[float, ...], prices: tuple[float, ...], index: int) -> None:
+    least = min(values) - 1.0
+    decision = ABOVE.decide(history(SETS, prices), Bounds(values, least, prices))
+    ratios = [(value - least) / cost for value, cost in zip(values, prices, strict=True)]
+    assert decision.index == index
+    assert ratios[index] == max(ratios)
+    assert f"value above the worst, {least:.6g}, per cost" in decision.reason
+
+
+@given(monotone_tables(), st.floats(-50, 50), st.floats(0.01, 100), st.floats(1e-3, 1e3))
+@settings(max_examples=150, deadline=None)
+def test_neither_origin_nor_units_matter(
+    table: tuple[ControlSetHistory, list[float]], shift: float, scale: float, unit: float
+) -> None:
+    state, values = table
+    least, prices = min(values) - 0.5, [float(c) for c in state.costs]
+    once = ABOVE.decide(state, Bounds(values, least, prices))
+    again = ABOVE.decide(
+        replace(state, costs=tuple(unit * c for c in prices)),
+        Bounds(
+            [scale * v + shift for v in values],
+            scale * least + shift,
+            [unit * c for c in prices],
+        ),
+    )
+    ratios = [(value - least) / cost for value, cost in zip(values, prices, strict=True)]
+    assert ratios[again.index] == pytest.approx(ratios[once.index], rel=1e-6)
+
+
+def test_what_costs_nobody_knows_is_tried_first_whatever_the_unit() -> None:
+    """It is taken to cost as little as the cheapest, and not one unit of cost."""
+    for unit in (1e-3, 1.0, 1e3):
+        state = ControlSetHistory(
+            parameters=tuple(frozenset(s) for s in SETS),
+            costs=(unit, unit, 3 * unit, 1.0),
+            plays=(1, 1, 1, 0),
+            affordable=(True,) * 4,
+            round=4,
+            known=(False,) * 4,
+            reported=((unit,), (unit,), (3 * unit,), ()),
+        )
+        told = Bounds((1.0, 1.1, 1.2, 1.3), 0.0, (unit, unit, 3 * unit, 1.0))
+        assert ABOVE.decide(state, told).index == 3
+
+
+def test_the_worst_has_to_be_known() -> None:
+    with pytest.raises(InputError, match="expected an EvaluateBounds, which knows the worst"):
+        ABOVE.decide(history(SETS, [1, 1, 2, 4]), Table([1.0, 2.0, 5.0, 6.0]))
