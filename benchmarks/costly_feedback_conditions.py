@@ -103,7 +103,8 @@ def main() -> None:
     tasks = [Task(cell, seed) for seed in range(chosen.seeds) for cell in cells]
     run_all(run_and_keep, tasks, lambda task: task.key, chosen.processes, "conditions")
     kept: list[dict[str, Any]] = []
-    print("Regret by chance less that of the default rule, in standard errors; share measured\n")
+    print("Regret by chance less that of the default rule (bold: by two standard errors), and the")
+    print("share of the rounds that is measured\n")
     print("| drift | rounds |" + "".join(f" noise {noise:g} |" for noise in NOISES))
     print("|---" * (len(NOISES) + 2) + "|")
     for drift, rounds in product(DRIFTS, LENGTHS):
@@ -117,7 +118,7 @@ def main() -> None:
             mark = "**" if gain.mean() > 2 * error else ""
             line += f" {mark}{gain.mean():+.3f} ± {error:.3f}{mark}, {share:.0%} |"
             kept.append(
-                {**cell._asdict(), "gain": float(gain.mean()), "error": error, "runs": rows}
+                {**cell._asdict(), "gain": float(gain.mean()), "error": error, "share": share}
             )
         print(line)
     (RESULTS / "costly_feedback_conditions.json").write_text(json.dumps(kept, indent=1) + "\n")
