@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.joint_ascent import ascend, ascend_constrained
+from ax_costaware.acquisition.local_search import ascend, ascend_constrained
 from ax_costaware.acquisition.objectives import ControlSetObjective, rows_by_set
 from ax_costaware.acquisition.starts import SearchDomain, raw_points, spaced_best
 

@@ -33,8 +33,8 @@ from ax_costaware.acquisition.rowwise import (
     remaining_variance,
     rowwise,
 )
-from ax_costaware.models.block_sums import BlockSums
 from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.separable_kernel import SeparableKernel
 
 

@@ -15,8 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.joint_ascent import ascend
-from ax_costaware.acquisition.local_search import START_DISTANCE, LocalSearch
+from ax_costaware.acquisition.local_search import START_DISTANCE, LocalSearch, ascend
 from ax_costaware.acquisition.starts import spaced_best
 from ax_costaware.acquisition.target_space import MOST_FINITE, TargetSpace
 from ax_costaware.exceptions import UnsupportedInputError

@@ -27,9 +27,8 @@ from ax_costaware.analysis.figures import (
     short_names,
     value_title,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.analysis.replay import Replay
-from ax_costaware.analysis.run import Objective, Run
 from ax_costaware.methods.control_sets import ControlSets
 
 _VALUE_PANEL_PIXELS = 240

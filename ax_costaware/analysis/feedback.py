@@ -27,8 +27,7 @@ from ax_costaware.analysis.figures import (
     trial_ticks,
     value_title,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import Objective, Run
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 
 _RECORDED = {

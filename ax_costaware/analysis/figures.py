@@ -16,7 +16,7 @@ from plotly import graph_objects as go
 from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
-from ax_costaware.analysis.run import Objective
+from ax_costaware.analysis.method_analysis import Objective
 
 COLORS = (
     "#0072B2",

@@ -27,8 +27,7 @@ from ax_costaware.analysis.figures import (
     short_name,
     trial_ticks,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import Objective, Run
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.methods.averages import Targets, posterior, recommendation_record
 from ax_costaware.methods.parameters import Choice, FreeParameter
 from ax_costaware.methods.problem import Array, Best, Problem

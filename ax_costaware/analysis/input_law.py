@@ -17,9 +17,8 @@ from ax.core.analysis_card import AnalysisCard
 from plotly import graph_objects as go
 
 from ax_costaware.analysis.figures import BLUE, DARK, RED, Panel, pale, panels
-from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
 from ax_costaware.analysis.replay import even_selection
-from ax_costaware.analysis.run import Run
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.chance import (
     RealizedInputs,

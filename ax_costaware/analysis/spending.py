@@ -28,8 +28,7 @@ from ax_costaware.analysis.figures import (
     short_names,
     trial_ticks,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import Run
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
 from ax_costaware.methods.method import Method
 from ax_costaware.session.spending import Spending, origin_of, spending
 

@@ -31,8 +31,7 @@ from ax_costaware.analysis.figures import (
     trial_ticks,
     value_title,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import NEXT, Objective, Run
+from ax_costaware.analysis.method_analysis import NEXT, MethodAnalysis, Objective, Run
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 

@@ -16,8 +16,7 @@ from ax.core.analysis_card import AnalysisCard
 from ax.core.base_trial import BaseTrial
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import Objective, Run
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.ax_bridge.records import outcome_record
 from ax_costaware.display import display_number, display_values
 from ax_costaware.methods.method import Method

@@ -8,7 +8,6 @@ from gpytorch.kernels import RBFKernel
 from gpytorch.means import LinearMean
 
 from ax_costaware.acquisition import objectives, optimize_control_sets
-from ax_costaware.acquisition.build_objectives import build_objectives
 from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
 from ax_costaware.acquisition.node_moments import (
     COARSE_NODES,
@@ -16,7 +15,12 @@ from ax_costaware.acquisition.node_moments import (
     node_posterior,
     sampled,
 )
-from ax_costaware.acquisition.objectives import NodeObjective, ProductObjective, some_nodes
+from ax_costaware.acquisition.objectives import (
+    NodeObjective,
+    ProductObjective,
+    build_objectives,
+    some_nodes,
+)
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ProductNodes

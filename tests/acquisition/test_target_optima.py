@@ -11,7 +11,7 @@ from scipy.stats import ks_2samp, norm
 from torch import Tensor
 
 from ax_costaware.acquisition import TargetSpace, best_target, gumbel_max_samples, sample_optima
-from ax_costaware.acquisition.joint_ascent import ascend
+from ax_costaware.acquisition.local_search import ascend
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import ConditionalMeanProcess, TargetPaths
 from ax_costaware.queries import GaussianConditional
