@@ -37,14 +37,11 @@ in which no large terms cancel, and which Gauss-Hermite quadrature takes to roun
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
-from numpy.polynomial.hermite_e import hermegauss
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -53,6 +50,7 @@ from ax_costaware.acquisition.criteria import Spread
 from ax_costaware.acquisition.rowwise import remaining_variance
 from ax_costaware.acquisition.standard_normal import StandardNormal
 from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.queries.quadrature import gauss_hermite
 
 # The optimum itself, observed without noise, would tell infinitely much; and what is known of it
 # already to this share of its prior variance is rounding.
@@ -216,7 +214,7 @@ def _quadrature(x: Tensor, share: Tensor) -> Tensor:
     # The root has no slope at zero.
     is_left = left > 0
     s = torch.where(is_left, torch.where(is_left, left, torch.ones_like(left)).sqrt(), 0.0)
-    nodes, weights = (array.to(x) for array in _gauss_hermite())
+    nodes, weights = (torch.tensor(array).to(x) for array in gauss_hermite(_NUM_NODES))
     u = (s * x).unsqueeze(-1) + share.sqrt().unsqueeze(-1) * nodes
     ratio, hazard = _of(_information_over_hazard, u), _of(_hazard, x)
     return truncated_information(x) - s * hazard * (ratio @ weights)
@@ -225,12 +223,6 @@ def _quadrature(x: Tensor, share: Tensor) -> Tensor:
 def _expansion(x: Tensor, share: Tensor) -> Tensor:
     """That of a Gaussian: noise hides the shape of what is below it, but for its variance."""
     return -0.5 * torch.log1p(-share.clamp(0.0, _NOISY) * _of(_reduction, x))
-
-
-@lru_cache(maxsize=1)
-def _gauss_hermite() -> tuple[Tensor, Tensor]:
-    nodes, weights = hermegauss(_NUM_NODES)
-    return torch.from_numpy(nodes), torch.from_numpy(weights / math.sqrt(2 * math.pi))
 
 
 def _information(normal: StandardNormal) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    SUM_TOLERANCE,
+    check_weights,
     integer_at_least,
     sequence_of,
     set_fields,
@@ -126,14 +126,4 @@ def _check_rule(b: int, nodes: Tensor, weights: Tensor, width: int) -> None:
         )
     if not bool(torch.isfinite(nodes).all()):
         raise InputError(f"nodes[{b}]={nodes!r}: expected finite values.")
-    if weights.shape != nodes.shape[:1]:
-        raise InputError(
-            f"weights[{b}] has the shape {tuple(weights.shape)}: expected one weight for each of "
-            f"the {len(nodes)} nodes."
-        )
-    total = float(weights.sum())
-    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= SUM_TOLERANCE:
-        raise InputError(
-            f"weights[{b}] has the minimum {float(weights.min())!r} and the sum {total!r}: "
-            "expected weights >= 0 that sum to one."
-        )
+    check_weights(weights, nodes, f"weights[{b}]")

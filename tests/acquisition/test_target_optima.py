@@ -247,11 +247,11 @@ def test_points_of_a_space() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((None,), "bounds=None"),
-        ((torch.zeros(2, 2, dtype=torch.long),), "bounds="),
-        ((torch.tensor([[1.0], [0.0]]),), "bounds="),
-        ((torch.tensor([[0.0], [math.inf]]),), "bounds="),
-        ((torch.zeros(3, 2),), "bounds="),
+        ((None,), "bounds: got None"),
+        ((torch.zeros(2, 2, dtype=torch.long),), "bounds: got"),
+        ((torch.tensor([[1.0], [0.0]]),), "bounds: got"),
+        ((torch.tensor([[0.0], [math.inf]]),), "bounds: got"),
+        ((torch.zeros(3, 2),), "bounds: got"),
         ((BOUNDS, {2: [1]}), "choices has the column 2: expected one of 0 to 1"),
         ((BOUNDS, {0: []}), r"choices\[0\]=\[\]"),
         ((BOUNDS, {0: [11]}), r"choices\[0\]=\[11\]: expected one or more values from -5 to 10"),
