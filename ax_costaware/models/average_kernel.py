@@ -222,7 +222,6 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         x1: Tensor,
         x2: Tensor,
         diag: bool = False,
-        last_dim_is_batch: bool = False,
         **params: Any,
     ) -> Tensor:
         """Covariances between rows, ``... x n x m``, or with ``diag`` their variances."""

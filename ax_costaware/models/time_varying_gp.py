@@ -99,11 +99,6 @@ class ForgettingKernel(Kernel):  # type: ignore[misc]
             raise InputError(f"forgetting={value!r}: expected numbers in (0, 1).")
         self.initialize(raw_forgetting=_to_raw(value).to(self.raw_forgetting))
 
-    @property
-    def is_stationary(self) -> bool:
-        """Whether covariances depend on differences only: they do."""
-        return True
-
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
         """The correlations of the times ``... x n x 1`` and ``... x m x 1``.
 
