@@ -104,8 +104,8 @@ def _check_nodes_given(index: int, given: NodesGiven, columns: list[int], point:
         nodes, weights = given(point.unsqueeze(0))
     d = len(point)
     shape = f"finite nodes of shape (1, number of nodes, {d}) for one point"
-    finite_tensor(nodes, f"given[{index}]", (1, None, d), shape)
-    check_weights(weights, nodes, f"given[{index}], whose weights")
+    finite_tensor(nodes, f"nodes of given[{index}]", (1, None, d), shape)
+    check_weights(weights, nodes, f"weights of given[{index}]")
     if not torch.allclose(
         nodes[0][:, columns], point[columns].expand(nodes.shape[1], -1).to(nodes)
     ):

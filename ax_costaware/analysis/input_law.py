@@ -248,27 +248,28 @@ def _places(law: Marginal, values: Sequence[RawValue], count: int) -> list[RawVa
 
 
 def _subtitle(report: InputFitReport) -> str:
-    scope = "" if report.last is None else f" The tests are of the last {report.last} trials."
-    worst = min(report.dependences, key=lambda found: found.p_value, default=None)
-    pair = (
-        ""
-        if worst is None
-        else f" Of the inputs that are assumed to be independent, {worst.names[0]} and "
-        f"{worst.names[1]} went together most: rank correlation {worst.correlation:.2f} over "
-        f"{worst.n} trials, p = {worst.p_value:.2g}."
+    parts = [report.verdict]
+    if not report.agrees:
+        parts.append(
+            "Decisions rest on these laws: give the strategy new ones, a Learned marginal, or a "
+            "joint law for inputs that go together."
+        )
+    if report.dependences:
+        worst = min(report.dependences, key=lambda found: found.p_value)
+        parts.append(
+            f"Of the inputs that are assumed to be independent, {worst.names[0]} and "
+            f"{worst.names[1]} went together most: rank correlation {worst.correlation:.2f} over "
+            f"{worst.n} trials, p = {worst.p_value:.2g}."
+        )
+    parts.append(
+        "Left: how the values were spread over the trials that did not control the input, beside "
+        "the law. Right: the same values in order of the trials; the band holds nine of ten by the "
+        "present law."
     )
-    advice = (
-        ""
-        if report.agrees
-        else " Decisions rest on these laws: give the strategy new ones, a Learned marginal, or a "
-        "joint law for inputs that go together."
-    )
-    return (
-        f"{report.verdict}{advice}{pair} Left: how the values were spread over the trials that did "
-        "not control the input, beside the law. Right: the same values in order of the trials; the "
-        f"band holds nine of ten by the present law.{scope} A false alarm in any test has the "
-        f"chance {report.significance:g}."
-    )
+    if report.last is not None:
+        parts.append(f"The tests are of the last {report.last} trials.")
+    parts.append(f"A false alarm in any test has the chance {report.significance:g}.")
+    return " ".join(parts)
 
 
 def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:

@@ -31,6 +31,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.point_posterior import FactoredPosterior
+from ax_costaware.queries.argument_checks import finite_tensor
 
 CostKind: TypeAlias = Literal["gp", "linear"]
 """A Gaussian process, or a Bayesian linear regression, on the logarithm of the cost."""
@@ -267,10 +268,9 @@ def widened(X: Tensor, bounds: Any) -> Tensor:
     if bounds is None:
         lower, upper = X.amin(dim=0), X.amax(dim=0)
     else:
-        if not isinstance(bounds, Tensor) or bounds.shape != (2, X.shape[-1]):
-            shape = tuple(bounds.shape) if isinstance(bounds, Tensor) else bounds
-            raise InputError(f"bounds of shape {shape!r}: expected {(2, X.shape[-1])}.")
-        lower, upper = bounds.detach().to(X)
-        if not bool((bounds.isfinite().all() & (lower <= upper)).all()):
-            raise InputError(f"bounds={bounds.tolist()}: expected finite lower <= upper bounds.")
+        expected = f"finite bounds 2 x {X.shape[-1]}, lower <= upper"
+        shape = (2, X.shape[-1])
+        lower, upper = finite_tensor(bounds, "bounds", shape, expected).detach().to(X)
+        if not bool((lower <= upper).all()):
+            raise InputError(f"bounds={bounds.tolist()}: expected {expected}.")
     return torch.stack([lower, torch.where(upper > lower, upper, lower + 1.0)])

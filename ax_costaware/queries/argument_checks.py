@@ -328,11 +328,14 @@ def finite_tensor(value: Any, name: str, shape: Sequence[int | None], expected: 
     Raises:
         InputError: Unless it is a tensor of finite numbers of that shape.
     """
-    if isinstance(value, Tensor) and value.ndim == len(shape):
-        fits = [n == m or (m is None and n > 0) for n, m in zip(value.shape, shape, strict=True)]
-        if all(fits) and bool(value.isfinite().all()):
-            return value
-    got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+    got = repr(value)
+    if isinstance(value, Tensor):
+        got = f"shape {tuple(value.shape)}"
+        pairs = zip(value.shape, shape, strict=False)
+        if value.ndim == len(shape) and all(n == m if m else n > 0 for n, m in pairs):
+            if bool(value.isfinite().all()):
+                return value
+            got = "NaN or infinite values"
     raise InputError(f"{name}: got {got}; expected {expected}.")
 
 

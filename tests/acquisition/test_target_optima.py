@@ -258,7 +258,7 @@ def test_points_of_a_space() -> None:
         ((BOUNDS, {0: [math.nan]}), r"choices\[0\]"),
         ((BOUNDS, {}, torch.zeros(3, 1)), r"candidates: got shape \(3, 1\)"),
         ((BOUNDS, {}, torch.zeros(0, 2)), r"candidates: got shape \(0, 2\)"),
-        ((BOUNDS, {}, torch.full((1, 2), math.nan)), r"candidates: got shape"),
+        ((BOUNDS, {}, torch.full((1, 2), math.nan)), r"candidates: got NaN"),
         ((BOUNDS, {}, [[0.0, 0.0]]), r"candidates: got \[\["),
     ],
 )
