@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import torch
 from botorch.generation.gen import gen_candidates_scipy
 from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from ax_costaware.acquisition.starts import LinearConstraints, satisfied, spaced_best
@@ -76,18 +77,13 @@ class LocalSearch:
         flat = (_FLAT * values.abs().max()).clamp_min(torch.finfo(values.dtype).tiny)
         if height <= flat:
             return starts, starts
-        free = torch.ones_like(starts[0], dtype=torch.bool)
-        free[list(self.held)] = False
+        free = torch.ones_like(starts, dtype=torch.bool)
+        free[:, list(self.held)] = False
 
-        def scaled(X: Tensor, _: Tensor | None = None) -> Tensor:
+        def scaled(X: Tensor, _: Tensor) -> Tensor:
             return (function(X) - highest) / height
 
-        if self.constraints:
-            ends = ascend_constrained(
-                scaled, starts, self.bounds, free, self.constraints, iterations
-            )
-        else:
-            ends = ascend(scaled, starts, self.bounds, free.expand_as(starts), iterations)
+        ends = ascend(scaled, starts, self.bounds, free, iterations, self.constraints)
         with torch.no_grad():
             better = function(ends) > values[best]
         return starts, torch.where(better.unsqueeze(-1), ends, starts)
@@ -104,24 +100,30 @@ def ascend(
     bounds: Tensor,
     free: Tensor,
     iterations: int,
+    constraints: LinearConstraints = (),
 ) -> Tensor:
-    """Climb from many starts, one step of all of them for one evaluation.
+    """Climb from many starts, without constraints one step of all of them for one evaluation.
 
     Args:
         function: From points ``n x d``, and the row of ``starts`` that each comes from, to ``n``
             values, differentiable; a value depends on its own point only.
-        starts: ``p x d`` points.
+        starts: ``p x d`` points, which satisfy the constraints.
         bounds: ``2 x d`` bounds of the columns that move.
         free: ``p x d``: which columns of each row move. The others stay, also out of the bounds.
         iterations: Most steps.
+        constraints: ``(indices, coefficients, rhs)`` with
+            ``sum_i coefficients_i x[indices_i] >= rhs``. With them the function and the columns
+            that move are those of the first row for all.
 
     Returns:
-        The ends, ``p x d``.
+        The ends, ``p x d``, which satisfy the constraints.
     """
     lower, width = bounds[0], bounds[1] - bounds[0]
     free = free & (width > 0)
     if not bool(free.any()):
         return starts
+    if constraints:
+        return _ascend_constrained(function, starts, bounds, free[0], iterations, constraints)
 
     def points_at(unit: Tensor, rows: Tensor) -> Tensor:
         return torch.where(free[rows], lower + width * unit, starts[rows])
@@ -137,7 +139,7 @@ def ascend(
 
     first = torch.where(free, (starts - lower) / width, 0.0)
     # SciPy's own linear algebra is on vectors of a few entries: threads only get in its way.
-    with torch.enable_grad(), threadpool_limits(limits={"openblas": 1}):
+    with torch.enable_grad(), _threads().limit(limits={"openblas": 1}):
         ends, _, _ = fmin_l_bfgs_b_batched(
             negative,
             x0=first.detach().double().cpu().numpy(),
@@ -150,31 +152,21 @@ def ascend(
     return torch.where(free, points.clamp(*bounds), starts)
 
 
-def ascend_constrained(
-    function: Callable[[Tensor], Tensor],
+@cache
+def _threads() -> ThreadpoolController:
+    """What knows the libraries that have threads: it takes milliseconds to find them."""
+    return ThreadpoolController()
+
+
+def _ascend_constrained(
+    function: Callable[[Tensor, Tensor], Tensor],
     starts: Tensor,
     bounds: Tensor,
     free: Tensor,
-    constraints: LinearConstraints,
     iterations: int,
+    constraints: LinearConstraints,
 ) -> Tensor:
-    """Climb from starts that satisfy linear constraints.
-
-    Args:
-        function: From points ``n x d`` to ``n`` values, differentiable.
-        starts: ``p x d`` points.
-        bounds: ``2 x d`` bounds of the columns that move.
-        free: ``d``: which columns move. The others stay, also out of the bounds.
-        constraints: ``(indices, coefficients, rhs)`` with
-            ``sum_i coefficients_i x[indices_i] >= rhs``.
-        iterations: Most steps of each.
-
-    Returns:
-        The ends, ``p x d``, which satisfy the constraints.
-    """
-    free = free & (bounds[1] > bounds[0])
-    if not bool(free.any()):
-        return starts
+    first = torch.zeros(1, dtype=torch.long)
     shift = torch.where(free, bounds[0], 0.0)
     scale = torch.where(free, bounds[1] - bounds[0], 1.0)
     unit = (starts - shift) / scale
@@ -183,7 +175,9 @@ def ascend_constrained(
     with warnings.catch_warnings(record=True):
         ended, _ = gen_candidates_scipy(
             unit.unsqueeze(-2),
-            lambda U: function(shift + scale * U.squeeze(-2)),  # type: ignore[arg-type]
+            lambda U: function(  # type: ignore[arg-type]
+                shift + scale * U.squeeze(-2), first.expand(len(U))
+            ),
             lower_bounds=0.0,
             upper_bounds=1.0,
             inequality_constraints=[

@@ -328,9 +328,8 @@ def finite_tensor(value: Any, name: str, shape: Sequence[int | None], expected: 
     Raises:
         InputError: Unless it is a tensor of finite numbers of that shape.
     """
-    got = repr(value)
+    got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
     if isinstance(value, Tensor):
-        got = f"shape {tuple(value.shape)}"
         pairs = zip(value.shape, shape, strict=False)
         if value.ndim == len(shape) and all(n == m if m else n > 0 for n, m in pairs):
             if bool(value.isfinite().all()):
