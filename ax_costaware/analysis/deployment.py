@@ -14,8 +14,7 @@ from plotly import express as px
 from plotly import graph_objects as go
 
 from ax_costaware.analysis.figures import BLUE, DARK, GREY, value_title
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import Objective, Run
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.display import display_values
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
