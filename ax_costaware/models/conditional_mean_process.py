@@ -143,16 +143,8 @@ class ConditionalMeanProcess(SingleTaskGP):
         rows = self._rows(X)
         if observation_noise is True and self.noise_of_query is not None:
             observation_noise = self.latent_noise_of(rows)
-        return cast(
-            GPyTorchPosterior,
-            super().posterior(
-                rows,
-                output_indices=output_indices,
-                observation_noise=observation_noise,
-                posterior_transform=posterior_transform,
-                **kwargs,
-            ),
-        )
+        passed = (output_indices, observation_noise, posterior_transform)
+        return cast(GPyTorchPosterior, super().posterior(rows, *passed, **kwargs))
 
     def target_posterior(
         self, X: Tensor, posterior_transform: PosteriorTransform | None = None
