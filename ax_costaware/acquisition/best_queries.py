@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import torch
 
-from ax_costaware.acquisition.build_objectives import near_and_lengths
 from ax_costaware.acquisition.control_set_search import ControlSetSearch
 from ax_costaware.acquisition.criteria import MEAN
 from ax_costaware.acquisition.fourier_path import FourierPath
@@ -20,6 +19,7 @@ from ax_costaware.acquisition.objectives import (
     ControlSetObjective,
     NodeObjective,
     ProductObjective,
+    near_and_lengths,
     some_nodes,
 )
 from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import check_weights, finite_tensor
 from ax_costaware.queries.joint.law import NodesGiven
 
 
@@ -35,22 +36,8 @@ def check_nodes(nodes: Tensor, weights: Tensor) -> None:
         InputError: Unless ``nodes`` is finite and ``m x d``, ``weights`` has ``m`` non-negative
             entries, and these sum to one.
     """
-    if nodes.ndim != 2 or len(nodes) == 0 or not bool(torch.isfinite(nodes).all()):
-        raise InputError(
-            f"nodes: got a tensor of shape {tuple(nodes.shape)}; it takes finite values of shape"
-            " (number of nodes, number of inputs)."
-        )
-    if weights.shape != nodes.shape[:1]:
-        raise InputError(
-            f"weights: got shape {tuple(weights.shape)}; it takes one weight for each of the"
-            f" {len(nodes)} nodes."
-        )
-    total = float(weights.sum())
-    if not bool((weights >= 0).all()) or not math.isclose(total, 1.0, abs_tol=1e-6):
-        raise InputError(
-            f"weights: got weights with minimum {float(weights.min()):g} and sum {total:g}; they"
-            " must be non-negative and sum to one."
-        )
+    shape = "finite values of shape (number of nodes, number of inputs)"
+    check_weights(weights, finite_tensor(nodes, "nodes", (None, None), shape), "weights")
 
 
 def check_beta(beta: float) -> None:
@@ -116,24 +103,9 @@ def _check_nodes_given(index: int, given: NodesGiven, columns: list[int], point:
     with torch.no_grad():
         nodes, weights = given(point.unsqueeze(0))
     d = len(point)
-    if nodes.ndim != 3 or nodes.shape[0] != 1 or nodes.shape[1] == 0 or nodes.shape[2] != d:
-        raise InputError(
-            f"given[{index}]: got nodes of shape {tuple(nodes.shape)} for one point; it returns"
-            f" nodes of shape (1, number of nodes, {d})."
-        )
-    if weights.shape != nodes.shape[:2]:
-        raise InputError(
-            f"given[{index}]: got weights of shape {tuple(weights.shape)} for nodes of shape"
-            f" {tuple(nodes.shape)}; it returns one weight for each node of each point."
-        )
-    if not bool(torch.isfinite(nodes).all()):
-        raise InputError(f"given[{index}]: got nodes that are not finite.")
-    total = float(weights.sum())
-    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= 1e-6:
-        raise InputError(
-            f"given[{index}]: got weights with minimum {float(weights.min()):g} and sum {total:g};"
-            " they must be non-negative and sum to one."
-        )
+    shape = f"finite nodes of shape (1, number of nodes, {d}) for one point"
+    finite_tensor(nodes, f"nodes of given[{index}]", (1, None, d), shape)
+    check_weights(weights, nodes, f"weights of given[{index}]")
     if not torch.allclose(
         nodes[0][:, columns], point[columns].expand(nodes.shape[1], -1).to(nodes)
     ):

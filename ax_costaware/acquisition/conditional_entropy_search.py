@@ -18,7 +18,6 @@ Values are in nats, over the cost of the query where there is one.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -27,14 +26,17 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from ax_costaware.acquisition.input_constructor import takes_its_inputs
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
-from ax_costaware.acquisition.truncated_information import (
+from ax_costaware.acquisition.information import (
     noisy_truncated_information,
     truncated_information,
 )
+from ax_costaware.acquisition.input_constructor import takes_its_inputs
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.indirect_posterior import IndirectPosterior
+from ax_costaware.queries.argument_checks import finite_tensor
+
+_SAMPLES = "a tensor of S finite numbers, S > 0"
 
 _MOST_EXPLAINED = 1 - 1e-9
 """An answer without noise may tell all that it can of the optimal value: infinite information."""
@@ -134,10 +136,10 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        samples = _checked_samples(target_max_samples, "target_max_samples")
+        samples = finite_tensor(target_max_samples, "target_max_samples", (None,), _SAMPLES)
         super().__init__(model, cost, posterior_transform)
         self.target_max_samples: Tensor
-        self.register_buffer("target_max_samples", samples)
+        self.register_buffer("target_max_samples", samples.detach().clone())
         self.noise_aware = noise_aware
         self.set_X_pending(X_pending)
 
@@ -190,24 +192,14 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        outputs = _checked_samples(optimal_outputs, "optimal_outputs")
-        inputs = optimal_inputs
-        if (
-            not isinstance(inputs, Tensor)
-            or inputs.ndim != 2
-            or len(inputs) != len(outputs)
-            or not bool(torch.isfinite(inputs).all())
-        ):
-            got = f"shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else repr(inputs)
-            raise InputError(
-                f"optimal_inputs: got {got}; expected {len(outputs)} x d finite numbers, a row for"
-                " each of optimal_outputs."
-            )
+        outputs = finite_tensor(optimal_outputs, "optimal_outputs", (None,), _SAMPLES)
+        expected = f"{len(outputs)} x d finite numbers, a row for each of optimal_outputs"
+        inputs = finite_tensor(optimal_inputs, "optimal_inputs", (len(outputs), None), expected)
         super().__init__(model, cost, posterior_transform)
         self.optimal_inputs: Tensor
         self.optimal_outputs: Tensor
         self.register_buffer("optimal_inputs", inputs.detach().clone())
-        self.register_buffer("optimal_outputs", outputs)
+        self.register_buffer("optimal_outputs", outputs.detach().clone())
         self.truncate = truncate
         self.set_X_pending(X_pending)
 
@@ -231,15 +223,3 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         gamma = (self.optimal_outputs - mean - shift) / remaining.sqrt()
         bounded = noisy_truncated_information(gamma, remaining / (remaining + noise))
         return information + bounded
-
-
-def _checked_samples(samples: Any, name: str) -> Tensor:
-    if (
-        not isinstance(samples, Tensor)
-        or samples.ndim != 1
-        or not len(samples)
-        or not bool(torch.isfinite(samples).all())
-    ):
-        got = f"shape {tuple(samples.shape)}" if isinstance(samples, Tensor) else repr(samples)
-        raise InputError(f"{name}: got {got}; expected a tensor of S finite numbers, S > 0.")
-    return samples.detach().clone()

@@ -10,12 +10,13 @@ other values. Linear constraints go through BoTorch's SLSQP.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.joint_ascent import ascend, ascend_constrained
+from ax_costaware.acquisition.local_search import ascend
 from ax_costaware.acquisition.objectives import ControlSetObjective, rows_by_set
 from ax_costaware.acquisition.starts import SearchDomain, raw_points, spaced_best
 
@@ -163,15 +164,18 @@ class ControlSetSearch:
         self, X: Tensor, sets: Tensor, iterations: int, coarse: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Local search from every row; no row ends worse than it started."""
-        if self.domain.constraints:
-            climbed = self._climb_constrained(X, sets, iterations)
-        else:
-            climbed = ascend(
-                lambda points, rows: self._scaled(points, sets[rows], coarse),
-                X,
+        constrained = bool(self.domain.constraints)
+        climbed = X.clone()
+        # The constraints differ between control sets.
+        parts = rows_by_set(sets) if constrained else [(0, torch.arange(len(X)))]
+        for index, rows in parts:
+            climbed[rows] = ascend(
+                partial(self._scaled, sets[rows], coarse and not constrained),
+                X[rows],
                 self.domain.bounds,
-                self.free[sets],
+                self.free[sets[rows]],
                 iterations,
+                self.domain.constraints_of(self.controls[index]),
             )
         with torch.no_grad():
             both = self._evaluate(torch.cat([X, climbed]), sets.repeat(2), coarse)
@@ -179,24 +183,8 @@ class ControlSetSearch:
         better = after > before
         return torch.where(better.unsqueeze(-1), climbed, X), torch.where(better, after, before)
 
-    def _climb_constrained(self, X: Tensor, sets: Tensor, iterations: int) -> Tensor:
-        climbed = X.clone()
-        for index, rows in rows_by_set(sets):
-
-            def scaled(points: Tensor, index: int = index) -> Tensor:
-                return self._scaled(points, torch.full((len(points),), index))
-
-            climbed[rows] = ascend_constrained(
-                scaled,
-                X[rows],
-                self.domain.bounds,
-                self.free[index],
-                self.domain.constraints_of(self.controls[index]),
-                iterations,
-            )
-        return climbed
-
-    def _scaled(self, points: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
+    def _scaled(self, sets: Tensor, coarse: bool, points: Tensor, rows: Tensor) -> Tensor:
+        sets = sets[rows]
         return (self.objective(points, sets, coarse) - self.level[sets]) / self.height[sets]
 
     def leaders(self, values: Tensor, sets: Tensor, num: int) -> Tensor:

@@ -1,15 +1,27 @@
-"""Multi-start local search of a box with constraints, in which some columns may be held."""
+"""Multi-start local search of a box with constraints, in which some columns may be held.
+
+Ascent is in the coordinates of the unit cube. Functions that are cheap together and dear one by one
+are climbed in step, by BoTorch's batched L-BFGS-B; with linear constraints start by start, by the
+solver that BoTorch takes for them. Tolerances are absolute, for values that vary by about one.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from botorch.generation.gen import gen_candidates_scipy
+from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
-from ax_costaware.acquisition.joint_ascent import ascend, ascend_constrained
-from ax_costaware.acquisition.starts import LinearConstraints, spaced_best
+from ax_costaware.acquisition.starts import LinearConstraints, satisfied, spaced_best
 
 START_DISTANCE = 0.1
 """Starts of local searches are at least so far apart, in the unit cube: they spread over hills."""
@@ -65,18 +77,13 @@ class LocalSearch:
         flat = (_FLAT * values.abs().max()).clamp_min(torch.finfo(values.dtype).tiny)
         if height <= flat:
             return starts, starts
-        free = torch.ones_like(starts[0], dtype=torch.bool)
-        free[list(self.held)] = False
+        free = torch.ones_like(starts, dtype=torch.bool)
+        free[:, list(self.held)] = False
 
-        def scaled(X: Tensor, _: Tensor | None = None) -> Tensor:
+        def scaled(X: Tensor, _: Tensor) -> Tensor:
             return (function(X) - highest) / height
 
-        if self.constraints:
-            ends = ascend_constrained(
-                scaled, starts, self.bounds, free, self.constraints, iterations
-            )
-        else:
-            ends = ascend(scaled, starts, self.bounds, free.expand_as(starts), iterations)
+        ends = ascend(scaled, starts, self.bounds, free, iterations, self.constraints)
         with torch.no_grad():
             better = function(ends) > values[best]
         return starts, torch.where(better.unsqueeze(-1), ends, starts)
@@ -85,3 +92,114 @@ class LocalSearch:
         """Points ``n x d`` in the coordinates of the unit cube."""
         width = self.bounds[1] - self.bounds[0]
         return (X - self.bounds[0]) / torch.where(width > 0, width, torch.ones_like(width))
+
+
+def ascend(
+    function: Callable[[Tensor, Tensor], Tensor],
+    starts: Tensor,
+    bounds: Tensor,
+    free: Tensor,
+    iterations: int,
+    constraints: LinearConstraints = (),
+) -> Tensor:
+    """Climb from many starts, without constraints one step of all of them for one evaluation.
+
+    Args:
+        function: From points ``n x d``, and the row of ``starts`` that each comes from, to ``n``
+            values, differentiable; a value depends on its own point only.
+        starts: ``p x d`` points, which satisfy the constraints.
+        bounds: ``2 x d`` bounds of the columns that move.
+        free: ``p x d``: which columns of each row move. The others stay, also out of the bounds.
+        iterations: Most steps.
+        constraints: ``(indices, coefficients, rhs)`` with
+            ``sum_i coefficients_i x[indices_i] >= rhs``. With them the function and the columns
+            that move are those of the first row for all.
+
+    Returns:
+        The ends, ``p x d``, which satisfy the constraints.
+    """
+    lower, width = bounds[0], bounds[1] - bounds[0]
+    free = free & (width > 0)
+    if not bool(free.any()):
+        return starts
+    if constraints:
+        return _ascend_constrained(function, starts, bounds, free[0], iterations, constraints)
+
+    def points_at(unit: Tensor, rows: Tensor) -> Tensor:
+        return torch.where(free[rows], lower + width * unit, starts[rows])
+
+    def negative(
+        x: npt.NDArray[np.float64], batch_indices: Sequence[int], **_: Any
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        unit = torch.as_tensor(x).to(starts).requires_grad_(True)
+        rows = torch.as_tensor(batch_indices)
+        values = function(points_at(unit, rows), rows)
+        (slopes,) = torch.autograd.grad(values.sum(), unit)
+        return -values.detach().double().cpu().numpy(), -slopes.double().cpu().numpy()
+
+    first = torch.where(free, (starts - lower) / width, 0.0)
+    # SciPy's own linear algebra is on vectors of a few entries: threads only get in its way.
+    with torch.enable_grad(), _threads().limit(limits={"openblas": 1}):
+        ends, _, _ = fmin_l_bfgs_b_batched(
+            negative,
+            x0=first.detach().double().cpu().numpy(),
+            bounds=[(0.0, 1.0)] * starts.shape[-1],
+            maxiter=iterations,
+            factr=1e5,
+            pass_batch_indices=True,
+        )
+    points = points_at(torch.as_tensor(ends).to(starts), torch.arange(len(starts)))
+    return torch.where(free, points.clamp(*bounds), starts)
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """What knows the libraries that have threads: it takes milliseconds to find them."""
+    return ThreadpoolController()
+
+
+def _ascend_constrained(
+    function: Callable[[Tensor, Tensor], Tensor],
+    starts: Tensor,
+    bounds: Tensor,
+    free: Tensor,
+    iterations: int,
+    constraints: LinearConstraints,
+) -> Tensor:
+    first = torch.zeros(1, dtype=torch.long)
+    shift = torch.where(free, bounds[0], 0.0)
+    scale = torch.where(free, bounds[1] - bounds[0], 1.0)
+    unit = (starts - shift) / scale
+    unit = torch.where(free, unit.clamp(0.0, 1.0), unit)
+    # A line search that rounding has ended has arrived; BoTorch's filters let it warn.
+    with warnings.catch_warnings(record=True):
+        ended, _ = gen_candidates_scipy(
+            unit.unsqueeze(-2),
+            lambda U: function(  # type: ignore[arg-type]
+                shift + scale * U.squeeze(-2), first.expand(len(U))
+            ),
+            lower_bounds=0.0,
+            upper_bounds=1.0,
+            inequality_constraints=[
+                (index, weights * scale[index], rhs - float(shift[index] @ weights))
+                for index, weights, rhs in constraints
+            ],
+            fixed_features={
+                column: unit[:, column] for column in torch.nonzero(~free).flatten().tolist()
+            },
+            # With constraints it does not search from several starts as one problem.
+            options={"maxiter": iterations, "max_optimization_problem_aggregation_size": 1},
+        )
+    ends = torch.where(free, (shift + scale * ended.squeeze(-2)).clamp(*bounds), starts)
+    ends = _pulled_back(starts, ends, constraints)
+    return torch.where(satisfied(ends, constraints).unsqueeze(-1), ends, starts)
+
+
+def _pulled_back(starts: Tensor, ends: Tensor, constraints: LinearConstraints) -> Tensor:
+    """Ends that the solver left outside of a constraint, on the way from their valid starts."""
+    step = starts.new_ones(len(starts))
+    for index, weights, rhs in constraints:
+        before, after = starts[:, index] @ weights - rhs, ends[:, index] @ weights - rhs
+        way = before.clamp_min(0.0) / (before - after).clamp_min(torch.finfo(step.dtype).tiny)
+        step = torch.where(after < 0, torch.minimum(step, way), step)
+    return torch.where((step < 1).unsqueeze(-1), starts + step[:, None] * (ends - starts), ends)

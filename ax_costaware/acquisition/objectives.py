@@ -3,7 +3,7 @@ r"""The functions that are maximised over the values of a control set, for all c
 A ``ControlSetObjective`` maps rows of points, each with the index of its control set, to values.
 ``ProductObjective`` serves GPs whose kernel is a product over its inputs, where what a control set
 leaves to chance is prepared once. ``NodeObjective`` reads every other value off the nodes of the
-points.
+points. ``build_objectives`` makes them for all control sets.
 """
 
 from __future__ import annotations
@@ -16,14 +16,21 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.criteria import Criterion
-from ax_costaware.acquisition.node_moments import NodePosterior
-from ax_costaware.acquisition.partial_query import PartialQuery
+from ax_costaware.acquisition.node_moments import FactoredNodes, NodePosterior
+from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery
 from ax_costaware.acquisition.rowwise import CHUNK_ELEMENTS, in_chunks
+from ax_costaware.models.expectation import BlockSums
+from ax_costaware.models.separable_kernel import SeparableKernel
 from ax_costaware.queries.joint.law import NodesGiven
+from ax_costaware.queries.nodes import ProductNodes
 
 # Added to each weight of a part of the nodes before it is scaled to one: where the part has no
 # weight at all, its nodes count alike.
 _LEAST_WEIGHT = 1e-12
+
+# Doubles held for prepared control sets at once (32 MiB), so that memory does not grow with their
+# number: each needs an n x n matrix and its nodes' kernel values.
+MAX_PREPARED_ELEMENTS = 2**22
 
 
 class ControlSetObjective(Protocol):
@@ -133,3 +140,75 @@ def rows_by_set(sets: Tensor) -> Iterator[tuple[int, Tensor]]:
     order = torch.argsort(sets, stable=True)
     indices, counts = torch.unique_consecutive(sets[order], return_counts=True)
     yield from zip(indices.tolist(), order.split(counts.tolist()), strict=True)
+
+
+def build_objectives(
+    posterior: NodePosterior,
+    laws: Sequence[NodesGiven],
+    criterion: Criterion,
+    product: ProductNodes | None = None,
+) -> Iterator[tuple[list[int], ControlSetObjective]]:
+    """Objectives that together serve all control sets, one after the other to save memory.
+
+    Args:
+        posterior: What the moments of the queries are read from.
+        laws: For each control set, the nodes and weights of its queries.
+        criterion: What is maximised.
+        product: One-dimensional rules of independent inputs, which make exact what is linear.
+
+    Returns:
+        The indices of control sets that are searched together, and their objective.
+    """
+    fixed: dict[int, FixedNodes] = {}
+    if isinstance(posterior, FactoredNodes) and posterior.posterior.separable is not None:
+        fixed = {index: law for index, law in enumerate(laws) if isinstance(law, FixedNodes)}
+        yield from _prepared(posterior, posterior.posterior.separable, fixed, criterion, product)
+    others = [index for index in range(len(laws)) if index not in fixed]
+    if others:
+        yield others, NodeObjective([laws[index] for index in others], posterior, criterion)
+
+
+def _prepared(
+    posterior: FactoredNodes,
+    kernel: SeparableKernel,
+    laws: dict[int, FixedNodes],
+    criterion: Criterion,
+    product: ProductNodes | None,
+) -> Iterator[tuple[list[int], ControlSetObjective]]:
+    """The objectives of control sets by their indices, on a product kernel."""
+    if not laws:
+        return
+    cached, path = posterior.posterior, posterior.path
+    indices, any_law = list(laws), next(iter(laws.values()))
+    blocks = None
+    # The two parts of a posterior sample cancel at the data, so both have to be averaged by one
+    # rule, and that of the Fourier features is the joint nodes.
+    if product is not None and path is None:
+        blocks = BlockSums.prepare(cached, kernel, product, any_law.nodes[0].to(cached.X))
+    n = len(cached.X)
+    size = max(1, MAX_PREPARED_ELEMENTS // (n * (n + len(any_law.weights))))
+    for start in range(0, len(indices), size):
+        part = indices[start : start + size]
+        queries = [PartialQuery.prepare(cached, kernel, laws[index], blocks) for index in part]
+        if path is not None:
+            queries = [query.sampled(path) for query in queries]
+        yield part, ProductObjective(queries, criterion)
+
+
+def near_and_lengths(posterior: NodePosterior, bounds: Tensor) -> tuple[Tensor, Tensor]:
+    """What a search has to know of a function.
+
+    Returns:
+        ``n x d`` points near which maxima may lie; and ``d`` lengths over which the function
+        varies, at most half the range of a column.
+    """
+    span = (bounds[1] - bounds[0]).clamp_min(torch.finfo(bounds.dtype).eps)
+    if not isinstance(posterior, FactoredNodes) or posterior.posterior.separable is None:
+        return bounds[:0], 0.2 * span
+    kernel = posterior.posterior.separable
+    transformed = posterior.posterior.transform(bounds)
+    stretch = (transformed[1] - transformed[0]).abs() / span
+    lengths = (kernel.inverse_lengthscale * stretch).clamp_min(1e-6 / span).reciprocal()
+    for column, lengthscale, _ in kernel.matern:
+        lengths[column] = lengthscale / stretch[column].clamp_min(1e-6)
+    return posterior.observed, torch.minimum(lengths, 0.5 * span)

@@ -17,7 +17,6 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from ax_costaware.acquisition.best_queries import sample_best_queries
-from ax_costaware.acquisition.build_objectives import build_objectives, near_and_lengths
 from ax_costaware.acquisition.check import check_given, check_search
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
 from ax_costaware.acquisition.criteria import (
@@ -36,7 +35,11 @@ from ax_costaware.acquisition.node_moments import (
     node_posterior,
     sampled,
 )
-from ax_costaware.acquisition.objectives import ControlSetObjective
+from ax_costaware.acquisition.objectives import (
+    ControlSetObjective,
+    build_objectives,
+    near_and_lengths,
+)
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.acquisition.starts import Discrete, LinearConstraints, SearchDomain
 from ax_costaware.exceptions import UnsupportedInputError

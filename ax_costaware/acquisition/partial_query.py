@@ -33,9 +33,10 @@ from ax_costaware.acquisition.rowwise import (
     remaining_variance,
     rowwise,
 )
-from ax_costaware.models.block_sums import BlockSums
 from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.separable_kernel import SeparableKernel
+from ax_costaware.queries.joint.law import at_points
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +58,8 @@ class FixedNodes:
         columns = list(self.controlled)
         if len(columns) == points.shape[-1]:
             return points.unsqueeze(-2), torch.ones_like(points[:, :1])
-        held = torch.zeros_like(self.nodes[0], dtype=torch.bool)
-        held[columns] = True
-        nodes = torch.where(held, points.unsqueeze(-2), self.nodes.to(points))
-        return nodes, self.weights.to(points).expand(len(points), -1)
+        weights = self.weights.to(points).expand(len(points), -1)
+        return at_points(self.nodes, points, columns), weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,6 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from ax_costaware.acquisition.build_objectives import build_objectives
 from ax_costaware.acquisition.check import check_beta, check_columns, check_nodes
 from ax_costaware.acquisition.criteria import (
     Criterion,
@@ -27,6 +26,7 @@ from ax_costaware.acquisition.criteria import (
 )
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.node_moments import node_posterior
+from ax_costaware.acquisition.objectives import build_objectives
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.exceptions import InputError
 

@@ -13,10 +13,10 @@ import math
 from collections.abc import Callable
 
 import torch
+from scipy.optimize import brentq
 from torch import Tensor
 
-from ax_costaware.acquisition.joint_ascent import ascend
-from ax_costaware.acquisition.local_search import START_DISTANCE, LocalSearch
+from ax_costaware.acquisition.local_search import START_DISTANCE, LocalSearch, ascend
 from ax_costaware.acquisition.starts import spaced_best
 from ax_costaware.acquisition.target_space import MOST_FINITE, TargetSpace
 from ax_costaware.exceptions import UnsupportedInputError
@@ -43,6 +43,9 @@ _MOST_CHOICES = 64
 
 # Points that are sampled jointly where there are no paths.
 _JOINT_POINTS = 1000
+
+# Logarithms of probabilities are cut off here.
+_LARGEST = 1e100
 
 # Values that are held at once.
 _MOST_VALUES = 2**22
@@ -127,7 +130,7 @@ def gumbel_max_samples(
         points = torch.cat([_raw_points(space, seed), summit])
     with torch.no_grad():
         mean, variance = _moments(posterior, points)
-        quartiles = _quantiles_of_maximum(mean, variance.sqrt(), (0.25, 0.5, 0.75))
+        quartiles = [_quantile_of_maximum(mean, variance.sqrt(), q) for q in (0.25, 0.5, 0.75)]
         # y(q) = a - b log(-log q)
         b = (quartiles[2] - quartiles[0]) / (math.log(math.log(0.25) / math.log(0.75)))
         a = quartiles[1] + b * math.log(math.log(2))
@@ -280,14 +283,11 @@ def _spaced_rows(values: Tensor, unit: Tensor) -> Tensor:
     return torch.stack(rows, dim=-1)
 
 
-def _quantiles_of_maximum(mean: Tensor, sd: Tensor, levels: tuple[float, ...]) -> Tensor:
-    """Quantiles of the largest of independent Gaussians, by bisection."""
-    targets = torch.tensor(levels, dtype=mean.dtype, device=mean.device).log()
-    lower = (mean - 6 * sd).max().expand(len(levels))
-    upper = (mean + 10 * sd).max().expand(len(levels))
-    for _ in range(60):
-        middle = (lower + upper) / 2
-        log_cdf = torch.special.log_ndtr((middle.unsqueeze(-1) - mean) / sd).sum(dim=-1)
-        lower = torch.where(log_cdf < targets, middle, lower)
-        upper = torch.where(log_cdf < targets, upper, middle)
-    return (lower + upper) / 2
+def _quantile_of_maximum(mean: Tensor, sd: Tensor, level: float) -> float:
+    """Quantile of the largest of independent Gaussians."""
+
+    def excess(value: float) -> float:
+        log_cdf = torch.special.log_ndtr((value - mean) / sd).sum()
+        return max(float(log_cdf), -_LARGEST) - math.log(level)
+
+    return float(brentq(excess, float((mean - 6 * sd).max()), float((mean + 10 * sd).max())))

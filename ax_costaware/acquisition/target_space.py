@@ -15,6 +15,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import finite_tensor
 
 MOST_FINITE = 2000
 """A space of so many points is enumerated, and its points sampled jointly."""
@@ -39,17 +40,10 @@ class TargetSpace:
     """``m x d`` points, where there are no others."""
 
     def __post_init__(self) -> None:
-        bounds = self.bounds
-        if (
-            not isinstance(bounds, Tensor)
-            or not bounds.is_floating_point()
-            or bounds.ndim != 2
-            or len(bounds) != 2
-            or not bool(torch.isfinite(bounds).all() and (bounds[0] <= bounds[1]).all())
-        ):
-            raise InputError(
-                f"bounds={bounds!r}: expected a 2 x d tensor of finite numbers, lower bounds first."
-            )
+        expected = "a 2 x d floating-point tensor of finite numbers, lower bounds first"
+        bounds = finite_tensor(self.bounds, "bounds", (2, None), expected)
+        if not bounds.is_floating_point() or not bool((bounds[0] <= bounds[1]).all()):
+            raise InputError(f"bounds: got {bounds.tolist()}; expected {expected}.")
         d = bounds.shape[-1]
         for column, values in self.choices.items():
             if column not in range(d):
@@ -62,16 +56,9 @@ class TargetSpace:
                     f"choices[{column}]={values!r}: expected one or more values from {lower:g} to"
                     f" {upper:g}."
                 )
-        points = self.candidates
-        if points is not None and (
-            not isinstance(points, Tensor)
-            or points.ndim != 2
-            or points.shape[-1] != d
-            or not len(points)
-            or not bool(torch.isfinite(points).all())
-        ):
-            got = f"shape {tuple(points.shape)}" if isinstance(points, Tensor) else repr(points)
-            raise InputError(f"candidates: got {got}; expected m x {d} finite numbers, m > 0.")
+        if self.candidates is not None:
+            expected = f"m x {d} finite numbers, m > 0"
+            finite_tensor(self.candidates, "candidates", (None, d), expected)
 
     @property
     def num_columns(self) -> int:

@@ -20,20 +20,15 @@ from ax_costaware.analysis.figures import (
     BUDGET,
     COLORS,
     DARK,
-    LOWER,
     PALE,
-    UPPER,
-    add_band,
+    Panel,
     hollow,
-    hover,
-    legend_entry,
     panels,
     short_names,
     value_title,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.analysis.replay import Replay
-from ax_costaware.analysis.run import Objective, Run
 from ax_costaware.methods.control_sets import ControlSets
 
 _VALUE_PANEL_PIXELS = 240
@@ -142,98 +137,78 @@ def cost_and_value_figure(
         row_heights=[_VALUE_PANEL_PIXELS, lanes],
         vertical_spacing=0.05,
     )
-    _add_recommendation(figure, frame)
+    upper, lower = Panel(figure), Panel(figure, 2)
+    _add_recommendation(upper, frame)
     for position, name in enumerate(used):
         color = COLORS[position % len(COLORS)]
         rows = frame[frame["control_set"] == name]
-        _add_control_set(figure, rows, names[name], color, total_cost)
+        _add_control_set(upper, lower, rows, names[name], color, total_cost)
     title = "Cost spent (in the unit of the control sets' costs)"
     if budget is not None and total_cost < _LEAST_PART * budget:
         title += f"<br>The budget, {budget:.6g}, is beyond the axis"
     elif budget is not None:
-        figure.add_vline(x=budget, annotation_position="top", **BUDGET, **UPPER)
-        figure.add_vline(x=budget, line=BUDGET["line"], **LOWER)
-    figure.update_yaxes(title_text=value_title(objective, "Expected "), **UPPER)
-    order = {"categoryorder": "array", "categoryarray": [names[name] for name in used[::-1]]}
-    figure.update_yaxes(title_text="Control set", **order, **LOWER)
-    figure.update_xaxes(title_text=title, rangemode="tozero", **LOWER)
+        figure.add_vline(x=budget, annotation_position="top", **BUDGET, **upper.place)
+        figure.add_vline(x=budget, line=BUDGET["line"], **lower.place)
+    upper.yaxis(title_text=value_title(objective, "Expected "))
+    order = [names[name] for name in used[::-1]]
+    lower.yaxis(title_text="Control set", categoryorder="array", categoryarray=order)
+    lower.xaxis(title_text=title, rangemode="tozero")
     figure.update_layout(
         barmode="overlay", bargap=0.25, margin_b=_BOTTOM_PIXELS, legend_groupclick="togglegroup"
     )
     return figure
 
 
-def _add_recommendation(figure: go.Figure, frame: pd.DataFrame) -> None:
+def _add_recommendation(panel: Panel, frame: pd.DataFrame) -> None:
     """The recommendation's value as a step line with its band; the latest one as a star."""
     steps = frame.dropna(subset=["recommendation_value"])
-    if steps.empty:
-        return
-    cost, value, deviation = (
-        steps[name] for name in ("cumulative_cost", "recommendation_value", "recommendation_sd")
+    x, y, deviation = "cumulative_cost", "recommendation_value", "recommendation_sd"
+    if not steps.empty:
+        panel.band(steps[x], steps[y], steps[deviation], DARK, line_shape="hv")
+    text = (
+        "after trial {trial_index}: recommended {recommended_control_set}<br>cost {x:.6g}, "
+        "expected value {y:.6g} ± {recommendation_sd:.3g}"
     )
-    add_band(figure, cost, value, deviation, DARK, panel=UPPER, shape="hv")
-    figure.add_scatter(
-        x=cost,
-        y=value,
-        mode="lines",
-        line={"color": DARK, "width": 2, "shape": "hv"},
-        name="recommendation",
-        **hover(
-            "after trial {trial_index}: recommended {recommended_control_set}<br>cost {x:.6g}, "
-            "expected value {y:.6g} ± {recommendation_sd:.3g}",
-            steps,
-        ),
-        **UPPER,
+    panel.line(steps, x, y, "recommendation", text, color=DARK, line_shape="hv")
+    name = "current recommendation"
+    text = (
+        f"{name}: {{recommended_control_set}}<br>expected value {{y:.6g}} ± "
+        "{recommendation_sd:.3g}"
     )
-    figure.add_scatter(
-        x=cost.iloc[-1:],
-        y=value.iloc[-1:],
-        mode="markers",
-        marker={"symbol": "star", "size": 15, "color": DARK},
-        name="current recommendation",
-        **hover(
-            "current recommendation: {recommended_control_set}<br>expected value {y:.6g} ± "
-            "{recommendation_sd:.3g}",
-            steps.iloc[-1:],
-        ),
-        **UPPER,
-    )
+    star = {"marker_symbol": "star", "marker_size": 15}
+    panel.dots(steps.iloc[-1:], x, y, name, text, color=DARK, **star)
 
 
 def _add_control_set(
-    figure: go.Figure, rows: pd.DataFrame, name: str, color: str, total_cost: float
+    upper: Panel, lower: Panel, rows: pd.DataFrame, name: str, color: str, total_cost: float
 ) -> None:
     """The trials of one control set: their queries above, their bars below."""
-    figure.add_scatter(
-        x=rows["cumulative_cost"],
-        y=rows["query_value"],
-        mode="markers",
-        marker={"color": color, "size": 8, "symbol": hollow(rows["initial"])},
-        marker_line={"width": 1.5, "color": color},
-        name=name,
+    upper.dots(
+        rows,
+        "cumulative_cost",
+        "query_value",
+        name,
+        "trial {trial_index}: {control_set}<br>charged {charged:.6g}, expected value of its "
+        "query {y:.6g} ± {query_sd:.3g}",
+        color=color,
+        marker={"size": 8, "symbol": hollow(rows["initial"]), "line_width": 1.5},
         legendgroup=name,
         showlegend=False,
-        **hover(
-            "trial {trial_index}: {control_set}<br>charged {charged:.6g}, expected value of its "
-            "query {y:.6g} ± {query_sd:.3g}",
-            rows,
-        ),
-        **UPPER,
     )
-    entry = legend_entry(name, mode="markers", marker={"color": color, "size": 8})
-    figure.add_scatter(**entry, **UPPER)
+    upper.entry("scatter", name, mode="markers", marker={"color": color, "size": 8})
     is_wide = rows["charged"] > _WIDE_BAR * total_cost
-    figure.add_bar(
+    lower.add(
+        "bar",
+        rows,
+        "charged",
+        [name] * len(rows),
+        name,
+        "trial {trial_index}: {control_set}, {status}<br>charged {x:.6g}",
         orientation="h",
         base=rows["cumulative_cost"] - rows["charged"],
-        x=rows["charged"],
-        y=[name] * len(rows),
         marker_color=color,
         marker_opacity=[PALE if initial else 1.0 for initial in rows["initial"]],
         marker_line={"color": ["white" if wide else color for wide in is_wide], "width": 1},
-        name=name,
         legendgroup=name,
         showlegend=False,
-        **hover("trial {trial_index}: {control_set}, {status}<br>charged {x:.6g}", rows),
-        **LOWER,
     )

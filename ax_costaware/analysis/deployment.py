@@ -10,13 +10,11 @@ from typing import final
 
 import pandas as pd
 from ax.core.analysis_card import AnalysisCard
-from plotly import express as px
 from plotly import graph_objects as go
 
-from ax_costaware.analysis.figures import BLUE, DARK, GREY, value_title
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import Objective, Run
-from ax_costaware.display import display_values
+from ax_costaware.analysis.figures import BLUE, DARK, GREY, Panel, panels, value_title
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
+from ax_costaware.analysis.tables import deployments
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
 from ax_costaware.session.recommendation import recommend
@@ -53,16 +51,8 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
         found = [r for r in (best, *best.alternatives) if r.expected_cost is not None]
         if not found:
             raise InputError("No trial has reported its cost yet.")
-        frame = pd.DataFrame(
-            {
-                "control_set": one.control_set,
-                "set": display_values(one.parameters),
-                "expected_cost": one.expected_cost,
-                "expected_value": one.expected_value,
-                "standard_deviation": one.standard_deviation,
-            }
-            for one in found
-        ).sort_values(["expected_cost", "expected_value"], ascending=[True, objective.minimize])
+        order = {"by": ["expected_cost", "expected_value"], "ascending": [True, objective.minimize]}
+        frame = deployments(found).sort_values(**order)
         signed = frame["expected_value"] * (-1 if objective.minimize else 1)
         frame["worth_it"] = signed > signed.cummax().shift(fill_value=-float("inf"))
         frame = frame.reset_index(drop=True)
@@ -90,32 +80,19 @@ def deployment_figure(frame: pd.DataFrame, objective: Objective) -> go.Figure:
             ``DeploymentAnalysis`` documents.
         objective: The objective.
     """
-    shown = frame.assign(
-        error=2 * frame["standard_deviation"],
-        kind=frame["worth_it"].map({True: "worth its cost", False: "beaten by what is cheaper"}),
-    )
-    figure = px.scatter(
-        shown,
-        x="expected_cost",
-        y="expected_value",
-        error_y="error",
-        color="kind",
-        color_discrete_map={"worth its cost": BLUE, "beaten by what is cheaper": GREY},
-        hover_data=["set", "control_set"],
-        labels={
-            "expected_cost": "Expected cost of a trial",
-            "expected_value": value_title(objective, "Expected "),
-            "kind": "",
-        },
-        height=_HEIGHT_PIXELS,
-    )
-    worth = shown[shown["worth_it"]]
-    figure.add_scatter(
-        x=worth["expected_cost"],
-        y=worth["expected_value"],
-        mode="lines",
-        line={"color": DARK, "shape": "hv", "width": 1},
-        showlegend=False,
-        hoverinfo="skip",
-    )
-    return figure.update_layout(legend={"orientation": "h", "y": -0.2}, margin={"t": 20, "r": 20})
+    figure = panels(_HEIGHT_PIXELS, legend=-0.2, top=40, rows=1)
+    panel, x, y = Panel(figure), "expected_cost", "expected_value"
+    text = "{control_set} {set}<br>cost {x:.6g}, expected value {y:.6g} ± {standard_deviation:.3g}"
+    rows = frame.fillna({"control_set": ""})
+    worth = rows["worth_it"]
+    for name, shown, color in (
+        ("worth its cost", rows[worth], BLUE),
+        ("beaten by what is cheaper", rows[~worth], GREY),
+    ):
+        bars = {"array": 2 * shown["standard_deviation"]}
+        panel.dots(shown, x, y, name, text, color=color, error_y=bars)
+    step = {"line_shape": "hv", "line_width": 1, "showlegend": False}
+    panel.line(rows[worth], x, y, None, color=DARK, **step)
+    panel.xaxis(title_text="Expected cost of a trial")
+    panel.yaxis(title_text=value_title(objective, "Expected "))
+    return figure

@@ -19,19 +19,15 @@ from ax_costaware.analysis.figures import (
     BLUE,
     DARK,
     GREY,
-    LOWER,
     RED,
-    UPPER,
-    add_band,
+    Panel,
     hollow,
-    hover,
     pale,
     panels,
     trial_ticks,
     value_title,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import Objective, Run
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 
 _RECORDED = {
@@ -123,69 +119,54 @@ def feedback_figure(frame: pd.DataFrame, objective: Objective, time: str | None)
         row_heights=[0.68, 0.32],
         vertical_spacing=0.06,
     )
-    _add_expected(figure, frame)
+    upper, lower = Panel(figure), Panel(figure, 2)
+    _add_expected(upper, frame)
     skipped = frame[frame["skipped"] & frame["mean"].notna()]
-    if not skipped.empty:
-        figure.add_scatter(
-            x=skipped["time"],
-            y=skipped["mean"],
-            mode="markers",
-            marker={"symbol": "line-ns", "size": 9, "color": RED},
-            marker_line={"color": RED, "width": 1.5},
-            name="not measured",
-            **hover("trial {trial_index}: not measured<br>{why}", skipped),
-            **UPPER,
-        )
-    measured = frame.dropna(subset=["outcome"])
-    figure.add_scatter(
-        x=measured["time"],
-        y=measured["outcome"],
-        mode="markers",
-        marker={"color": DARK, "size": 7, "symbol": hollow(measured["mean"].isna())},
-        name="measured (hollow: initial)",
-        **hover(
-            "trial {trial_index}: {metric} {y:.6g}, charged {charged:.6g}<br>{why}",
-            measured,
-            metric=objective.metric,
-        ),
-        **UPPER,
+    tick = {"symbol": "line-ns", "size": 9, "line_width": 1.5}
+    text = "trial {trial_index}: not measured<br>{why}"
+    upper.dots(skipped, "time", "mean", "not measured", text, color=RED, marker=tick)
+    rows = frame.dropna(subset=["outcome"])
+    upper.dots(
+        rows,
+        "time",
+        "outcome",
+        "measured (hollow: initial)",
+        "trial {trial_index}: {metric} {y:.6g}, charged {charged:.6g}<br>{why}",
+        {"metric": objective.metric},
+        color=DARK,
+        marker={"size": 7, "symbol": hollow(rows["mean"].isna())},
     )
+    measured = frame["outcome"].notna()
     for name, counted, color, dash in (
-        ("trials", frame["outcome"].notna() | frame["skipped"], GREY, "dot"),
-        ("measurements", frame["outcome"].notna(), DARK, None),
+        ("trials", measured | frame["skipped"], GREY, "dot"),
+        ("measurements", measured, DARK, None),
     ):
-        figure.add_scatter(
-            x=frame["time"],
-            y=counted.cumsum(),
-            mode="lines",
-            line={"color": color, "width": 2, "shape": "hv", "dash": dash},
-            name=name,
-            **hover("{y} {name} by {x:.6g}", name=name),
-            **LOWER,
-        )
-    figure.update_yaxes(title_text=value_title(objective), **UPPER)
-    figure.update_yaxes(title_text="Number so far", rangemode="tozero", **LOWER)
+        text, style = f"{{y}} {name} by {{x:.6g}}", {"line_shape": "hv", "line_dash": dash}
+        lower.line(frame, "time", counted.cumsum(), name, text, color=color, **style)
+    upper.yaxis(title_text=value_title(objective))
+    lower.yaxis(title_text="Number so far", rangemode="tozero")
     ticks = trial_ticks(len(frame)) if time is None else {}
-    figure.update_xaxes(title_text=time or "Trial", **ticks, **LOWER)
+    lower.xaxis(title_text=time or "Trial", **ticks)
     return figure
 
 
-def _add_expected(figure: go.Figure, frame: pd.DataFrame) -> None:
+def _add_expected(panel: Panel, frame: pd.DataFrame) -> None:
     """Posterior mean at the point of each trial, as it was before the trial, with its band."""
     rows = frame.dropna(subset=["mean", "standard_deviation"])
     if rows.empty:
         return
-    mean, deviation = rows["mean"], rows["standard_deviation"]
+    deviation = rows["standard_deviation"]
     is_single = len(rows) == 1  # which has neither a line nor a band
-    add_band(figure, rows["time"], mean, deviation, BLUE, panel=UPPER)
-    figure.add_scatter(
-        x=rows["time"],
-        y=mean,
+    panel.band(rows["time"], rows["mean"], deviation, BLUE)
+    bar = {"array": 2 * deviation, "visible": is_single, "color": pale(BLUE), "thickness": 6}
+    panel.line(
+        rows,
+        "time",
+        "mean",
+        "expected at the point in use",
+        "before trial {trial_index}: expected {y:.6g} ± {standard_deviation:.3g}",
+        color=BLUE,
         mode="markers" if is_single else "lines",
-        line={"color": BLUE, "width": 2},
         marker={"color": BLUE, "symbol": "line-ew-open", "size": 14},
-        error_y={"array": 2 * deviation, "visible": is_single, "color": pale(BLUE), "thickness": 6},
-        name="expected at the point in use",
-        **hover("before trial {trial_index}: expected {y:.6g} ± {standard_deviation:.3g}", rows),
-        **UPPER,
+        error_y=bar,
     )

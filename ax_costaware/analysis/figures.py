@@ -6,7 +6,8 @@ The first colours are Okabe and Ito's, which can be told apart by all readers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
@@ -15,7 +16,7 @@ from plotly import graph_objects as go
 from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
-from ax_costaware.analysis.run import Objective
+from ax_costaware.analysis.method_analysis import Objective
 
 COLORS = (
     "#0072B2",
@@ -42,14 +43,13 @@ DARK, GREY = "#333333", "#999999"
 PALE = 0.45
 """Opacity of the bars of initial trials."""
 
-UPPER, LOWER = {"row": 1, "col": 1}, {"row": 2, "col": 1}
-"""The panels of a figure of two."""
-
 BUDGET: dict[str, Any] = {
     "line": {"color": DARK, "dash": "dash", "width": 1},
     "annotation_text": "budget",
 }
 """Options of the line where the budget ends."""
+
+_FILLED = {"fill": "tonexty"}
 
 _SHORT = 10
 """Trials below which each has a tick of its own."""
@@ -89,22 +89,22 @@ def panels(height: int, legend: float = -0.16, top: int = 60, **options: Any) ->
     return figure
 
 
-def hover(text: str, rows: pd.DataFrame | None = None, **names: str) -> dict[str, Any]:
+def hover(text: str, rows: pd.DataFrame | None = None, **words: str) -> dict[str, Any]:
     """Options of a trace for what appears over its points.
 
     Args:
         text: With fields such as ``{trial_index}`` or ``{y:.3g}``: ``x`` and ``y`` are the
-            point's own, one of ``names`` stands for its text, any other is a column of ``rows``.
+            point's own, one of ``words`` stands for its text, any other is a column of ``rows``.
             The format of a number is d3's.
         rows: One row per point.
-        names: Texts that are the same for all points.
+        words: Texts that are the same for all points.
     """
     template = ""
     columns: list[str] = []
     for literal, field, form, _ in Formatter().parse(text):
         template += literal
-        if field in names:
-            template += names[field]
+        if field in words:
+            template += words[field]
         elif field is not None:
             if field not in (*_OF_POINT, *columns):
                 columns.append(field)
@@ -114,43 +114,74 @@ def hover(text: str, rows: pd.DataFrame | None = None, **names: str) -> dict[str
     return {"hovertemplate": f"{template}<extra></extra>", **data}
 
 
-def add_band(
-    figure: go.Figure,
-    x: Any,
-    mean: Any,
-    deviation: Any,
-    color: str,
-    *,
-    panel: dict[str, int],
-    group: str = "band",
-    in_legend: bool = True,
-    shape: str = "linear",
-) -> None:
-    """An area of two standard deviations on either side of a line."""
-    for edge, fill in ((mean + 2 * deviation, None), (mean - 2 * deviation, "tonexty")):
-        figure.add_scatter(
-            x=x,
-            y=edge,
-            mode="lines",
-            line={"width": 0, "shape": shape},
-            fill=fill,
-            fillcolor=pale(color),
-            hoverinfo="skip",
-            name="± 2 standard deviations",
-            legendgroup=group,
-            showlegend=in_legend and fill is not None,
-            **panel,
-        )
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a figure, in which the rows of a table are drawn.
 
-
-def legend_entry(name: str, **options: Any) -> dict[str, Any]:
-    """Options of a trace that is in the legend only, which would show others as their first point.
-
-    Args:
-        name: Its name, which is that of its group, too.
-        options: How it looks.
+    What its methods for traces share: ``rows`` is the table, or None; ``x`` and ``y`` are names of
+    its columns, or values; ``text`` and ``words`` are what ``hover`` takes, None for nothing over
+    the points; other options are plotly's, such as ``marker_size``. A table without rows is not
+    drawn.
     """
-    return {"x": [None], "y": [None], "name": name, "legendgroup": name, **options}
+
+    figure: go.Figure
+    row: int = 1
+    col: int = 1
+
+    @property
+    def place(self) -> dict[str, int]:
+        """Options of plotly's own calls."""
+        return {"row": self.row, "col": self.col}
+
+    def xaxis(self, **options: Any) -> None:
+        """Change the horizontal axis."""
+        self.figure.update_xaxes(**options, **self.place)
+
+    def yaxis(self, **options: Any) -> None:
+        """Change the vertical axis."""
+        self.figure.update_yaxes(**options, **self.place)
+
+    def add(
+        self,
+        kind: str,
+        rows: pd.DataFrame | None,
+        x: Any,
+        y: Any,
+        name: str | None,
+        text: str | None = None,
+        words: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        """Draw one trace of plotly's ``kind``."""
+        if rows is not None and rows.empty:
+            return
+        x, y = (rows[at] if rows is not None and isinstance(at, str) else at for at in (x, y))
+        over = {"hoverinfo": "skip"} if text is None else hover(text, rows, **words or {})
+        add_trace = getattr(self.figure, f"add_{kind}")
+        add_trace(x=x, y=y, name=name, **over, **options, **self.place)
+
+    def dots(self, *what: Any, color: str, **options: Any) -> None:
+        """Draw a dot for each row."""
+        style = {"mode": "markers", "marker_color": color, "marker_line_color": color}
+        self.add("scatter", *what, **{**style, **options})
+
+    def line(self, *what: Any, color: str, **options: Any) -> None:
+        """Draw a line through the rows."""
+        style = {"mode": "lines", "line_color": color, "line_width": 2}
+        self.add("scatter", *what, **{**style, **options})
+
+    def band(
+        self, x: Any, mean: Any, deviation: Any, color: str, group: str = "band", **options: Any
+    ) -> None:
+        """Draw an area of two standard deviations on either side of a line."""
+        style = {"line_width": 0, "fillcolor": pale(color), "legendgroup": group, **options}
+        for edge, end in ((2 * deviation, {"showlegend": False}), (-2 * deviation, _FILLED)):
+            name = "± 2 standard deviations"
+            self.line(None, x, mean + edge, name, color=color, **{**style, **end})
+
+    def entry(self, kind: str, name: str, **options: Any) -> None:
+        """Put into the legend what others of the group ``name`` would show as their first point."""
+        self.add(kind, None, [None], [None], name, legendgroup=name, **options)
 
 
 def pale(color: str) -> str:

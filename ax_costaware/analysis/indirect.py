@@ -16,23 +16,18 @@ import numpy as np
 import pandas as pd
 import torch
 from ax.core.analysis_card import AnalysisCard
-from plotly import graph_objects as go
 
 from ax_costaware.analysis.figures import (
     BLUE,
     DARK,
-    LOWER,
     RED,
-    UPPER,
-    add_band,
-    hover,
+    Panel,
     log_ticks,
     panels,
     short_name,
     trial_ticks,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import Objective, Run
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.methods.averages import Targets, posterior, recommendation_record
 from ax_costaware.methods.parameters import Choice, FreeParameter
 from ax_costaware.methods.problem import Array, Best, Problem
@@ -44,6 +39,8 @@ _HEIGHT_PIXELS = 560
 
 _LOWER_PART = 0.3
 """Part of the height that is for the lower panel."""
+
+_WHITE = "rgba(255, 255, 255, {})"
 
 _GAP = 0.2
 """Part of the height that is between them."""
@@ -87,8 +84,8 @@ class IndirectQueryAnalysis(MethodAnalysis[Targets]):
             ),
         )
         add = _add_map if len(run.method.target_parameters) > 1 else _add_line
-        add(figure, run, problem, best)
-        _add_recommended(figure, frame, objective)
+        add(Panel(figure), run, problem, best)
+        _add_recommended(Panel(figure, 2), frame, objective)
         return self._card_of(_subtitle(frame, run, best), frame, figure)
 
 
@@ -130,64 +127,53 @@ def _subtitle(frame: pd.DataFrame, run: Run[Targets], best: Best) -> str:
     )
 
 
-def _add_line(figure: go.Figure, run: Run[Targets], problem: Problem, best: Best) -> None:
+def _add_line(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> None:
     """The objective over one parameter, the queries at their answers, and the best point."""
     (parameter,) = run.method.target_parameters
     grid = _grid(parameter, _LINE_POINTS)
     mean, deviation = _posterior(problem, run.method, best, [grid])
     if parameter.grid is None:
-        _add_expected(figure, grid, mean, deviation, "posterior", BLUE, UPPER)
+        _add_expected(panel, grid, mean, deviation, "posterior", BLUE)
     else:
-        figure.add_scatter(
-            x=grid,
-            y=mean,
-            mode="markers",
-            marker={"color": BLUE, "size": 9},
-            error_y={"array": 2 * deviation, "color": BLUE, "thickness": 1.5},
-            name="posterior ± 2 standard deviations",
-            **hover("{x}: {y:.6g}"),
-            **UPPER,
-        )
+        name, bars = "posterior ± 2 standard deviations", {"array": 2 * deviation, "thickness": 1.5}
+        style = {"marker_size": 9, "error_y": bars, "error_y_color": BLUE}
+        panel.dots(None, grid, mean, name, "{x}: {y:.6g}", color=BLUE, **style)
     queries, centre, spread = _queries(problem, run.method)
-    figure.add_scatter(
-        x=centre[:, 0],
-        y=queries["outcome"],
-        mode="markers",
-        marker={"color": DARK, "size": 6},
+    panel.dots(
+        queries,
+        centre[:, 0],
+        "outcome",
+        "measured cells" if run.method.are_cells else "queries and their answers",
+        "trial {trial_index}: answer {y:.6g}",
+        color=DARK,
+        marker_size=6,
         error_x={"array": spread[:, 0], "color": DARK, "thickness": 1, "width": 0},
-        name="measured cells" if run.method.are_cells else "queries and their answers",
-        **hover("trial {trial_index}: answer {y:.6g}", queries),
-        **UPPER,
     )
-    _add_best(figure, _encoded(best, run.method)[0], best.mean)
-    figure.update_xaxes(**_axis(parameter, grid), **UPPER)
-    figure.update_yaxes(title_text=short_name(run.objective.metric), **UPPER)
+    _add_best(panel, _encoded(best, run.method)[0], best.mean)
+    panel.xaxis(**_axis(parameter, grid))
+    panel.yaxis(title_text=short_name(run.objective.metric))
 
 
-def _add_map(figure: go.Figure, run: Run[Targets], problem: Problem, best: Best) -> None:
+def _add_map(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> None:
     """The objective over two parameters, where the queries went, and the best point."""
     first, second = run.method.target_parameters[:2]
     x, y = _grid(first, _MAP_POINTS), _grid(second, _MAP_POINTS)
     mean, deviation = _posterior(problem, run.method, best, [x, y])
-    figure.add_heatmap(
+    panel.figure.add_heatmap(
         x=x,
         y=y,
         z=mean.T,
         customdata=deviation.T,
         colorscale="Viridis",
-        colorbar={
-            "thickness": 12,
-            "len": (1 - _LOWER_PART) * (1 - _GAP),
-            "lenmode": "fraction",
-            "y": 1,
-            "yanchor": "top",
-        },
+        colorbar={"thickness": 12, "len": (1 - _LOWER_PART) * (1 - _GAP), "lenmode": "fraction"},
+        colorbar_y=1,
+        colorbar_yanchor="top",
         name="posterior mean",
         hovertemplate=(
             f"{first.name} %{{x:.6g}}, {second.name} %{{y:.6g}}<br>{run.objective.metric} "
             "%{z:.6g}, standard deviation %{customdata:.3g}<extra></extra>"
         ),
-        **UPPER,
+        **panel.place,
     )
     queries, centre, spread = _queries(problem, run.method)
     are_cells = run.method.are_cells
@@ -195,32 +181,27 @@ def _add_map(figure: go.Figure, run: Run[Targets], problem: Problem, best: Best)
         # The outline of every cell in one trace, with a gap after each.
         corners = np.array([[-1, 1, 1, -1, -1, math.nan], [-1, -1, 1, 1, -1, math.nan]])
         outlines = centre[:, :2, None] + spread[:, :2, None] * corners
-        figure.add_scatter(
-            x=outlines[:, 0].ravel().tolist(),
-            y=outlines[:, 1].ravel().tolist(),
-            mode="lines",
-            line={"color": "rgba(255, 255, 255, 0.7)", "width": 1},
-            hoverinfo="skip",
-            showlegend=False,
-            **UPPER,
-        )
-    bar = {"color": "rgba(255, 255, 255, 0.6)", "thickness": 1, "width": 0}
-    figure.add_scatter(
-        x=centre[:, 0],
-        y=centre[:, 1],
-        mode="markers",
-        marker={"color": "white", "size": 5 if are_cells else 7},
-        marker_line={"color": DARK, "width": 1},
-        error_x={"array": spread[:, 0], "visible": not are_cells, **bar},
-        error_y={"array": spread[:, 1], "visible": not are_cells, **bar},
-        name="measured cells" if are_cells else "queries",
-        **hover("trial {trial_index}: answer {outcome:.6g}", queries),
-        **UPPER,
+        ends = (outlines[:, side].ravel().tolist() for side in (0, 1))
+        panel.line(None, *ends, None, color=_WHITE.format(0.7), line_width=1, showlegend=False)
+    bars = [
+        {"array": along, "visible": not are_cells, "color": _WHITE.format(0.6), "thickness": 1}
+        for along in (spread[:, 0], spread[:, 1])
+    ]
+    panel.dots(
+        queries,
+        centre[:, 0],
+        centre[:, 1],
+        "measured cells" if are_cells else "queries",
+        "trial {trial_index}: answer {outcome:.6g}",
+        color="white",
+        marker={"size": 5 if are_cells else 7, "line_width": 1},
+        marker_line_color=DARK,
+        error_x={**bars[0], "width": 0},
+        error_y={**bars[1], "width": 0},
     )
-    at = _encoded(best, run.method)
-    _add_best(figure, at[0], at[1])
-    figure.update_xaxes(**_axis(first, x, fills=True), **UPPER)
-    figure.update_yaxes(**_axis(second, y, fills=True), **UPPER)
+    _add_best(panel, *_encoded(best, run.method)[:2])
+    panel.xaxis(**_axis(first, x, fills=True))
+    panel.yaxis(**_axis(second, y, fills=True))
 
 
 def _grid(parameter: FreeParameter, most: int) -> Array:
@@ -275,45 +256,24 @@ def _axis(parameter: FreeParameter, grid: Array, fills: bool = False) -> dict[st
     return options
 
 
-def _add_best(figure: go.Figure, x: float, y: float) -> None:
-    figure.add_scatter(
-        x=[x],
-        y=[y],
-        mode="markers",
-        marker={"symbol": "star", "size": 15, "color": RED, "line": {"color": "white", "width": 1}},
-        name="recommended now",
-        **hover("recommended now"),
-        **UPPER,
-    )
+def _add_best(panel: Panel, x: float, y: float) -> None:
+    name, star = "recommended now", {"symbol": "star", "size": 15, "line_width": 1}
+    style = {"marker": star, "marker_line_color": "white"}
+    panel.dots(None, [x], [y], name, name, color=RED, **style)
 
 
-def _add_recommended(figure: go.Figure, frame: pd.DataFrame, objective: Objective) -> None:
+def _add_recommended(panel: Panel, frame: pd.DataFrame, objective: Objective) -> None:
     """What the recommended point was expected to be worth, before each trial."""
     rows = frame.dropna(subset=["recommended_value"])
     value, deviation = rows["recommended_value"], rows["recommended_standard_deviation"]
-    _add_expected(figure, rows["trial_index"], value, deviation, "recommended", RED, LOWER)
-    figure.update_xaxes(title_text="Before trial", **trial_ticks(len(frame)), **LOWER)
-    figure.update_yaxes(title_text=short_name(objective.metric), **LOWER)
+    _add_expected(panel, rows["trial_index"], value, deviation, "recommended", RED)
+    panel.xaxis(title_text="Before trial", **trial_ticks(len(frame)))
+    panel.yaxis(title_text=short_name(objective.metric))
 
 
-def _add_expected(
-    figure: go.Figure,
-    x: Any,
-    mean: Any,
-    deviation: Any,
-    name: str,
-    color: str,
-    panel: dict[str, int],
-) -> None:
+def _add_expected(panel: Panel, x: Any, mean: Any, deviation: Any, group: str, color: str) -> None:
     """A line with the band around it."""
-    add_band(figure, x, mean, deviation, color, panel=panel, group=name, in_legend=False)
-    figure.add_scatter(
-        x=x,
-        y=mean,
-        mode="lines" if len(x) > 1 else "lines+markers",
-        line={"color": color, "width": 2},
-        name=f"{name} ± 2 standard deviations",
-        legendgroup=name,
-        **hover("{x:.6g}: {y:.6g}"),
-        **panel,
-    )
+    panel.band(x, mean, deviation, color, group, showlegend=False)
+    name, mode = f"{group} ± 2 standard deviations", "lines" if len(x) > 1 else "lines+markers"
+    text, options = "{x:.6g}: {y:.6g}", {"mode": mode, "legendgroup": group}
+    panel.line(None, x, mean, name, text, color=color, **options)

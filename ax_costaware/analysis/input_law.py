@@ -16,10 +16,9 @@ import torch
 from ax.core.analysis_card import AnalysisCard
 from plotly import graph_objects as go
 
-from ax_costaware.analysis.figures import BLUE, DARK, RED, hover, pale, panels
-from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.analysis.figures import BLUE, DARK, RED, Panel, pale, panels
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
 from ax_costaware.analysis.replay import even_selection
-from ax_costaware.analysis.run import Run
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.chance import (
     RealizedInputs,
@@ -249,27 +248,28 @@ def _places(law: Marginal, values: Sequence[RawValue], count: int) -> list[RawVa
 
 
 def _subtitle(report: InputFitReport) -> str:
-    scope = "" if report.last is None else f" The tests are of the last {report.last} trials."
-    worst = min(report.dependences, key=lambda found: found.p_value, default=None)
-    pair = (
-        ""
-        if worst is None
-        else f" Of the inputs that are assumed to be independent, {worst.names[0]} and "
-        f"{worst.names[1]} went together most: rank correlation {worst.correlation:.2f} over "
-        f"{worst.n} trials, p = {worst.p_value:.2g}."
+    parts = [report.verdict]
+    if not report.agrees:
+        parts.append(
+            "Decisions rest on these laws: give the strategy new ones, a Learned marginal, or a "
+            "joint law for inputs that go together."
+        )
+    if report.dependences:
+        worst = min(report.dependences, key=lambda found: found.p_value)
+        parts.append(
+            f"Of the inputs that are assumed to be independent, {worst.names[0]} and "
+            f"{worst.names[1]} went together most: rank correlation {worst.correlation:.2f} over "
+            f"{worst.n} trials, p = {worst.p_value:.2g}."
+        )
+    parts.append(
+        "Left: how the values were spread over the trials that did not control the input, beside "
+        "the law. Right: the same values in order of the trials; the band holds nine of ten by the "
+        "present law."
     )
-    advice = (
-        ""
-        if report.agrees
-        else " Decisions rest on these laws: give the strategy new ones, a Learned marginal, or a "
-        "joint law for inputs that go together."
-    )
-    return (
-        f"{report.verdict}{advice}{pair} Left: how the values were spread over the trials that did "
-        "not control the input, beside the law. Right: the same values in order of the trials; the "
-        f"band holds nine of ten by the present law.{scope} A false alarm in any test has the "
-        f"chance {report.significance:g}."
-    )
+    if report.last is not None:
+        parts.append(f"The tests are of the last {report.last} trials.")
+    parts.append(f"A false alarm in any test has the chance {report.significance:g}.")
+    return " ".join(parts)
 
 
 def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:
@@ -289,13 +289,14 @@ def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:
         column_widths=[0.5, 0.5],
         horizontal_spacing=0.15,
         vertical_spacing=min(80 / inner, 0.9 / rows),
-        subplot_titles=[title for panel in inputs for title in (panel.title, "")],
+        subplot_titles=[title for one in inputs for title in (one.title, "")],
     )
-    for panel, title in zip(inputs, figure.layout.annotations, strict=True):
-        title.update(font={"size": 14, "color": panel.color})
-    for row, panel in enumerate(inputs, start=1):
-        (_add_shares if panel.law.is_shares else _add_distribution)(figure, panel, row)
-        _add_course(figure, panel, row)
+    for one, title in zip(inputs, figure.layout.annotations, strict=True):
+        title.update(font={"size": 14, "color": one.color})
+    for row, one in enumerate(inputs, start=1):
+        add = _add_shares if one.law.is_shares else _add_distribution
+        add(Panel(figure, row), one)
+        _add_course(Panel(figure, row, 2), one)
     seen: set[str] = set()
     for trace in figure.data:
         trace.update(legendgroup=trace.name, showlegend=trace.name not in seen)
@@ -304,77 +305,57 @@ def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:
     return figure
 
 
-def _add_distribution(figure: go.Figure, panel: InputPanel, row: int) -> None:
+def _add_distribution(panel: Panel, drawn: InputPanel) -> None:
     """Distribution function of the law, and that of the values that were tested."""
-    law, values = panel.law, sorted(float(value) for value in panel.tested)
+    law, values = drawn.law, sorted(float(value) for value in drawn.tested)
     text = "{y:.3f} of the values up to {x:.6g}"
-    place = {"row": row, "col": 1}
-    figure.add_scatter(
-        x=list(law.x),
-        y=list(law.heights),
-        mode="lines",
-        line={"color": BLUE, "width": 2},
-        name=law.label,
-        **hover("{label}: " + text, label=law.label),
-        **place,
-    )
-    figure.add_scatter(
-        x=[float(law.x[0]), *values, float(law.x[-1])],
-        y=[*np.linspace(0.0, 1.0, len(values) + 1).tolist(), 1.0],
-        mode="lines",
-        line={"color": panel.color, "width": 2, "shape": "hv"},
-        name=panel.realised,
-        **hover(text),
-        **place,
-    )
-    figure.update_xaxes(title_text=panel.fit.name, title_standoff=4, **place)
-    figure.update_yaxes(title_text="Share up to there", range=[-0.03, 1.03], **place)
+    x, y = list(law.x), list(law.heights)
+    panel.line(None, x, y, law.label, f"{law.label}: {text}", color=BLUE)
+    x = [float(x[0]), *values, float(x[-1])]
+    y = [*np.linspace(0.0, 1.0, len(values) + 1).tolist(), 1.0]
+    panel.line(None, x, y, drawn.realised, text, color=drawn.color, line_shape="hv")
+    panel.xaxis(title_text=drawn.fit.name, title_standoff=4)
+    panel.yaxis(title_text="Share up to there", range=[-0.03, 1.03])
 
 
-def _add_shares(figure: go.Figure, panel: InputPanel, row: int) -> None:
+def _add_shares(panel: Panel, drawn: InputPanel) -> None:
     """Probability and realised share of each value."""
-    law, tested = panel.law, panel.tested
+    law, tested = drawn.law, drawn.tested
     assumed = dict(zip(law.x, law.heights, strict=True))
     labels = list(dict.fromkeys((*law.x, *tested)))
-    place = {"row": row, "col": 1}
+    x = [str(value) for value in labels]
     for name, heights, color in (
         (law.label, [assumed.get(value, 0.0) for value in labels], BLUE),
-        (panel.realised, [tested.count(value) / len(tested) for value in labels], panel.color),
+        (drawn.realised, [tested.count(value) / len(tested) for value in labels], drawn.color),
     ):
-        figure.add_bar(
-            x=[str(value) for value in labels],
-            y=heights,
-            marker={"color": color},
-            name=name,
-            **hover("{name}: {y:.3f} of the values are {x}", name=name),
-            **place,
-        )
-    figure.update_xaxes(title_text=panel.fit.name, title_standoff=4, type="category", **place)
-    figure.update_yaxes(title_text="Share", rangemode="tozero", **place)
+        text = f"{name}: {{y:.3f}} of the values are {{x}}"
+        panel.add("bar", None, x, heights, name, text, marker_color=color)
+    panel.xaxis(title_text=drawn.fit.name, title_standoff=4, type="category")
+    panel.yaxis(title_text="Share", rangemode="tozero")
 
 
-def _add_course(figure: go.Figure, panel: InputPanel, row: int) -> None:
+def _add_course(panel: Panel, drawn: InputPanel) -> None:
     """The values in order of the trials, those that were not tested pale."""
-    name, band, values = panel.fit.name, panel.law.band, panel.values
+    name, band, values = drawn.fit.name, drawn.law.band, drawn.values
     is_number = band is not None or not any(isinstance(v, str | bool) for v in values)
-    earlier = len(values) - panel.fit.n
-    place = {"row": row, "col": 2}
-    figure.add_scatter(
-        x=list(panel.trial_indices),
-        y=list(values) if is_number else [str(value) for value in values],
-        mode="markers",
-        marker={"color": panel.color, "size": 7},
-        marker_opacity=[_EARLIER] * earlier + [1.0] * panel.fit.n,
-        name=panel.realised,
-        **hover("trial {x}: {name} = {y}", name=name),
-        **place,
+    opacity = [_EARLIER] * (len(values) - drawn.fit.n) + [1.0] * drawn.fit.n
+    panel.dots(
+        None,
+        list(drawn.trial_indices),
+        list(values) if is_number else [str(value) for value in values],
+        drawn.realised,
+        "trial {x}: {name} = {y}",
+        {"name": name},
+        color=drawn.color,
+        marker={"size": 7, "opacity": opacity},
     )
     # A title at the side would be drawn over the left panel where the figure is narrow.
-    figure.update_xaxes(title_text=f"{name} by trial", title_standoff=4, **place)
-    figure.update_yaxes(type=None if is_number else "category", **place)
+    panel.xaxis(title_text=f"{name} by trial", title_standoff=4)
+    panel.yaxis(type=None if is_number else "category")
     if band is not None:
-        figure.add_hrect(*band, fillcolor=pale(BLUE), line_width=0, layer="below", **place)
+        style = {"fillcolor": pale(BLUE), "line_width": 0, "layer": "below"}
+        panel.figure.add_hrect(*band, **style, **panel.place)
         # The axis would otherwise show the dots, and as much of the band as falls there.
         numbers = [*band, *(float(value) for value in values)]
         margin = _MARGIN * ((max(numbers) - min(numbers)) or 1.0)
-        figure.update_yaxes(range=[min(numbers) - margin, max(numbers) + margin], **place)
+        panel.yaxis(range=[min(numbers) - margin, max(numbers) + margin])

@@ -21,18 +21,14 @@ from ax_costaware.analysis.figures import (
     COLORS,
     DARK,
     GREY,
-    LOWER,
     PALE,
     RED,
-    UPPER,
-    hover,
-    legend_entry,
+    Panel,
     panels,
     short_names,
     trial_ticks,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import Run
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
 from ax_costaware.methods.method import Method
 from ax_costaware.session.spending import Spending, origin_of, spending
 
@@ -123,63 +119,55 @@ def spending_figure(
         cost_metric: The metric in which costs are reported; None where they are known beforehand.
     """
     figure = panels(_HEIGHT_PIXELS, legend=-0.15, top=40, shared_xaxes=True, vertical_spacing=0.07)
-    _add_total(figure, frame)
-    _add_bars(figure, frame, groups)
+    upper, lower = Panel(figure), Panel(figure, 2)
+    _add_total(upper, frame)
+    _add_bars(lower, frame, groups)
     expected, reported = frame["expected_cost"], frame["reported_cost"]
     differs = expected.notna() & reported.notna() & ~np.isclose(expected, reported, rtol=1e-6)
-    _add_marks(
-        figure,
+    lower.dots(
         frame[differs],
+        "trial_index",
         "expected_cost",
         "expected cost",
-        "expected to cost {y:.6g}, reported {reported_cost:.6g}",
-        symbol="line-ew",
-        size=12 if len(frame) <= _MANY else 6,
-        line={"color": DARK, "width": 2},
+        "trial {x}: expected to cost {y:.6g}, reported {reported_cost:.6g}",
+        color=DARK,
+        marker={"symbol": "line-ew", "size": 12 if len(frame) <= _MANY else 6, "line_width": 2},
     )
     free = frame["charged"] == 0
     for name, rows, symbol in (
         ("not measured", frame[free & frame["skipped"]], "line-ns"),
         ("not charged", frame[free & ~frame["skipped"]], "circle-open"),
     ):
-        style = {"symbol": symbol, "size": 8, "color": RED, "line": {"color": RED, "width": 1.5}}
-        _add_marks(figure, rows, "charged", name, f"{name}, {{status}}", **style)
+        mark = {"symbol": symbol, "size": 8, "line_width": 1.5}
+        text = f"trial {{x}}: {name}, {{status}}"
+        lower.dots(rows, "trial_index", "charged", name, text, color=RED, marker=mark)
     if budget is not None:
-        figure.add_hline(y=budget, annotation_position="top left", **BUDGET, **UPPER)
+        figure.add_hline(y=budget, annotation_position="top left", **BUDGET, **upper.place)
     unit = "" if cost_metric is None else f" ({cost_metric})"
     # Room for the name of the line.
     top = 1.12 * max(float(frame["cumulative_cost"].max()), budget or 0.0)
-    figure.update_yaxes(
-        title_text=f"Spent so far{unit}", range=[0, top] if top > 0 else None, **UPPER
-    )
+    upper.yaxis(title_text=f"Spent so far{unit}", range=[0, top] if top > 0 else None)
     # Room for the marks of trials that were charged nothing.
     largest = float(frame[["charged", "expected_cost"]].max().max())
     room = [-0.06 * largest, 1.06 * largest] if largest > 0 else None
-    figure.update_yaxes(title_text=f"Charged{unit}", range=room, **LOWER)
-    figure.update_xaxes(title_text="Trial", **trial_ticks(len(frame)), **LOWER)
+    lower.yaxis(title_text=f"Charged{unit}", range=room)
+    lower.xaxis(title_text="Trial", **trial_ticks(len(frame)))
     figure.update_layout(barmode="stack", bargap=0.15, legend_traceorder="normal")
     return figure
 
 
-def _add_total(figure: go.Figure, frame: pd.DataFrame) -> None:
+def _add_total(panel: Panel, frame: pd.DataFrame) -> None:
     """The sum of all charges by the end of each trial."""
     steps = pd.concat([frame.iloc[:1].assign(cumulative_cost=0.0), frame, frame.iloc[-1:]])
     # A step at the left side of each bar below, and the end of the last one.
     places = steps["trial_index"] - 0.5
     places.iloc[-1] += 1
-    figure.add_scatter(
-        x=places,
-        y=steps["cumulative_cost"],
-        mode="lines",
-        line={"color": DARK, "width": 2, "shape": "hv"},
-        name="spent",
-        showlegend=False,
-        **hover("with trial {trial_index}: {y:.6g} spent", steps),
-        **UPPER,
-    )
+    text, style = "with trial {trial_index}: {y:.6g} spent", {"line_shape": "hv"}
+    spent = steps["cumulative_cost"]
+    panel.line(steps, places, spent, "spent", text, color=DARK, showlegend=False, **style)
 
 
-def _add_bars(figure: go.Figure, frame: pd.DataFrame, groups: Sequence[str]) -> None:
+def _add_bars(panel: Panel, frame: pd.DataFrame, groups: Sequence[str]) -> None:
     """A bar for each trial, in the colour of what it was spent on, and what all that means."""
     names = short_names(groups)
     ended = frame["status"].map(_ended)
@@ -192,19 +180,17 @@ def _add_bars(figure: go.Figure, frame: pd.DataFrame, groups: Sequence[str]) -> 
         rows = frame[mine]
         patterns = [_PATTERNS.get(how, "") for how in ended[mine]]
         opacity = [PALE if one else 1.0 for one in pale[mine]]
-        figure.add_bar(
-            x=rows["trial_index"],
-            y=rows["charged"] - rows["lost"],
+        panel.add(
+            "bar",
+            rows,
+            "trial_index",
+            rows["charged"] - rows["lost"],
+            name,
+            "trial {x}: {spent_on}, {status}<br>charged {charged:.6g} (expected "
+            "{expected_cost:.6g}, reported {reported_cost:.6g})",
             marker={"color": color, "opacity": opacity, "pattern": _pattern(patterns)},
-            name=name,
             legendgroup=name,
             showlegend=False,
-            **hover(
-                "trial {x}: {spent_on}, {status}<br>charged {charged:.6g} (expected "
-                "{expected_cost:.6g}, reported {reported_cost:.6g})",
-                rows,
-            ),
-            **LOWER,
         )
         legend.append((name, "", color, 1.0))
     legend += [(how, shape, GREY, 1.0) for how, shape in _PATTERNS.items() if how in set(ended)]
@@ -212,37 +198,11 @@ def _add_bars(figure: go.Figure, frame: pd.DataFrame, groups: Sequence[str]) -> 
         legend.append(("initial (pale)", "", GREY, PALE))
     for name, shape, color, part in legend:
         marker = {"color": color, "opacity": part, "pattern": _pattern(shape)}
-        figure.add_bar(**legend_entry(name, marker=marker), **LOWER)
+        panel.entry("bar", name, marker=marker)
     # On top of a trial's bar, what its failed attempts were charged.
+    text = "trial {x}: {y:.6g} of the {charged:.6g} charged went into attempts that failed"
     lost = frame[frame["lost"] > 0]
-    if not lost.empty:
-        figure.add_bar(
-            x=lost["trial_index"],
-            y=lost["lost"],
-            marker={"color": RED},
-            name="failed attempts",
-            **hover(
-                "trial {x}: {y:.6g} of the {charged:.6g} charged went into attempts that failed",
-                lost,
-            ),
-            **LOWER,
-        )
-
-
-def _add_marks(
-    figure: go.Figure, rows: pd.DataFrame, column: str, name: str, text: str, **marker: Any
-) -> None:
-    """A mark for each of some trials, if there are any."""
-    if not rows.empty:
-        figure.add_scatter(
-            x=rows["trial_index"],
-            y=rows[column],
-            mode="markers",
-            marker=marker,
-            name=name,
-            **hover(f"trial {{x}}: {text}", rows),
-            **LOWER,
-        )
+    panel.add("bar", lost, "trial_index", "lost", "failed attempts", text, marker_color=RED)
 
 
 def _pattern(shape: str | Sequence[str]) -> dict[str, Any]:

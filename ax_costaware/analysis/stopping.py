@@ -23,18 +23,15 @@ from ax_costaware.analysis.figures import (
     DARK,
     GREEN,
     GREY,
-    LOWER,
     RED,
-    UPPER,
+    Panel,
     hollow,
-    hover,
     log_ticks,
     panels,
     trial_ticks,
     value_title,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import NEXT, Objective, Run
+from ax_costaware.analysis.method_analysis import NEXT, MethodAnalysis, Objective, Run
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 
@@ -53,8 +50,6 @@ _MANY = 60
 
 _REACH = 1.5
 """How far a value axis extends to outlying values, in multiples of the span that matters."""
-
-_RIGHT = {"row": 2, "col": 2}
 
 
 @final
@@ -147,140 +142,103 @@ def stopping_figure(
         ][: 3 if learned else 2],
     )
     cost = method.cost_metric or "cost"
-    _add_decisions(figure, frame, cost, stop)
-    _add_outcomes(figure, frame, objective, method)
+    upper, lower = Panel(figure), Panel(figure, 2)
+    _add_decisions(upper, frame, cost, stop)
+    _add_outcomes(lower, frame, objective, method)
     if learned:
-        _add_calibration(figure, predicted, inside, cost)
-    for panel in (UPPER, LOWER):
-        figure.update_yaxes(title_text=value_title(objective), **panel)
+        _add_calibration(Panel(figure, 2, 2), predicted, inside, cost)
+    for panel in (upper, lower):
+        panel.yaxis(title_text=value_title(objective))
     figure.update_annotations(font={"size": 14})
     return figure
 
 
-def _add_decisions(figure: go.Figure, frame: pd.DataFrame, cost: str, stop: bool) -> None:
+def _add_decisions(panel: Panel, frame: pd.DataFrame, cost: str, stop: bool) -> None:
     """Index and incumbent before each decision, and as they are now."""
     rows = frame.dropna(subset=["incumbent"])
     for name, column, color in (
         ("largest Gittins index", "index", BLUE),
         ("incumbent", "incumbent", DARK),
     ):
-        figure.add_scatter(
-            x=rows["trial_index"],
-            y=rows[column],
+        panel.line(
+            rows,
+            "trial_index",
+            column,
+            name,
+            f"before trial {{x}}: {name} {{y:.6g}}<br>price of one unit of {{cost}} "
+            "{lambda:.3g}, expected cost of the trial {expected_cost:.4g}",
+            {"cost": cost},
+            color=color,
             mode="lines+markers" if len(rows) <= _MANY else "lines",
-            line={"color": color, "width": 2},
             marker={"color": color, "size": 6},
-            name=name,
-            **hover(
-                "before trial {x}: {name} {y:.6g}<br>price of one unit of {cost} {lambda:.3g}, "
-                "expected cost of the trial {expected_cost:.4g}",
-                rows,
-                name=name,
-                cost=cost,
-            ),
-            **UPPER,
         )
     now = rows[rows["status"] == NEXT]
-    verdict = "now: stop" if stop else "now: go on"
-    if not now.empty:
-        figure.add_scatter(
-            x=now["trial_index"],
-            y=now["index"].fillna(now["incumbent"]),
-            mode="markers",
-            marker={"color": RED if stop else GREEN, "size": 18, "symbol": "diamond-open"},
-            marker_line_width=3,
-            name=verdict,
-            **hover(verdict),
-            **UPPER,
-        )
+    verdict, color = ("now: stop", RED) if stop else ("now: go on", GREEN)
+    diamond = {"size": 18, "symbol": "diamond-open", "line_width": 3}
+    y = now["index"].fillna(now["incumbent"])
+    panel.dots(now, "trial_index", y, verdict, verdict, color=color, marker=diamond)
     pairs = rows[["index", "incumbent"]]
     late = pairs.iloc[len(rows) // 2 :]
-    figure.update_yaxes(range=_value_range(pairs.stack(), late.stack()), **UPPER)
-    figure.update_xaxes(title_text="Before trial", **trial_ticks(len(rows)), **UPPER)
+    panel.yaxis(range=_value_range(pairs.stack(), late.stack()))
+    panel.xaxis(title_text="Before trial", **trial_ticks(len(rows)))
 
 
-def _add_outcomes(
-    figure: go.Figure, frame: pd.DataFrame, objective: Objective, method: Gittins
-) -> None:
+def _add_outcomes(panel: Panel, frame: pd.DataFrame, objective: Objective, method: Gittins) -> None:
     """Outcomes and the best of them so far over the cost spent."""
     rows = frame.dropna(subset=["outcome"])
     outcome = rows["outcome"]
-    figure.add_scatter(
-        x=rows["cumulative_cost"],
-        y=outcome,
-        mode="markers",
-        marker={"color": GREY, "size": 7, "symbol": hollow(rows["initial"])},
-        name="trial (hollow: initial)",
-        **hover(
-            "trial {trial_index}: {metric} {y:.6g}<br>charged {charged:.4g}",
-            rows,
-            metric=objective.metric,
-        ),
-        **LOWER,
+    panel.dots(
+        rows,
+        "cumulative_cost",
+        "outcome",
+        "trial (hollow: initial)",
+        "trial {trial_index}: {metric} {y:.6g}<br>charged {charged:.4g}",
+        {"metric": objective.metric},
+        color=GREY,
+        marker={"size": 7, "symbol": hollow(rows["initial"])},
     )
-    figure.add_scatter(
-        x=rows["cumulative_cost"],
-        y=rows["best_outcome"],
-        mode="lines",
-        line={"color": DARK, "width": 2, "shape": "hv", "dash": "dot"},
-        name="best outcome so far",
-        **hover("best so far {y:.6g} at cost {x:.4g}"),
-        **LOWER,
-    )
+    x, name, text = "cumulative_cost", "best outcome so far", "best so far {y:.6g} at cost {x:.4g}"
+    steps = {"line_shape": "hv", "line_dash": "dot"}
+    panel.line(rows, x, "best_outcome", name, text, color=DARK, **steps)
     # What matters is how the better half of the trials compares.
     middle = outcome.median()
     axis = _value_range(
         outcome, outcome[outcome <= middle if objective.minimize else outcome >= middle]
     )
-    figure.update_yaxes(range=axis, **LOWER)
+    panel.yaxis(range=axis)
     title = "Cost spent" if method.cost_metric is None else f"Cost spent: {method.cost_metric}"
     if axis is not None and (hidden := int((~outcome.between(*axis)).sum())):
         title += f"<br>({hidden} outcome{'' if hidden == 1 else 's'} beyond the axis)"
-    figure.update_xaxes(title_text=title, rangemode="tozero", **LOWER)
+    panel.xaxis(title_text=title, rangemode="tozero")
     if method.budget is not None:
-        figure.add_vline(x=method.budget, annotation_position="bottom left", **BUDGET, **LOWER)
+        place = {"annotation_position": "bottom left", **panel.place}
+        panel.figure.add_vline(x=method.budget, **BUDGET, **place)
 
 
-def _add_calibration(figure: go.Figure, rows: pd.DataFrame, inside: pd.Series, cost: str) -> None:
+def _add_calibration(panel: Panel, rows: pd.DataFrame, inside: pd.Series, cost: str) -> None:
     """The predicted 95 % interval of each trial's cost over the reported cost."""
     for name, chosen, color in (("inside", rows[inside], BLUE), ("outside", rows[~inside], RED)):
-        if chosen.empty:
-            continue
         lower, upper = chosen["cost_lower"], chosen["cost_upper"]
         middle = np.sqrt(lower * upper)
-        figure.add_scatter(
-            x=chosen["reported_cost"],
-            y=middle,
-            mode="markers",
-            error_y={
-                "array": upper - middle,
-                "arrayminus": middle - lower,
-                "width": 0,
-                "thickness": 1.5,
-            },
-            marker={"color": color, "size": 6},
-            name=f"predicted cost, reported {name}",
-            **hover(
-                "trial {trial_index}: reported {x:.4g}<br>predicted {y:.4g}, 95 % between "
-                "{cost_lower:.4g} and {cost_upper:.4g}",
-                chosen,
-            ),
-            **_RIGHT,
+        panel.dots(
+            chosen,
+            "reported_cost",
+            middle,
+            f"predicted cost, reported {name}",
+            "trial {trial_index}: reported {x:.4g}<br>predicted {y:.4g}, 95 % between "
+            "{cost_lower:.4g} and {cost_upper:.4g}",
+            color=color,
+            error_y={"array": upper - middle, "arrayminus": middle - lower, "width": 0},
+            error_y_thickness=1.5,
+            marker_size=6,
         )
     costs = rows[["reported_cost", "cost_lower", "cost_upper"]].to_numpy()
     ends = [float(costs.min()), float(costs.max())]
-    figure.add_scatter(
-        x=ends,
-        y=ends,
-        mode="lines",
-        line={"color": DARK, "dash": "dot", "width": 1},
-        hoverinfo="skip",
-        showlegend=False,
-        **_RIGHT,
-    )
+    dotted = {"line_dash": "dot", "line_width": 1}
+    panel.line(None, ends, ends, None, color=DARK, showlegend=False, **dotted)
     ticks = log_ticks(*ends)
-    figure.update_xaxes(title_text=f"Reported {cost}", **ticks, **_RIGHT)
-    figure.update_yaxes(title_text=f"Predicted {cost}", **ticks, **_RIGHT)
+    panel.xaxis(title_text=f"Reported {cost}", **ticks)
+    panel.yaxis(title_text=f"Predicted {cost}", **ticks)
 
 
 def _value_range(values: pd.Series, matter: pd.Series) -> list[float] | None:

@@ -16,13 +16,12 @@ from ax.core.analysis_card import AnalysisCard
 from ax.core.base_trial import BaseTrial
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.analysis.method_analysis import MethodAnalysis
-from ax_costaware.analysis.run import Objective, Run
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.ax_bridge.records import outcome_record
 from ax_costaware.display import display_number, display_values
 from ax_costaware.methods.method import Method
 from ax_costaware.session.query import query
-from ax_costaware.session.recommendation import recommend
+from ax_costaware.session.recommendation import Recommendation, recommend
 
 _MOST_ROWS = 11
 
@@ -50,19 +49,19 @@ class RecommendationAnalysis(MethodAnalysis[Method]):
 
     def _card(self, run: Run[Method]) -> AnalysisCard:
         best, objective = recommend(run.client), run.objective
-        frame = pd.DataFrame(
-            {
-                "control_set": found.control_set,
-                "set": display_values(found.parameters),
-                "expected_value": found.expected_value,
-                "standard_deviation": found.standard_deviation,
-                "expected_cost": found.expected_cost,
-            }
-            for found in (best, *best.alternatives)[:_MOST_ROWS]
-        ).astype({"expected_cost": float})
+        frame = deployments((best, *best.alternatives)[:_MOST_ROWS])
         return self._card_of(
             _recommended(frame, objective), frame, _recommendations(frame, objective.metric)
         )
+
+
+def deployments(found: Sequence[Recommendation]) -> pd.DataFrame:
+    """What could be deployed, a row for each; see ``RecommendationAnalysis``."""
+    names = ["control_set", "expected_value", "standard_deviation", "expected_cost"]
+    rows = [[getattr(one, name) for name in names] for one in found]
+    frame = pd.DataFrame(rows, columns=names).astype({"expected_cost": float})
+    frame.insert(1, "set", [display_values(one.parameters) for one in found])
+    return frame
 
 
 def _recommended(frame: pd.DataFrame, objective: Objective) -> str:

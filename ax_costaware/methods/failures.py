@@ -18,7 +18,7 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from torch import Tensor
 
 from ax_costaware.methods.problem import Decision, Problem, Stop
-from ax_costaware.models.believed import believed
+from ax_costaware.models.point_posterior import believed
 
 _NEAR = 0.1
 """Part of a parameter's range within which a trial is near to another one."""

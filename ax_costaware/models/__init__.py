@@ -12,7 +12,6 @@ from ax_costaware.models.fixed_hyperparameters import (
     FixedHyperparameterGP,
     FixedTimeVaryingGP,
 )
-from ax_costaware.models.forgetting_kernel import ForgettingKernel
 from ax_costaware.models.independent_kernel import IndependentKernel
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
@@ -20,7 +19,7 @@ from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.separable_kernel import SeparableKernel
 from ax_costaware.models.target_paths import TargetPaths
-from ax_costaware.models.time_varying_gp import TimeVaryingGP
+from ax_costaware.models.time_varying_gp import ForgettingKernel, TimeVaryingGP
 
 __all__ = [
     "AverageKernel",

@@ -23,6 +23,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.averages import (
     Averages,
     ColumnAverages,
+    GaussianAverages,
     JointAverages,
     Points,
     SharedAverages,
@@ -30,7 +31,6 @@ from ax_costaware.models.averages import (
     lengthscales,
 )
 from ax_costaware.models.cached_posterior import AFFINE, COLUMNWISE, is_made_of
-from ax_costaware.models.gaussian_averages import GaussianAverages
 from ax_costaware.models.grid_averages import GridAverages, grid_weights, side_of
 from ax_costaware.queries.conditionals import (
     ColumnNodes,
@@ -222,7 +222,6 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         x1: Tensor,
         x2: Tensor,
         diag: bool = False,
-        last_dim_is_batch: bool = False,
         **params: Any,
     ) -> Tensor:
         """Covariances between rows, ``... x n x m``, or with ``diag`` their variances."""

@@ -36,7 +36,7 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.average_kernel import AverageKernel, target_columns
 from ax_costaware.models.standardize import StandardizeAnyScale
-from ax_costaware.queries.argument_checks import positive_number
+from ax_costaware.queries.argument_checks import finite_tensor, positive_number
 from ax_costaware.queries.conditionals import Conditional
 
 _LEAST_OUTPUTSCALE = 0.02
@@ -143,16 +143,8 @@ class ConditionalMeanProcess(SingleTaskGP):
         rows = self._rows(X)
         if observation_noise is True and self.noise_of_query is not None:
             observation_noise = self.latent_noise_of(rows)
-        return cast(
-            GPyTorchPosterior,
-            super().posterior(
-                rows,
-                output_indices=output_indices,
-                observation_noise=observation_noise,
-                posterior_transform=posterior_transform,
-                **kwargs,
-            ),
-        )
+        passed = (output_indices, observation_noise, posterior_transform)
+        return cast(GPyTorchPosterior, super().posterior(rows, *passed, **kwargs))
 
     def target_posterior(
         self, X: Tensor, posterior_transform: PosteriorTransform | None = None
@@ -321,18 +313,10 @@ def _noise_variances(noise: Noise | None, A: Tensor, outcomes: Tensor) -> Tensor
 
 def _checked(queries: Tensor, outcomes: Tensor, width: int) -> tuple[Tensor, Tensor]:
     """Queries ``n x width`` and outcomes ``n x 1``, with ``n`` at least 1."""
-    _check_width("train_queries", queries, width)
-    if outcomes.ndim == 1:
-        outcomes = outcomes.unsqueeze(-1)
-    if queries.ndim != 2 or not len(queries) or outcomes.shape != (len(queries), 1):
-        raise InputError(
-            f"train_queries of shape {tuple(queries.shape)} with train_z of shape"
-            f" {tuple(outcomes.shape)}: expected n x {width} and n x 1, n > 0."
-        )
-    for name, values in (("train_queries", queries), ("train_z", outcomes)):
-        if not bool(torch.isfinite(values).all()):
-            raise InputError(f"{name}: got NaN or infinite values; expected finite ones.")
-    return queries, outcomes
+    expected = f"n x {width} finite numbers, n > 0"
+    n = len(finite_tensor(queries, "train_queries", (None, width), expected))
+    outcomes = outcomes.unsqueeze(-1) if outcomes.ndim == 1 else outcomes
+    return queries, finite_tensor(outcomes, "train_z", (n, 1), f"{n} x 1 finite numbers")
 
 
 def _check_width(name: str, inputs: Tensor, width: int) -> None:

@@ -10,13 +10,16 @@ sum over the product grid factorises into one-dimensional sums: with
           - v^\top (K + \Sigma)^{-1} v,
 
 which is exact for the product rule whatever the number of inputs (Bayesian quadrature: O'Hagan
-1991). Mean and variance are in the units of ``model.posterior``.
+1991). Each sum depends on its own block of columns only, so it is computed once, whatever the
+number of control sets that leave the block to chance. Mean and variance are in the units of
+``model.posterior``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -27,7 +30,6 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.block_sums import BlockSums
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.separable_kernel import SeparableKernel
 from ax_costaware.queries.nodes import ProductNodes
@@ -35,6 +37,70 @@ from ax_costaware.queries.nodes import ProductNodes
 # A product rule on a kernel that does not factorise is expanded to its grid up to this size, and
 # sampled with this many Sobol points beyond: the joint covariance of the nodes is formed.
 MAX_GRID = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSums:
+    r"""The one-dimensional sums of independent inputs.
+
+    Attributes:
+        columns: The columns of each block.
+        mean_factors: Per block :math:`\sum_j w_j k_b(z_j, X)`, an ``n``-tensor.
+        variances: Per block :math:`\sum_{jj'} w_j w_{j'} k_b(z_j, z_{j'})`, a scalar tensor.
+    """
+
+    columns: tuple[tuple[int, ...], ...]
+    mean_factors: tuple[Tensor, ...]
+    variances: tuple[Tensor, ...]
+
+    @classmethod
+    def prepare(
+        cls,
+        posterior: CachedPosterior,
+        kernel: SeparableKernel,
+        product: ProductNodes,
+        reference: Tensor | None = None,
+    ) -> BlockSums:
+        """Evaluate the sums.
+
+        Args:
+            posterior: The posterior.
+            kernel: Its kernel's product form.
+            product: One-dimensional rules of independent inputs.
+            reference: ``d`` valid values for the columns outside a block, so that the input
+                transform sees its own domain; by default the first nodes of the blocks.
+        """
+        if reference is None:
+            reference = posterior.X.new_zeros(posterior.num_inputs)
+            for columns, nodes in zip(product.columns, product.nodes, strict=True):
+                reference[list(columns)] = nodes[0].to(reference)
+        mean_factors, variances = [], []
+        with torch.no_grad():
+            for columns, nodes, block_weights in zip(
+                product.columns, product.nodes, product.weights, strict=True
+            ):
+                index = list(columns)
+                mask = torch.zeros_like(reference)
+                mask[index] = 1.0
+                points = reference.expand(len(nodes), -1).clone()
+                points[:, index] = nodes.to(points)
+                points = posterior.transform(points)
+                weights = block_weights.to(points)
+                to_data = kernel.log_factor(points, posterior.X, mask).exp()
+                among = kernel.log_factor(points, points, mask).exp()
+                mean_factors.append(weights @ to_data)
+                variances.append(weights @ among @ weights)
+        return cls(product.columns, tuple(mean_factors), tuple(variances))
+
+    def combine(self, controlled: list[int], num_inputs: int) -> tuple[Tensor, Tensor] | None:
+        """The products over the random columns, or ``None`` if these are no union of blocks."""
+        random = set(range(num_inputs)) - set(controlled)
+        chosen = [i for i, columns in enumerate(self.columns) if random.issuperset(columns)]
+        if sum(len(self.columns[i]) for i in chosen) != len(random):
+            return None
+        mean_factor = torch.stack([self.mean_factors[i] for i in chosen]).prod(dim=0)
+        variance = torch.stack([self.variances[i] for i in chosen]).prod()
+        return mean_factor, variance
 
 
 def expectation_posterior(

@@ -7,7 +7,7 @@ and two runs on one data set agree to rounding. Kernels are squared-exponential.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -147,9 +147,8 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
         noise_variance: Variance of the observation noise, where ``noise`` does not give it.
         mean: Prior mean of the function.
         noise: As for ``ConditionalMeanProcess``.
-        target_transform: From points in raw units to the kernel's inputs.
         categorical: Columns of a point that are codes without an order.
-        noise_of_query: As for ``ConditionalMeanProcess``.
+        **options: ``target_transform`` and ``noise_of_query``, as for ``ConditionalMeanProcess``.
     """
 
     custom_fit = _nothing_to_fit
@@ -164,9 +163,8 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
         noise_variance: float = 1e-4,
         mean: float = 0.0,
         noise: Noise | None = None,
-        target_transform: InputTransform | None = None,
         categorical: Sequence[int] = (),
-        noise_of_query: Callable[[Tensor], Tensor] | None = None,
+        **options: Any,
     ) -> None:
         d = conditional.num_target_columns
         assert d is not None
@@ -178,10 +176,9 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
             conditional,
             covar_module=_kernel(train_queries, d, lengthscale, outputscale, categorical),
             noise=noise,
-            target_transform=target_transform,
             mean_module=_constant(train_queries, mean),
             outcome_transform=None,
-            noise_of_query=noise_of_query,
+            **options,
         )
         self.requires_grad_(False)
 

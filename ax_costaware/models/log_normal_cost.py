@@ -22,7 +22,7 @@ from botorch.models.utils.gpytorch_modules import (
     get_gaussian_likelihood_with_gamma_prior,
 )
 from botorch.utils.sampling import manual_seed
-from gpytorch.kernels import ConstantKernel, LinearKernel
+from gpytorch.kernels import ConstantKernel, Kernel, LinearKernel
 from gpytorch.means import ZeroMean
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
@@ -31,6 +31,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.point_posterior import FactoredPosterior
+from ax_costaware.queries.argument_checks import finite_tensor
 
 CostKind: TypeAlias = Literal["gp", "linear"]
 """A Gaussian process, or a Bayesian linear regression, on the logarithm of the cost."""
@@ -85,8 +86,7 @@ class LogNormalCostModel:
         # Rounding that depends on the unit of cost would be magnified by the fit.
         targets = scaled.round(decimals=_TARGET_DECIMALS)
         box = widened(inputs, bounds)
-        make = _gaussian_process if kind == "gp" else _linear_regression
-        model = make(inputs, targets, box)
+        model = _regression(kind, inputs, targets, box)
         # A fit that fails is tried again from random hyperparameters.
         with manual_seed(0):
             fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
@@ -192,19 +192,21 @@ class LogNormalCostModel:
         return self._center + self._scale * mean, self._scale.square() / precision
 
 
-def _gaussian_process(X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
+def _regression(kind: CostKind, X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
     d = X.shape[-1]
-    return SingleTaskGP(
-        X,
-        y,
-        covar_module=get_covar_module_with_dim_scaled_prior(d, use_rbf_kernel=False),
-        outcome_transform=None,
-        input_transform=Normalize(d, bounds=bounds),
-    )
+    if kind == "gp":
+        parts: dict[str, Any] = {
+            "covar_module": get_covar_module_with_dim_scaled_prior(d, use_rbf_kernel=False)
+        }
+    else:
+        # A prior that leaves the noise open: it is also what a line cannot explain.
+        likelihood = get_gaussian_likelihood_with_gamma_prior()
+        parts = {"covar_module": _line(d), "mean_module": ZeroMean(), "likelihood": likelihood}
+    transform = Normalize(d, bounds=bounds, center=0.5 if kind == "gp" else 0.0)
+    return SingleTaskGP(X, y, outcome_transform=None, input_transform=transform, **parts)
 
 
-def _linear_regression(X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
-    d = X.shape[-1]
+def _line(d: int) -> Kernel:
     # Inputs scaled to [-1/2, 1/2] have the variance 1/12 each, so slopes of the variance 12/d
     # together make outcomes vary by one.
     prior = LogNormalPrior(loc=math.log(12.0 / d), scale=1.0)
@@ -213,17 +215,8 @@ def _linear_regression(X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
     intercept = ConstantKernel()
     intercept.constant = torch.ones(1)
     intercept.requires_grad_(False)
-    return SingleTaskGP(
-        X,
-        y,
-        # A prior that leaves the noise open: it is also what a line cannot explain.
-        likelihood=get_gaussian_likelihood_with_gamma_prior(),
-        # In this order: a low-rank term that is added to another one makes that be factorised.
-        covar_module=slopes + intercept,
-        mean_module=ZeroMean(),
-        outcome_transform=None,
-        input_transform=Normalize(d, bounds=bounds, center=0.0),
-    )
+    # In this order: a low-rank term that is added to another one makes that be factorised.
+    return slopes + intercept
 
 
 def _as_given(X: Tensor, values: Tensor) -> Tensor:
@@ -275,10 +268,9 @@ def widened(X: Tensor, bounds: Any) -> Tensor:
     if bounds is None:
         lower, upper = X.amin(dim=0), X.amax(dim=0)
     else:
-        if not isinstance(bounds, Tensor) or bounds.shape != (2, X.shape[-1]):
-            shape = tuple(bounds.shape) if isinstance(bounds, Tensor) else bounds
-            raise InputError(f"bounds of shape {shape!r}: expected {(2, X.shape[-1])}.")
-        lower, upper = bounds.detach().to(X)
-        if not bool((bounds.isfinite().all() & (lower <= upper)).all()):
-            raise InputError(f"bounds={bounds.tolist()}: expected finite lower <= upper bounds.")
+        expected = f"finite bounds 2 x {X.shape[-1]}, lower <= upper"
+        shape = (2, X.shape[-1])
+        lower, upper = finite_tensor(bounds, "bounds", shape, expected).detach().to(X)
+        if not bool((lower <= upper).all()):
+            raise InputError(f"bounds={bounds.tolist()}: expected {expected}.")
     return torch.stack([lower, torch.where(upper > lower, upper, lower + 1.0)])

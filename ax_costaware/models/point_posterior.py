@@ -3,11 +3,16 @@ r"""Posterior mean and variance point by point, for inner loops.
 An analytic acquisition function needs two numbers per point, thousands of times over. On an exact
 GP they are two matrix products with a cached factor, whatever the kernel; any other model is asked
 through ``model.posterior``. Units are those of the posterior after the posterior transform.
+
+What is believed of points that failed, or are under way, becomes data of the model itself
+(``believed``), so that whatever reads a posterior takes account of it. Hyperparameters stay as they
+are.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -18,11 +23,12 @@ from botorch.models.model_list_gp_regression import ModelListGP
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.base import MCSampler
+from botorch.utils.transforms import is_ensemble
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.believed import believed
-from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.cached_posterior import CachedPosterior, only_model
 
 
 class PointPosterior(ABC):
@@ -150,3 +156,39 @@ def _after(model: Model, X_pending: Tensor) -> Model:
     with torch.no_grad():
         model.posterior(X[..., :1, :])  # an exact GP conditions its caches, which this fills
     return cast(Model, model.fantasize(X=X, sampler=_MeanSampler()))
+
+
+def _mean(posterior: GPyTorchPosterior) -> Tensor:
+    mean: Tensor = posterior.mean
+    return mean
+
+
+def believed(
+    model: Model, X: Tensor, outcome: Callable[[GPyTorchPosterior], Tensor] = _mean
+) -> Model:
+    """The model after one observation at each of some points, with the mean noise variance.
+
+    Args:
+        model: A fitted Gaussian process; each model of an ensemble is after outcomes of its own.
+        X: Points ``k x d``, in the model's units; one that is there several times is observed as
+            often, which leaves less of its noise.
+        outcome: What is observed, given the posterior at ``X``; by default its mean ("kriging
+            believer", Ginsbourger et al. 2010).
+
+    Returns:
+        A model of its own; or ``model`` itself if it is of a kind that takes no observations.
+    """
+    model = only_model(model)
+    if not len(X) or not isinstance(model, BatchedMultiOutputGPyTorchModel):
+        return model
+    with torch.no_grad():
+        points = X.expand(*model.batch_shape, *X.shape)
+        # The caches that an exact GP conditions are filled by this.
+        posterior = model.posterior(X if is_ensemble(model) else points)
+        Y = outcome(cast(GPyTorchPosterior, posterior))
+        options: dict[str, Any] = {}
+        if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
+            noise = model.likelihood.noise.mean(dim=-1, keepdim=True)
+            noise = noise.mT if model.num_outputs > 1 else noise.unsqueeze(-1)
+            options["noise"] = noise.expand_as(Y)
+        return cast(Model, model.condition_on_observations(points, Y, **options))

@@ -63,11 +63,6 @@ class TargetPaths:
             corrections = torch.cholesky_solve(residual, cached.cholesky)
             self._all_weights = torch.cat([self._weights, corrections])
 
-    @property
-    def num_paths(self) -> int:
-        """The number ``S`` of paths."""
-        return self._weights.shape[-1]
-
     def __call__(self, X: Tensor) -> Tensor:
         """Values of the paths, differentiable.
 

@@ -297,6 +297,47 @@ def probabilities(values: Any, name: str, expected: str, length: int | None = No
     return shares
 
 
+def check_weights(weights: Tensor, nodes: Tensor, name: str) -> None:
+    """Refuse what is not one weight for each of nodes ``... x m x d``.
+
+    Raises:
+        InputError: For another shape, or weights that are negative or do not sum to one.
+    """
+    if weights.shape != nodes.shape[:-1]:
+        raise InputError(
+            f"{name} has the shape {tuple(weights.shape)}: expected one weight for each node, "
+            f"{tuple(nodes.shape[:-1])}."
+        )
+    total = float(weights.sum())
+    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= SUM_TOLERANCE:
+        raise InputError(
+            f"{name} has the minimum {float(weights.min())!r} and the sum {total!r}: "
+            "expected weights >= 0 that sum to one."
+        )
+
+
+def finite_tensor(value: Any, name: str, shape: Sequence[int | None], expected: str) -> Tensor:
+    """``value`` unchanged.
+
+    Args:
+        value: What was given.
+        name: How the refusal names it.
+        shape: The size of each dimension; None for any but zero.
+        expected: What the refusal says the argument takes.
+
+    Raises:
+        InputError: Unless it is a tensor of finite numbers of that shape.
+    """
+    got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+    if isinstance(value, Tensor):
+        pairs = zip(value.shape, shape, strict=False)
+        if value.ndim == len(shape) and all(n == m if m else n > 0 for n, m in pairs):
+            if bool(value.isfinite().all()):
+                return value
+            got = "NaN or infinite values"
+    raise InputError(f"{name}: got {got}; expected {expected}.")
+
+
 def unit_interval(u: Tensor) -> Tensor:
     """``u`` unchanged.
 

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    SUM_TOLERANCE,
+    check_weights,
+    finite_tensor,
     integer_at_least,
     sequence_of,
     set_fields,
@@ -120,20 +121,6 @@ def _checked_marginals(marginals: Any) -> tuple[Marginal, ...]:
 
 
 def _check_rule(b: int, nodes: Tensor, weights: Tensor, width: int) -> None:
-    if nodes.ndim != 2 or nodes.shape[0] == 0 or nodes.shape[1] != width:
-        raise InputError(
-            f"nodes[{b}] has the shape {tuple(nodes.shape)}: expected (number of nodes, {width})."
-        )
-    if not bool(torch.isfinite(nodes).all()):
-        raise InputError(f"nodes[{b}]={nodes!r}: expected finite values.")
-    if weights.shape != nodes.shape[:1]:
-        raise InputError(
-            f"weights[{b}] has the shape {tuple(weights.shape)}: expected one weight for each of "
-            f"the {len(nodes)} nodes."
-        )
-    total = float(weights.sum())
-    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= SUM_TOLERANCE:
-        raise InputError(
-            f"weights[{b}] has the minimum {float(weights.min())!r} and the sum {total!r}: "
-            "expected weights >= 0 that sum to one."
-        )
+    shape = f"finite values of shape (number of nodes, {width})"
+    finite_tensor(nodes, f"nodes[{b}]", (None, width), shape)
+    check_weights(weights, nodes, f"weights[{b}]")

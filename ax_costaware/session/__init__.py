@@ -11,7 +11,6 @@ learned queries from.
 """
 
 from ax_costaware.ax_bridge.client import SessionClient
-from ax_costaware.session.budget import set_budget
 from ax_costaware.session.completion import complete_trial, exclude_trial, report_cost, save
 from ax_costaware.session.input_fit import InputFitReport, input_fit
 from ax_costaware.session.pairs import add_pairs
@@ -19,7 +18,7 @@ from ax_costaware.session.query import Candidate, Query, query
 from ax_costaware.session.recommendation import Recommendation, recommend
 from ax_costaware.session.reported import OutOfBoundsWarning
 from ax_costaware.session.should_stop import StopAssessment, should_stop
-from ax_costaware.session.spending import Spending, spending
+from ax_costaware.session.spending import Spending, set_budget, spending
 from ax_costaware.session.table import attach_table
 
 __all__ = [

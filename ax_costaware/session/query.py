@@ -40,31 +40,31 @@ class Candidate:
     control_set: str | None
     """Name of the control set; None for a method without: then only the choice is known."""
 
-    value: float | None
+    value: float | None = None
     """What was compared. With control sets the largest expected acquisition value, with the sign
     of maximisation; else the Gittins index, the confidence bound, or what the answer was expected
     to tell, with a tree per unit of cost."""
 
-    upper_bound: float | None
+    upper_bound: float | None = None
     """Upper confidence bound of the best expected value, with the sign of maximisation, where the
     rule looks at it."""
 
-    mean: float | None
+    mean: float | None = None
     """Posterior mean of the outcome at the time, in its own unit and sign."""
 
-    standard_deviation: float | None
+    standard_deviation: float | None = None
     """Its standard deviation."""
 
-    cost: float | None
+    cost: float | None = None
     """Expected cost of a trial, in the user's own unit."""
 
-    cost_standard_error: float | None
+    cost_standard_error: float | None = None
     """How uncertain that expectation was."""
 
-    in_play: bool
+    in_play: bool = True
     """Whether the rule was to choose among this and others."""
 
-    chosen: bool
+    chosen: bool = True
     """Whether it was chosen."""
 
 
@@ -205,18 +205,8 @@ def _candidates(
     """
     if control_set is None:
         value = next((decision[name] for name in _VALUES if name in decision), None)
-        only = Candidate(
-            control_set=None,
-            value=value,
-            upper_bound=None,
-            mean=decision.get("mean"),
-            standard_deviation=decision.get("standard_deviation"),
-            cost=expected_cost,
-            cost_standard_error=None,
-            in_play=True,
-            chosen=True,
-        )
-        return (only,)
+        mean, deviation = decision.get("mean"), decision.get("standard_deviation")
+        return (Candidate(None, value, None, mean, deviation, cost=expected_cost),)
     values, learned = decision.get("values") or {}, decision.get("costs") or {}
     bounds = (decision.get("state") or {}).get("upper") or {}
     found: list[Candidate] = []
@@ -228,8 +218,6 @@ def _candidates(
                 control_set=name,
                 value=values.get(name),
                 upper_bound=bounds.get(str(position)),
-                mean=None,
-                standard_deviation=None,
                 cost=expected_cost if chosen else cost,
                 cost_standard_error=error,
                 in_play=name in decision.get("in_play", ()) or chosen,

@@ -80,15 +80,21 @@ def completion_record(
     values = read_realized(realized, trial.experiment.search_space, controlled)
     paid = read_cost(cost, outcomes, cost_metric)
     check_cost_of_control_set(paid, trial.index, learned)
-    if paid is not None and cost_metric is not None:
-        outcomes.setdefault(cost_metric, (paid, None))
-    record: dict[str, Any] = {
-        "realized": values,
-        "outcomes": {metric: list(outcome) for metric, outcome in outcomes.items()},
-    }
-    if paid is not None:
-        record["cost"] = paid
-    return record
+    return record_of(values, outcomes, paid, cost_metric)
+
+
+def record_of(
+    realized: Mapping[str, TParamValue],
+    outcomes: Outcomes,
+    cost: float | None,
+    cost_metric: str | None,
+) -> dict[str, Any]:
+    """What is stored of values that were checked; see ``completion_record``."""
+    found = {metric: list(outcome) for metric, outcome in outcomes.items()}
+    if cost is not None and cost_metric is not None:
+        found.setdefault(cost_metric, [cost, None])
+    paid = {} if cost is None else {"cost": cost}
+    return {"realized": dict(realized), "outcomes": found, **paid}
 
 
 @ax_errors()

@@ -57,14 +57,10 @@ class StopAssessment:
     """The reason, as a sentence."""
 
     def __str__(self) -> str:
-        compared = (
-            ""
-            if self.index is None
-            else (
-                f" Largest index {display_number(self.index)}, best posterior mean "
-                f"{display_number(self.incumbent)}."
-            )
-        )
+        compared = ""
+        if self.index is not None:
+            index, mean = display_number(self.index), display_number(self.incumbent)
+            compared = f" Largest index {index}, best posterior mean {mean}."
         return (
             f"{'Stop' if self.stop else 'Go on'}. {self.reason}{compared} Best so far: trial "
             f"{self.incumbent_trial}, {display_values(self.parameters)}."

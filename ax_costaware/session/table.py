@@ -33,6 +33,7 @@ from ax_costaware.session.reported import (
     outcome_number,
     read_cost,
     read_value,
+    record_of,
 )
 
 _COST = "cost"
@@ -173,16 +174,8 @@ class _Table:
         cost = self._cost(name, cells, outcomes)
         with _named(name):
             check_cost_of_control_set(cost, self.first + i, control_set)
-        metric = self.method.cost_metric
-        if cost is not None and metric is not None:
-            outcomes.setdefault(metric, (cost, None))
-        record: dict[str, Any] = {
-            "realized": {column: realized[column] for column in realized if column in differs},
-            "outcomes": {metric: list(outcome) for metric, outcome in outcomes.items()},
-        }
-        if cost is not None:
-            record["cost"] = cost
-        return PastRow(arm, record)
+        other = {column: realized[column] for column in realized if column in differs}
+        return PastRow(arm, record_of(other, outcomes, cost, self.method.cost_metric))
 
     def _outcomes(
         self, name: str, cells: Mapping[str, Any]

@@ -8,7 +8,6 @@ from gpytorch.kernels import RBFKernel
 from gpytorch.means import LinearMean
 
 from ax_costaware.acquisition import objectives, optimize_control_sets
-from ax_costaware.acquisition.build_objectives import build_objectives
 from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
 from ax_costaware.acquisition.node_moments import (
     COARSE_NODES,
@@ -16,7 +15,12 @@ from ax_costaware.acquisition.node_moments import (
     node_posterior,
     sampled,
 )
-from ax_costaware.acquisition.objectives import NodeObjective, ProductObjective, some_nodes
+from ax_costaware.acquisition.objectives import (
+    NodeObjective,
+    ProductObjective,
+    build_objectives,
+    some_nodes,
+)
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ProductNodes
@@ -403,14 +407,14 @@ def _answers(nodes=None, weights=None):
     [
         ([], "given: got 0 entries; it takes one for each of the 1 control sets"),
         ([None, None], "given: got 2 entries"),
-        ([_answers(lambda z: z[0])], r"given\[0\]: got nodes of shape \(4, 3\) for one point"),
-        ([_answers(lambda z: z[..., :2])], r"given\[0\]: got nodes of shape \(1, 4, 2\)"),
-        ([_answers(lambda z: z / 0)], r"given\[0\]: got nodes that are not finite"),
+        ([_answers(lambda z: z[0])], r"nodes of given\[0\]: got shape \(4, 3\); .* one point"),
+        ([_answers(lambda z: z[..., :2])], r"nodes of given\[0\]: got shape \(1, 4, 2\)"),
+        ([_answers(lambda z: z / 0)], r"nodes of given\[0\]: got NaN or infinite values"),
         ([_answers(lambda z: z + 0.1)], r"given\[0\]: got nodes whose controlled columns \[0\]"),
-        ([_answers(weights=lambda w: w[0])], r"given\[0\]: got weights of shape \(4,\)"),
-        ([_answers(weights=lambda w: 2 * w)], r"given\[0\]: got weights with .* sum 2;"),
-        ([_answers(weights=lambda w: -w)], r"given\[0\]: got weights with minimum -0\.25"),
-        ([_answers(weights=lambda w: w / 0)], r"given\[0\]: got weights with"),
+        ([_answers(weights=lambda w: w[0])], r"weights of given\[0\] has the shape \(4,\)"),
+        ([_answers(weights=lambda w: 2 * w)], r"weights of given\[0\] has .* sum 2\.0:"),
+        ([_answers(weights=lambda w: -w)], r"weights of given\[0\] has the minimum -0\.25"),
+        ([_answers(weights=lambda w: w / 0)], r"weights of given\[0\] has the minimum"),
     ],
 )
 def test_bad_input(given, message, model, rule, bounds):

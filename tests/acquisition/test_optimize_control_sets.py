@@ -267,7 +267,7 @@ def test_many_control_sets_in_chunks_equal_one_by_one(make_model, rule, bounds):
         ({"beta": -1.0}, "beta: got -1.0"),
         ({"num_restarts": 0}, "num_restarts: got 0"),
         ({"raw_samples": -3}, "raw_samples: got -3"),
-        ({"weights": torch.ones(32)}, "weights: got weights"),
+        ({"weights": torch.ones(32)}, "weights has the minimum"),
     ],
 )
 def test_bad_input(change, message, model, rule, bounds):

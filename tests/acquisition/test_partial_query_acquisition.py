@@ -200,15 +200,15 @@ def test_bad_incumbent(best_f, model, rule):
 @pytest.mark.parametrize(
     ("nodes", "weights", "message"),
     [
-        (torch.rand(4), torch.full((4,), 0.25), "nodes: got a tensor of shape"),
-        (torch.full((4, 3), torch.nan), torch.full((4,), 0.25), "nodes: got a tensor of shape"),
-        (torch.rand(4, 3), torch.full((3,), 1 / 3), "weights: got shape"),
+        (torch.rand(4), torch.full((4,), 0.25), "nodes: got shape"),
+        (torch.full((4, 3), torch.nan), torch.full((4,), 0.25), "nodes: got NaN"),
+        (torch.rand(4, 3), torch.full((3,), 1 / 3), "weights has the shape"),
         (
             torch.rand(4, 3),
             torch.full((4,), 0.5),
-            "weights: got weights with minimum 0.5 and sum 2",
+            "weights has the minimum 0.5 and the sum 2",
         ),
-        (torch.rand(2, 3), torch.tensor([1.5, -0.5]), "must be non-negative"),
+        (torch.rand(2, 3), torch.tensor([1.5, -0.5]), "expected weights >= 0"),
     ],
 )
 def test_bad_nodes(nodes, weights, message, model):

@@ -11,7 +11,7 @@ from scipy.stats import ks_2samp, norm
 from torch import Tensor
 
 from ax_costaware.acquisition import TargetSpace, best_target, gumbel_max_samples, sample_optima
-from ax_costaware.acquisition.joint_ascent import ascend
+from ax_costaware.acquisition.local_search import ascend
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import ConditionalMeanProcess, TargetPaths
 from ax_costaware.queries import GaussianConditional
@@ -247,18 +247,18 @@ def test_points_of_a_space() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((None,), "bounds=None"),
-        ((torch.zeros(2, 2, dtype=torch.long),), "bounds="),
-        ((torch.tensor([[1.0], [0.0]]),), "bounds="),
-        ((torch.tensor([[0.0], [math.inf]]),), "bounds="),
-        ((torch.zeros(3, 2),), "bounds="),
+        ((None,), "bounds: got None"),
+        ((torch.zeros(2, 2, dtype=torch.long),), "bounds: got"),
+        ((torch.tensor([[1.0], [0.0]]),), "bounds: got"),
+        ((torch.tensor([[0.0], [math.inf]]),), "bounds: got"),
+        ((torch.zeros(3, 2),), "bounds: got"),
         ((BOUNDS, {2: [1]}), "choices has the column 2: expected one of 0 to 1"),
         ((BOUNDS, {0: []}), r"choices\[0\]=\[\]"),
         ((BOUNDS, {0: [11]}), r"choices\[0\]=\[11\]: expected one or more values from -5 to 10"),
         ((BOUNDS, {0: [math.nan]}), r"choices\[0\]"),
         ((BOUNDS, {}, torch.zeros(3, 1)), r"candidates: got shape \(3, 1\)"),
         ((BOUNDS, {}, torch.zeros(0, 2)), r"candidates: got shape \(0, 2\)"),
-        ((BOUNDS, {}, torch.full((1, 2), math.nan)), r"candidates: got shape"),
+        ((BOUNDS, {}, torch.full((1, 2), math.nan)), r"candidates: got NaN"),
         ((BOUNDS, {}, [[0.0, 0.0]]), r"candidates: got \[\["),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from plotly import graph_objects as go
 
 from ax_costaware.analysis.cost_and_value import cost_and_value_figure
-from ax_costaware.analysis.run import Objective
+from ax_costaware.analysis.method_analysis import Objective
 
 FRAME = pd.DataFrame(
     {

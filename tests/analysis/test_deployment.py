@@ -9,7 +9,7 @@ from ax.exceptions.core import UserInputError
 from ax_costaware import recommend
 from ax_costaware.analysis import DeploymentAnalysis
 from ax_costaware.analysis.deployment import deployment_figure
-from ax_costaware.analysis.run import Objective
+from ax_costaware.analysis.method_analysis import Objective
 from tests.ax import feedback_toy, gittins_toy, toy
 
 

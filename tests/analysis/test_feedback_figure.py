@@ -9,7 +9,7 @@ import pytest
 from plotly import graph_objects as go
 
 from ax_costaware.analysis.feedback import feedback_figure
-from ax_costaware.analysis.run import Objective
+from ax_costaware.analysis.method_analysis import Objective
 
 NAN = math.nan
 FRAME = pd.DataFrame(

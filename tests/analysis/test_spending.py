@@ -12,7 +12,7 @@ from ax.api.client import Client
 
 from ax_costaware.analysis import DecisionAnalysis, RecommendationAnalysis, SpendingAnalysis
 from ax_costaware.analysis.figures import hover, log_ticks, short_names, value_title
-from ax_costaware.analysis.run import Objective
+from ax_costaware.analysis.method_analysis import Objective
 from ax_costaware.analysis.spending import spending_figure
 from ax_costaware.analysis.tables import html_table
 from ax_costaware.ax_bridge.records import RECORD

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from plotly import graph_objects as go
 
-from ax_costaware.analysis.run import Objective
+from ax_costaware.analysis.method_analysis import Objective
 from ax_costaware.analysis.stopping import stopping_figure
 from ax_costaware.methods.gittins import Gittins
 

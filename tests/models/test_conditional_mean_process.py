@@ -344,18 +344,18 @@ def test_arms_without_features() -> None:
     ("change", "message"),
     [
         ({"conditional": "gaussian"}, "conditional='gaussian'"),
-        ({"train_queries": torch.rand(12, 3).double()}, "train_queries of shape"),
-        ({"train_z": torch.rand(11, 1).double()}, "train_queries of shape"),
-        ({"train_z": torch.full((12, 1), math.nan).double()}, "NaN"),
+        ({"train_queries": torch.rand(12, 3).double()}, "train_queries: got shape (12, 3)"),
+        ({"train_z": torch.rand(11, 1).double()}, "train_z: got shape (11, 1); expected 12 x 1"),
+        ({"train_z": torch.full((12, 1), math.nan).double()}, "train_z: got NaN"),
         ({"noise": -1.0}, "noise"),
-        ({"train_queries": [[0.1, 0.2]] * 12}, "train_queries: got a list"),
+        ({"train_queries": [[0.1, 0.2]] * 12}, "train_queries: got [[0.1, 0.2], "),
         ({"categorical": [2]}, "categorical=(2,)"),
         ({"noise": torch.full((5,), 0.1)}, "noise of shape"),
         ({"noise": torch.zeros(12)}, "noise with the minimum"),
         ({"noise": torch.tensor([math.nan] + 11 * [0.1])}, "of 1 of 12 observations"),
         (
             {"train_queries": torch.rand(0, 2).double(), "train_z": torch.rand(0, 1).double()},
-            "train_queries of shape (0, 2)",
+            "train_queries: got shape (0, 2)",
         ),
     ],
 )

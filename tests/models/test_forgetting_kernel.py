@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import ForgettingKernel
-from ax_costaware.models.forgetting_kernel import PRIOR_FORGETTING
+from ax_costaware.models.time_varying_gp import PRIOR_FORGETTING
 
 
 def times(n: int, seed: int = 0, dtype: torch.dtype = torch.double) -> Tensor:

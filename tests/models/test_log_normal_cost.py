@@ -307,14 +307,14 @@ def test_refuses_costs_by_row_and_value(cost: float) -> None:
         ({"cost": torch.ones(3, 1)}, r"cost of shape \(3, 1\): expected \(3,\), one per row"),
         ({"cost": 1.0}, r"cost of shape 1\.0: expected \(3,\), one per row"),
         ({"kind": "cubic"}, r"kind='cubic': expected one of \['gp', 'linear'\]"),
-        ({"bounds": torch.ones(2, 3)}, r"bounds of shape \(2, 3\): expected \(2, 2\)"),
+        ({"bounds": torch.ones(2, 3)}, r"bounds: got shape \(2, 3\); expected finite bounds 2 x 2"),
         (
             {"bounds": torch.tensor([[0, 1], [1, 0]])},
             r"bounds=\[\[0, 1\], \[1, 0\]\]: expected fin",
         ),
         (
             {"bounds": torch.tensor([[0, 1], [1, math.inf]])},
-            r"bounds=.*inf\]\]: expected finite low",
+            r"bounds: got NaN or infinite values; expected finite b",
         ),
     ],
 )

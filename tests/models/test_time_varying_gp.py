@@ -21,8 +21,8 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import TimeVaryingGP
-from ax_costaware.models.forgetting_kernel import PRIOR_FORGETTING
 from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
+from ax_costaware.models.time_varying_gp import PRIOR_FORGETTING
 
 # The tests are about the model, also of outcomes and inputs as they come.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")

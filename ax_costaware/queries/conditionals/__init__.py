@@ -1,20 +1,20 @@
 """Laws of points given queries: what averages are averages over."""
 
 from ax_costaware.queries.conditionals.boxes import CellConditional, UniformBoxConditional
-from ax_costaware.queries.conditionals.conditional import Conditional
+from ax_costaware.queries.conditionals.conditional import (
+    ColumnNodes,
+    Conditional,
+    JointNodes,
+    NormalLaw,
+    PairNodes,
+    SharedNodes,
+)
 from ax_costaware.queries.conditionals.finite import FiniteConditional
 from ax_costaware.queries.conditionals.gaussian import (
     GaussianConditional,
     register_conditional_mean,
 )
 from ax_costaware.queries.conditionals.learned import LearnedConditional
-from ax_costaware.queries.conditionals.rules import (
-    ColumnNodes,
-    JointNodes,
-    NormalLaw,
-    PairNodes,
-    SharedNodes,
-)
 
 __all__ = [
     "CellConditional",

@@ -18,8 +18,7 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
 )
 from ax_costaware.queries.conditionals import fields
-from ax_costaware.queries.conditionals.conditional import Conditional, plain
-from ax_costaware.queries.conditionals.rules import SharedNodes
+from ax_costaware.queries.conditionals.conditional import Conditional, SharedNodes, plain
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,12 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
 )
 from ax_costaware.queries.conditionals import fields
+from ax_costaware.queries.conditionals.conditional import (
+    ColumnNodes,
+    JointNodes,
+    NormalLaw,
+    PairNodes,
+)
 from ax_costaware.queries.conditionals.fields import Outside
 from ax_costaware.queries.conditionals.independent import (
     MOST_GRID_COLUMNS,
@@ -32,12 +38,6 @@ from ax_costaware.queries.conditionals.independent import (
     clipped_columns,
     grid_side,
     sobol_points,
-)
-from ax_costaware.queries.conditionals.rules import (
-    ColumnNodes,
-    JointNodes,
-    NormalLaw,
-    PairNodes,
 )
 from ax_costaware.queries.quadrature import gauss_legendre, normal_grid
 

@@ -15,9 +15,13 @@ from torch.special import ndtr, ndtri
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.conditionals.conditional import BoundedConditional, plain
+from ax_costaware.queries.conditionals.conditional import (
+    BoundedConditional,
+    ColumnNodes,
+    JointNodes,
+    plain,
+)
 from ax_costaware.queries.conditionals.fields import Array
-from ax_costaware.queries.conditionals.rules import ColumnNodes, JointNodes
 from ax_costaware.queries.quadrature import (
     NORMAL_REACH,
     gauss_legendre,

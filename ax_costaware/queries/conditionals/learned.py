@@ -25,10 +25,9 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
 )
 from ax_costaware.queries.conditionals import fields
-from ax_costaware.queries.conditionals.conditional import BoundedConditional, plain
+from ax_costaware.queries.conditionals.conditional import BoundedConditional, SharedNodes, plain
 from ax_costaware.queries.conditionals.embedding import Embedding, fit
 from ax_costaware.queries.conditionals.fields import Array, Outside
-from ax_costaware.queries.conditionals.rules import SharedNodes
 
 _FARTHEST = 3.0
 """In length-scales: a query farther than this from every pair is refused."""

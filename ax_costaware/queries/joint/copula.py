@@ -21,13 +21,15 @@ from ax_costaware.queries.argument_checks import (
     finite_number,
     set_fields,
 )
-from ax_costaware.queries.joint.columns import columns_of, marginal_of, named_pairs
 from ax_costaware.queries.joint.law import (
     JointLaw,
     NodesGiven,
     Placement,
     at_points,
+    columns_of,
     independent_rows,
+    marginal_of,
+    named_pairs,
 )
 from ax_costaware.queries.joint.scores import (
     ScoreMap,

@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import finite_number, integer_at_least, set_fields
-from ax_costaware.queries.joint.columns import Column, columns_of, marginal_of
 from ax_costaware.queries.joint.density import (
     ConditionalDensity,
     Smoothing,
@@ -22,11 +21,14 @@ from ax_costaware.queries.joint.density import (
     smoothing_of,
 )
 from ax_costaware.queries.joint.law import (
+    Column,
     JointLaw,
     NodesGiven,
     Placement,
     at_points,
+    columns_of,
     independent_rows,
+    marginal_of,
 )
 from ax_costaware.queries.marginals import Marginal, RawValue
 from ax_costaware.queries.quadrature import uniforms

@@ -11,9 +11,9 @@ import torch
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import LearnedConditional
-from ax_costaware.queries.conditionals import embedding, projection
+from ax_costaware.queries.conditionals import embedding
+from ax_costaware.queries.conditionals.embedding import Projection, equal_points
 from ax_costaware.queries.conditionals.landmarks import landmarks_of, rbf, rbf_mixture
-from ax_costaware.queries.conditionals.projection import Projection, equal_points
 
 from .rules import uniform
 
@@ -49,7 +49,7 @@ class _Values(Projection):
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take landmarks from 300 pairs on."""
     monkeypatch.setattr(embedding, "MOST_EXACT", 300)
-    monkeypatch.setattr(projection, "MOST_DISTINCT", 300)
+    monkeypatch.setattr(embedding, "MOST_DISTINCT", 300)
 
 
 def test_landmarks_give_nearly_what_all_pairs_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_landmarks_give_nearly_what_all_pairs_do(monkeypatch: pytest.MonkeyPatch
     exact = LearnedConditional(X, A, **options).joint_rule(queries)
     expected = exact.weights.numpy() @ f(exact.nodes.numpy())
     monkeypatch.setattr(embedding, "MOST_EXACT", 300)
-    monkeypatch.setattr(projection, "MOST_DISTINCT", 300)
+    monkeypatch.setattr(embedding, "MOST_DISTINCT", 300)
     rule = LearnedConditional(X, A, **options).joint_rule(queries)
     assert len(rule.nodes) <= 1000
     assert np.abs(rule.weights.numpy() @ f(rule.nodes.numpy()) - expected).max() < 2e-4
