@@ -159,6 +159,7 @@ def gittins_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     count_attached: bool = True,
+    feasible: float = 0.9,
 ) -> GenerationStrategy:
     """A strategy that chooses the trial that is most worth its cost.
 
@@ -168,6 +169,10 @@ def gittins_strategy(
     from the budget, as the one at which the method is expected to spend just that, before every
     decision; or, with a stopping rule, at the first decision of the model, and held. Where there is
     neither ``lmbda`` nor a budget it decays.
+
+    Outcome constraints with a number as their bound are taken from the experiment's optimization
+    configuration. Each of their metrics has a model of its own, and a trial is worth its cost as
+    far as it is likely to be feasible; until one is, the likeliest per cost comes next.
 
     Args:
         cost: What a trial costs, in a unit of your own: a number; a value object such as
@@ -207,6 +212,9 @@ def gittins_strategy(
         raw_samples: Raw starting points of the inner optimisation; None for Ax's default.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
+        feasible: Where the experiment has outcome constraints: the probability of keeping to all of
+            them from which on an evaluated point counts as one in hand, which others are compared
+            with, and which may be deployed.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

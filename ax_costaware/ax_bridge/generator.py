@@ -28,7 +28,7 @@ from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.problem import (
     ALL_POINTS,
     Maximum,
@@ -71,6 +71,8 @@ class CostAwareGenerator(BoTorchGenerator):
         self.method: Method = found
         self.model_now: ModelOptions | None = None
         """What to fit, where that depends on more than outcomes; the adapter knows."""
+        self.bounded: tuple[str, ...] = ()
+        """The metrics beside the objective; the adapter knows."""
 
     def fit(
         self,
@@ -92,6 +94,9 @@ class CostAwareGenerator(BoTorchGenerator):
         if model is not None:
             self.surrogate_spec = surrogate_spec_of([model])
             self._surrogate = None
+        if len(datasets) > 1 and self._surrogate is None:
+            assert self.surrogate_spec is not None
+            self.surrogate_spec = self._apart(self.surrogate_spec)
         with ax_errors(), reproducible(self.method.seed):
             super().fit(
                 datasets=datasets,
@@ -104,6 +109,16 @@ class CostAwareGenerator(BoTorchGenerator):
         if model is not None:
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
+
+    def _apart(self, spec: SurrogateSpec) -> SurrogateSpec:
+        """A specification by which each metric has a model of its own.
+
+        Hyperparameters that are given are the objective's; those of other metrics are fitted.
+        """
+        configs = dict(spec.metric_to_model_configs)
+        if all(config.name == GIVEN for config in spec.model_configs):
+            configs = {m: [_config(self.method.model())] for m in self.bounded} | configs
+        return replace(spec, metric_to_model_configs=configs, allow_batched_models=False)
 
     @property
     def search_space_digest(self) -> SearchSpaceDigest:

@@ -46,7 +46,7 @@ def lay(
     data = realized_data(
         ExperimentData(arm_data=arms.iloc[::-1], observation_data=observed.iloc[::-1]),
         dict(enumerate(trials)),  # type: ignore[arg-type]
-        metric="y",
+        metrics=["y"],
         parameters=["x", "n", "soil", "late"],
     )
     return data.arm_data, data.observation_data

@@ -62,6 +62,8 @@ class Gittins(Method):
 
     label: ClassVar[str] = "Gittins"
 
+    refuses_constraints: ClassVar[str | None] = None
+
     cost: CostArgument
     """What a trial costs; a metric's name where that is learned."""
 
