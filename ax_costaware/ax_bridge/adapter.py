@@ -271,7 +271,7 @@ class CostAwareAdapter(TorchAdapter):
             check_inputs(trial for trial in problem.trials if trial.outcome is not None)
             model = self.method.model_now(problem)
         self.generator.model_now = model
-        self.generator.bounded = tuple(constraint.metric for constraint in problem.constraints)
+        self.generator.model_besides(tuple(bound.metric for bound in problem.constraints))
         key = None if model is None else model.key
         if key is not self._fitted_key:
             # Ax skips a fit to data that are the same.
@@ -289,7 +289,9 @@ class CostAwareAdapter(TorchAdapter):
         self, experiment_data: ExperimentData, search_space: SearchSpace
     ) -> ExperimentData:
         """Lay the realised inputs over the data, and widen the model space to cover them."""
-        config = check_optimization_config(self._optimization_config)
+        # Constraints may have come since the adapter was made.
+        config = check_optimization_config(self._experiment.optimization_config)
+        self._optimization_config = config
         if restore_data(self._experiment):
             experiment_data = extract_experiment_data(
                 experiment=self._experiment, data_loader_config=self._data_loader_config

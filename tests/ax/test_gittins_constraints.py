@@ -107,6 +107,28 @@ def test_cards() -> None:
     assert "rror" not in card.title
 
 
+def test_bounds_that_come_change_and_go() -> None:
+    """An experiment may be given others while it runs."""
+    client = make_client(bounds=())
+    client.configure_tracking_metrics(["waste"])
+    run(client, 5)
+    free = ac.recommend(client)
+    chances = []
+    for bound in ("waste <= 0.2", "waste <= 0.1"):
+        client.configure_optimization(objective="y", outcome_constraints=[bound])
+        ((index, _),) = client.get_next_trials(max_trials=1).items()
+        assert "feasibility" in record(client, index)["decision"]
+        client.mark_trial_abandoned(index)
+        best = ac.recommend(client)
+        assert outcomes(best.parameters)["waste"] < 0.2
+        chances.append(best.feasibility or 0.0)
+    assert chances[1] < chances[0]
+    client.configure_optimization(objective="y")
+    assert ac.recommend(client) == free
+    ((index, _),) = client.get_next_trials(max_trials=1).items()
+    assert "feasibility" not in record(client, index)["decision"]
+
+
 def test_what_is_missing_is_named() -> None:
     """As for Ax, a trial without its bounded outcome does not end the initial design."""
     client = make_client()
