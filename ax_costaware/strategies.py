@@ -23,7 +23,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -160,6 +160,7 @@ def gittins_strategy(
     raw_samples: int | None = None,
     count_attached: bool = True,
     feasible: float = 0.9,
+    learn_failures: bool | Literal["abandoned"] = False,
 ) -> GenerationStrategy:
     """A strategy that chooses the trial that is most worth its cost.
 
@@ -215,6 +216,9 @@ def gittins_strategy(
         feasible: Where the experiment has outcome constraints: the probability of keeping to all of
             them from which on an evaluated point counts as one in hand, which others are compared
             with, and which may be deployed.
+        learn_failures: Whether failing is learned, as one more constraint: from trials that failed,
+            or with ``"abandoned"`` also from such as were abandoned. False: a trial that comes near
+            to one that failed is chosen again by a model that thinks less of that point.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

@@ -20,7 +20,7 @@ from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.models import FixedHyperparameterGP
 from tests.ax.gittins_toy import COST, FAST, record
 from tests.fresh import FreshProcess
-from tests.resuming import Run
+from tests.resuming import Run, decide
 
 
 def outcomes(x: dict[str, Any]) -> dict[str, float]:
@@ -176,3 +176,19 @@ def test_next_decision_after_reload_is_the_same(
     assert stored.decisions[4]["record"]["decision"]["lambda"] is None
     assert stored.decisions[-1]["record"]["decision"]["feasibility"] is not None
     stored.assert_resumed_alike(fresh_process)
+
+
+def test_failures_are_learned_and_stored(tmp_path: Path) -> None:
+    """They count as one more constraint, of what is next and not of what was evaluated."""
+    client = make_client(bounds=(), learn_failures=True)
+    for x1 in (0.7, 0.9):
+        for x2 in (0.2, 0.8):
+            client.mark_trial_failed(client.attach_trial({"x1": x1, "x2": x2}))
+            arm = {"x1": x1 - 0.6, "x2": x2}
+            ac.complete_trial(client, client.attach_trial(arm), outcomes(arm)["y"])
+    path = str(tmp_path / "failures.json")
+    client.save_to_json_file(path)
+    found = [decide(one)[1] for one in (client, Client.load_from_json_file(path))]
+    assert found[0] == found[1]
+    assert 0 < found[0]["record"]["decision"]["feasibility"] < 1
+    assert ac.recommend(client).feasibility is None

@@ -151,7 +151,7 @@ def _boxes(search: Search) -> tuple[Tensor, Tensor, Tensor]:
 
 def _log_probability(search: Search, chosen: Tensor) -> Tensor | None:
     """Logarithms of the probability that some of the boxes are feasible; None: they all are."""
-    feasibility = search.problem.feasibility
+    feasibility = search.feasibility
     if feasibility is None:
         return None
     with torch.no_grad():

@@ -23,7 +23,8 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.affordable import Affordable, Cheapness
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
-from ax_costaware.methods.constraints import CostOfFeasible, Feasibility
+from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
+from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Problem, untried
 from ax_costaware.models.point_posterior import PointPosterior, believed
@@ -142,17 +143,30 @@ class Search:
             points = untried(points, problem.tried)
         return points.to(problem.evaluated)
 
+    @cached_property
+    def _constraints(self) -> tuple[OutcomeConstraint, ...]:
+        """What a trial has to keep to: the experiment's, and that it does not fail."""
+        return (
+            *self.problem.constraints,
+            *failures_as_constraint(self.problem, self.method.learn_failures),
+        )
+
+    @cached_property
+    def feasibility(self) -> Feasibility | None:
+        """The probability that a trial is feasible; None where it certainly is."""
+        return Feasibility(self._constraints) if self._constraints else None
+
     def index(self, price: float) -> PandoraBoxGittinsIndex:
         """The Gittins index at a price."""
         problem = self.problem
-        cost, feasibility = self.cost, problem.feasibility
+        cost, feasibility = self.cost, self.feasibility
         if feasibility is not None:
             cost = CostOfFeasible(log_cost_function(cost), feasibility, least=_LEAST_LOG)
         return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
     def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
         """Log expected improvement per cost."""
-        problem, feasibility = self.problem, self.problem.feasibility
+        problem, feasibility = self.problem, self.feasibility
         if feasibility is not None:
             cost = CostOfFeasible(log_cost_function(self.cost), feasibility, exponent)
             model, pending = problem.model, problem.X_pending
@@ -172,7 +186,7 @@ class Search:
         points = self.method.failed_points(problem)
         if problem.X_pending is not None:
             points = torch.cat([points, problem.X_pending])
-        feasibility = Feasibility(problem.constraints, points if len(points) else None)
+        feasibility = Feasibility(self._constraints, points if len(points) else None)
         cost = CostOfFeasible(log_cost_function(self.cost), feasibility)
         return Cheapness(problem.model, cost)
 
@@ -207,7 +221,7 @@ class Search:
 
     def best(self, acquisition: AcquisitionFunction) -> Found | None:
         """The best affordable point of an acquisition function; None if nothing is affordable."""
-        feasibility = self.problem.feasibility
+        feasibility = self.feasibility
         if feasibility is not None and isinstance(acquisition, PandoraBoxGittinsIndex):
             at = self.best(self._squashed(acquisition, feasibility))
             if at is None:

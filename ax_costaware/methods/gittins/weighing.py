@@ -241,8 +241,8 @@ def _decision(
     declared = method.cost_at(row)
     is_priced = price is not None
     feasible: dict[str, float | None] = {}
-    if problem.feasibility is not None:
-        chance = float(problem.feasibility.probability(X))
+    if search.feasibility is not None:
+        chance = float(search.feasibility.probability(X))
         feasible = {"feasibility": chance, "incumbent_feasibility": weighed.chance}
     return Decision(
         parameters=row,
