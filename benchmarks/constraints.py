@@ -197,6 +197,7 @@ def method_of(run: Run) -> Method:
         lambda row: float(task.cost(_point(row, task.dim))),
         budget=task.mean_costs,
         seed=run.seed,
+        initial_share=None,  # as the rivals' design
         **settings,
     )
 
