@@ -92,7 +92,10 @@ def test_decisions_are_of_feasible_trials() -> None:
     assert chances[-1] < 0.9
     found, _, index, _ = client.get_best_parameterization()
     assert found == best.parameters
-    assert ac.should_stop(client).incumbent_trial == index
+    assessment = ac.should_stop(client)
+    assert assessment.incumbent_trial == index
+    assert assessment.feasibility == best.feasibility
+    assert "feasible with probability" in str(assessment)
 
 
 def test_cards() -> None:
