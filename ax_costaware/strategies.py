@@ -23,7 +23,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -159,6 +159,8 @@ def gittins_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     count_attached: bool = True,
+    feasible: float = 0.9,
+    learn_failures: bool | Literal["abandoned"] = False,
 ) -> GenerationStrategy:
     """A strategy that chooses the trial that is most worth its cost.
 
@@ -168,6 +170,10 @@ def gittins_strategy(
     from the budget, as the one at which the method is expected to spend just that, before every
     decision; or, with a stopping rule, at the first decision of the model, and held. Where there is
     neither ``lmbda`` nor a budget it decays.
+
+    Outcome constraints with a number as their bound are taken from the experiment's optimization
+    configuration. Each of their metrics has a model of its own, and a trial is worth its cost as
+    far as it is likely to be feasible; until one is, the likeliest per cost comes next.
 
     Args:
         cost: What a trial costs, in a unit of your own: a number; a value object such as
@@ -207,6 +213,12 @@ def gittins_strategy(
         raw_samples: Raw starting points of the inner optimisation; None for Ax's default.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
+        feasible: Where the experiment has outcome constraints: the probability of keeping to all of
+            them from which on an evaluated point counts as one in hand, which others are compared
+            with, and which may be deployed.
+        learn_failures: Whether failing is learned, as one more constraint: from trials that failed,
+            or with ``"abandoned"`` also from such as were abandoned. False: a trial that comes near
+            to one that failed is chosen again by a model that thinks less of that point.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

@@ -11,6 +11,7 @@ import math
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
@@ -55,12 +56,12 @@ class Cheapness(AcquisitionFunction):
     """The negative logarithm of the expected cost.
 
     Args:
-        acquisition: An acquisition function, for its model.
+        model: The model of the objective, which is not asked.
         cost: A number > 0, a callable of the points, or a model of the cost.
     """
 
-    def __init__(self, acquisition: AcquisitionFunction, cost: CostFunction) -> None:
-        super().__init__(model=acquisition.model)
+    def __init__(self, model: Model, cost: CostFunction) -> None:
+        super().__init__(model=model)
         self._log_cost = log_cost_function(cost)
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]

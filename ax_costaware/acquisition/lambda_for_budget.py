@@ -17,6 +17,11 @@ expected best value minus :math:`\lambda` times the expected cost, so S never ri
 spend at most B on average, by the duality of theorem 2 in Xie et al. 2024, *Cost-aware Bayesian
 Optimization via the Pandora's Box Gittins Index*. Prices are in units of the values per unit of
 cost. S jumps where the order of two boxes changes, or an index falls to b.
+
+A box whose value counts with probability :math:`p_i` only, independently of the value, is just
+worth opening beside a sure g where :math:`p_i E[(f_i - g)^+] = \lambda c_i`: it has the index of
+the cost :math:`\lambda c_i / p_i`, and comes out below :math:`\alpha` with probability
+:math:`1 - p_i (1 - \Phi)`.
 """
 
 from __future__ import annotations
@@ -54,7 +59,12 @@ _LARGEST_LOG = 700.0
 
 
 def expected_spend(
-    mean: Tensor, sigma: Tensor, cost: Tensor, lmbda: float, best_f: float | None = None
+    mean: Tensor,
+    sigma: Tensor,
+    cost: Tensor,
+    lmbda: float,
+    best_f: float | None = None,
+    log_probability: Tensor | None = None,
 ) -> float:
     """What the Gittins policy is expected to spend on independent boxes.
 
@@ -67,6 +77,8 @@ def expected_spend(
         cost: ``n`` costs, positive.
         lmbda: The price of cost, positive, in units of the values per unit of cost.
         best_f: The best value known before; without it the first box is always opened.
+        log_probability: ``n`` logarithms of the probability that a value counts, at most zero;
+            None: all count.
 
     Returns:
         The expected cost of all boxes that are opened, in the unit of ``cost``.
@@ -77,11 +89,16 @@ def expected_spend(
     """
     boxes = _checked(mean, sigma, cost)
     price = positive_number(lmbda, "lmbda")
-    return _spend(*boxes, math.log(price), _best(best_f))
+    return _spend(*boxes, math.log(price), _best(best_f), log_probability)
 
 
 def lambda_for_budget(
-    mean: Tensor, sigma: Tensor, cost: Tensor, budget: float, best_f: float | None = None
+    mean: Tensor,
+    sigma: Tensor,
+    cost: Tensor,
+    budget: float,
+    best_f: float | None = None,
+    log_probability: Tensor | None = None,
 ) -> float:
     """The price of cost at which the Gittins policy is expected to spend a budget.
 
@@ -91,6 +108,8 @@ def lambda_for_budget(
         cost: ``n`` costs, positive.
         budget: What to spend on average, positive, in the unit of ``cost``.
         best_f: The best value known before; without it the first box is always opened.
+        log_probability: ``n`` logarithms of the probability that a value counts, at most zero;
+            None: all count.
 
     Returns:
         The least price, to a relative 1e-9 and from above, at which no more than the budget is
@@ -114,7 +133,7 @@ def lambda_for_budget(
         return 0.0
 
     def excess(log_price: float) -> float:
-        spend = _spend(*boxes, log_price, best)
+        spend = _spend(*boxes, log_price, best, log_probability)
         # Less than zero where the budget is spent to the last digit: the least such price counts.
         return math.log(spend / allowed) - _ROUNDING if spend > 0 else -_LARGEST_LOG
 
@@ -149,18 +168,29 @@ def _least_without_excess(excess: Callable[[float], float], start: float) -> flo
     return root
 
 
-def _spend(mean: Tensor, sigma: Tensor, cost: Tensor, log_price: float, best: float) -> float:
-    index, order = gittins_index_of_log_cost(mean, sigma, cost.log() + log_price).sort(
+def _spend(
+    mean: Tensor,
+    sigma: Tensor,
+    cost: Tensor,
+    log_price: float,
+    best: float,
+    log_probability: Tensor | None = None,
+) -> float:
+    log_cost = cost.log() + log_price
+    if log_probability is not None:
+        log_cost = log_cost - log_probability
+    index, order = gittins_index_of_log_cost(mean, sigma, log_cost).sort(
         descending=True, stable=True
     )
     worth = int((index > best).sum())
     index, order = index[:worth], order[:worth]
     mean, width, cost = mean[order], _SQRT_2 * sigma[order], cost[order]
+    counts = None if log_probability is None else log_probability[order].exp()
     rows = min(_BLOCK_ROWS, max(1, _BLOCK_PAIRS // max(1, worth)))
     spend, left = 0.0, float(cost.sum())
     for start in range(0, worth, rows):
         end = min(start + rows, worth)
-        opened = _all_below(index[start:end], mean[:end], width[:end])
+        opened = _all_below(index[start:end], mean[:end], width[:end], counts)
         spend += float(opened @ cost[start:end])
         left -= float(cost[start:end].sum())
         # No later box is opened more often than the last of this block.
@@ -169,12 +199,14 @@ def _spend(mean: Tensor, sigma: Tensor, cost: Tensor, log_price: float, best: fl
     return spend
 
 
-def _all_below(index: Tensor, mean: Tensor, width: Tensor) -> Tensor:
+def _all_below(index: Tensor, mean: Tensor, width: Tensor, counts: Tensor | None = None) -> Tensor:
     """For each of the last boxes, which ``index`` is of, that all boxes before it are below it."""
     z = (mean - index.unsqueeze(-1)) / width
     # A known value, of zero width, is not below an index that it equals.
     z = z.nan_to_num_(nan=math.inf, posinf=math.inf, neginf=-math.inf)
     below = 0.5 * torch.special.erfc(z)
+    if counts is not None:
+        below = 1 - counts[: len(mean)] * (1 - below)
     not_before = torch.ones(len(index), len(index), dtype=torch.bool).triu()
     below[:, -len(index) :].masked_fill_(not_before, 1.0)
     product: Tensor = below.prod(dim=-1)

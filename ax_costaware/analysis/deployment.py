@@ -26,7 +26,8 @@ _HEIGHT_PIXELS = 420
 class DeploymentAnalysis(MethodAnalysis[Method]):
     """What each thing that could be deployed costs, and what it is expected to be worth.
 
-    The card's data frame has a row for each, cheapest first:
+    With outcome constraints it is of what is likely to be feasible. The card's data frame has a row
+    for each, cheapest first:
 
     - ``control_set`` (None for a method without), ``set``: the values to set, as text;
     - ``expected_cost``: of a trial there;
@@ -49,6 +50,10 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
     def _card(self, run: Run[Method]) -> AnalysisCard:
         best, objective = recommend(run.client), run.objective
         found = [r for r in (best, *best.alternatives) if r.expected_cost is not None]
+        if best.feasibility is not None:
+            # Where nothing is likely to be feasible, the likeliest is what there is.
+            least = min(best.feasibility, run.method.feasible)
+            found = [r for r in found if (r.feasibility or 0.0) >= least]
         if not found:
             raise InputError("No trial has reported its cost yet.")
         order = {"by": ["expected_cost", "expected_value"], "ascending": [True, objective.minimize]}

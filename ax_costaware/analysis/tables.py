@@ -41,7 +41,8 @@ class RecommendationAnalysis(MethodAnalysis[Method]):
 
     - ``control_set`` (None for a method without), ``set``: the values to set, as text;
     - ``expected_value``, ``standard_deviation``: of the objective, by the present model;
-    - ``expected_cost``: of a trial there; NaN where nothing is known of it, or it is no trial.
+    - ``expected_cost``: of a trial there; NaN where nothing is known of it, or it is no trial;
+    - ``feasibility``: probability that all outcome constraints hold; NaN where there are none.
     """
 
     title = "What to deploy"
@@ -50,28 +51,34 @@ class RecommendationAnalysis(MethodAnalysis[Method]):
     def _card(self, run: Run[Method]) -> AnalysisCard:
         best, objective = recommend(run.client), run.objective
         frame = deployments((best, *best.alternatives)[:_MOST_ROWS])
-        return self._card_of(
-            _recommended(frame, objective), frame, _recommendations(frame, objective.metric)
-        )
+        text = _recommended(frame, objective, run.method.feasible)
+        return self._card_of(text, frame, _recommendations(frame, objective.metric))
 
 
 def deployments(found: Sequence[Recommendation]) -> pd.DataFrame:
     """What could be deployed, a row for each; see ``RecommendationAnalysis``."""
-    names = ["control_set", "expected_value", "standard_deviation", "expected_cost"]
+    numbers = ["expected_value", "standard_deviation", "expected_cost", "feasibility"]
+    names = ["control_set", *numbers]
     rows = [[getattr(one, name) for name in names] for one in found]
-    frame = pd.DataFrame(rows, columns=names).astype({"expected_cost": float})
+    frame = pd.DataFrame(rows, columns=names).astype({"expected_cost": float, "feasibility": float})
     frame.insert(1, "set", [display_values(one.parameters) for one in found])
     return frame
 
 
-def _recommended(frame: pd.DataFrame, objective: Objective) -> str:
+def _recommended(frame: pd.DataFrame, objective: Objective, feasible: float) -> str:
     first = frame.iloc[0]
     where = "" if first["control_set"] is None else f" with control set {first['control_set']}"
+    if pd.isna(chance := first["feasibility"]):
+        among = ""
+    elif chance < feasible:
+        among = f" of what is likeliest to be feasible, with a probability of {chance:.3g} only,"
+    else:
+        among = f" of what is feasible with a probability of {feasible:g}"
     return (
         f"Set {first['set']}{where}: it has the {'least' if objective.minimize else 'greatest'} "
-        f"expected {objective.metric} by the model of all data, {first['expected_value']:.6g} ± "
-        f"{2 * first['standard_deviation']:.2g} (two standard deviations, of what the model does "
-        "not know; single outcomes vary by more)."
+        f"expected {objective.metric}{among} by the model of all data, "
+        f"{first['expected_value']:.6g} ± {2 * first['standard_deviation']:.2g} (two standard "
+        "deviations, of what the model does not know; single outcomes vary by more)."
     )
 
 
@@ -84,6 +91,7 @@ def _recommendations(frame: pd.DataFrame, metric: str) -> str:
             # Two digits of what is uncertain anyway.
             "± 2 s.d.": [float(f"{2 * one:.2g}") for one in frame["standard_deviation"]],
             "Cost of a trial": frame["expected_cost"],
+            "Feasible with probability": frame["feasibility"].round(3),
         }
     )
     return html_table(shown.dropna(axis="columns", how="all"))

@@ -1,9 +1,10 @@
 """The adapter of all methods: what they read of an experiment, and what becomes of a decision.
 
 It differs from Ax's ``TorchAdapter`` in the data that it trains on (inputs as they were realised,
-outcomes at full precision, the objective's metric only, in raw units), and in that the method
-decides: ``gen`` makes a ``Problem``, asks, and writes the record once. Ax has no public hook
-between the extraction of the data and the transforms, so a private method is overridden.
+outcomes at full precision, in raw units, of the objective and of metrics with bounds only), and in
+that the method decides: ``gen`` makes a ``Problem``, asks, and writes the record once. Ax has no
+public hook between the extraction of the data and the transforms, so a private method is
+overridden.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import torch
 from ax.adapter.base import gen_arms
 from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
@@ -25,10 +27,17 @@ from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
 from ax.core.types import TModelPredictArm
 from ax.exceptions.core import DataRequiredError, OptimizationShouldStop
+from ax.generators.torch.botorch_modular.multi_acquisition import MultiAcquisition
 from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
+from botorch.models.model import Model
 
-from ax_costaware.ax_bridge.checks import ax_errors, check_one_arm, check_optimization_config
+from ax_costaware.ax_bridge.checks import (
+    ax_errors,
+    check_one_arm,
+    check_optimization_config,
+    constraints_of,
+)
 from ax_costaware.ax_bridge.generator import CostAwareGenerator, LentOptimizer
 from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.records import (
@@ -106,6 +115,10 @@ class CostAwareAdapter(TorchAdapter):
                 does not do.
         """
         started = time.monotonic()
+        if self.generator.acquisition_class is MultiAcquisition:
+            # Ax's plot of the objective against the probability of being feasible asks for points
+            # to draw, which are no trials.
+            return super().gen(n, search_space, optimization_config, pending_observations)
         check_one_arm(n)
         check_optimization_config(self._experiment.optimization_config)
         problem = self.problem(
@@ -116,7 +129,7 @@ class CostAwareAdapter(TorchAdapter):
             model_gen_options,
         )
         with ax_errors():
-            self.method.check(problem)
+            self.method.check_all(problem)
         with ax_errors(), reproducible(decision_seed(self.method.seed, problem.next_index)):
             decision = self.method.next_trial(problem, initial=False)
         note = f" The caller had fixed {problem.fixed}." if problem.fixed else ""
@@ -133,7 +146,7 @@ class CostAwareAdapter(TorchAdapter):
         model_gen_options: TConfig | None = None,
     ) -> Problem:
         """What the next decision is made from; arguments as of ``gen``."""
-        (metric,) = self.outcomes
+        metric = self.objective_metric
         live = live_observations(self._experiment, pending_observations)
         means = self.get_training_data().observation_data["mean", metric].dropna()
         space = self.space(search_space)
@@ -144,13 +157,15 @@ class CostAwareAdapter(TorchAdapter):
 
             Made when it is first asked for: not all methods optimise over the search space.
             """
+            config = check_optimization_config(optimization_config or self._optimization_config)
             args = self._get_transformed_gen_args(
                 search_space=search_space or self._search_space,
-                optimization_config=optimization_config,
+                # Acquisition functions know of outcome constraints by themselves.
+                optimization_config=config.clone_with_args(outcome_constraints=[]),
                 pending_observations={metric: live},
                 fixed_features=ObservationFeatures(parameters=dict(problem.fixed)),
             )
-            digest, config = self._get_transformed_model_gen_args(
+            digest, torch_config = self._get_transformed_model_gen_args(
                 search_space=args.search_space,
                 pending_observations=args.pending_observations,
                 fixed_features=args.fixed_features,
@@ -158,7 +173,7 @@ class CostAwareAdapter(TorchAdapter):
                 optimization_config=args.optimization_config,
             )
             options: Any = (model_gen_options or {}).get(Keys.OPTIMIZER_KWARGS.value) or {}
-            return LentOptimizer(self.generator.surrogate, digest, config, problem, options)
+            return LentOptimizer(self.generator.surrogate, digest, torch_config, problem, options)
 
         problem = problem_of(
             self._experiment,
@@ -167,10 +182,22 @@ class CostAwareAdapter(TorchAdapter):
             fixed_features,
             observed={int(index): float(mean) for (index, *_), mean in means.items()},
             space=space,
-            fit=lambda: self.botorch_model,
+            fit=self._model_of,
             maximize=lambda acquisition, options: lent()(acquisition, options),
         )
         return problem
+
+    @property
+    def objective_metric(self) -> str:
+        """The objective's metric."""
+        config = check_optimization_config(self._optimization_config)
+        return str(config.objective.metric_signatures[0])
+
+    def _model_of(self, metric: str) -> Model:
+        """The fitted model of a metric."""
+        if len(self.outcomes) == 1:
+            return self.botorch_model
+        return self.botorch_model.subset_output([self.outcomes.index(metric)])
 
     def recommend(self) -> list[Best]:
         """What to deploy under the fitted model, best first."""
@@ -193,8 +220,13 @@ class CostAwareAdapter(TorchAdapter):
         if not trials:
             return None
         means, variances = self.method.expected(problem, [t.parameters for t in trials])
-        best = int((problem.sign * means).argmax())
-        (metric,) = self.outcomes
+        values, metric = problem.sign * means, self.objective_metric
+        if problem.feasibility is not None:
+            rows = problem.space.encode([trial.inputs for trial in trials])
+            chances = problem.feasibility.probability(rows)
+            good = chances >= self.method.feasible
+            values = values.where(good, -torch.inf) if bool(good.any()) else chances
+        best = int(values.argmax())
         prediction = (
             {metric: float(means[best])},
             {metric: {metric: float(variances[best])}},
@@ -239,6 +271,7 @@ class CostAwareAdapter(TorchAdapter):
             check_inputs(trial for trial in problem.trials if trial.outcome is not None)
             model = self.method.model_now(problem)
         self.generator.model_now = model
+        self.generator.model_besides(tuple(bound.metric for bound in problem.constraints))
         key = None if model is None else model.key
         if key is not self._fitted_key:
             # Ax skips a fit to data that are the same.
@@ -256,15 +289,19 @@ class CostAwareAdapter(TorchAdapter):
         self, experiment_data: ExperimentData, search_space: SearchSpace
     ) -> ExperimentData:
         """Lay the realised inputs over the data, and widen the model space to cover them."""
-        config = check_optimization_config(self._optimization_config)
+        # Constraints may have come since the adapter was made.
+        config = check_optimization_config(self._experiment.optimization_config)
+        self._optimization_config = config
         if restore_data(self._experiment):
             experiment_data = extract_experiment_data(
                 experiment=self._experiment, data_loader_config=self._data_loader_config
             )
+        bounded = [constraint.metric for constraint in constraints_of(config)]
+        metrics = [*config.objective.metric_signatures, *bounded]
         realized = realized_data(
             experiment_data,
             trials=self._experiment.trials,
-            metric=config.objective.metric_signatures[0],
+            metrics=metrics,
             parameters=list(self._search_space.parameters),
         )
         if realized.observation_data.empty:
@@ -272,6 +309,12 @@ class CostAwareAdapter(TorchAdapter):
             raise DataRequiredError(
                 "no trial has an observation of the objective yet: complete a trial, or attach one "
                 f"with its data, before asking for the next.{used}"
+            )
+        seen = realized.observation_data["mean"]
+        if lacking := [m for m in bounded if m not in seen or seen[m].isna().all()]:
+            raise DataRequiredError(
+                f"no trial has a value of {lacking}, which have bounds: complete a trial with "
+                "them, as in complete_trial(client, i, {...}), before asking for the next."
             )
         self._set_search_space(self._search_space)
         self._set_model_space(arm_data=realized.arm_data)

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ax.core.optimization_config import OptimizationConfig
+from ax.core.types import ComparisonOp
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.methods.constraints import OutcomeConstraint, merged
 
 
 @contextmanager
@@ -28,7 +30,7 @@ def ax_errors() -> Iterator[None]:
 
 
 def check_optimization_config(config: OptimizationConfig | None) -> OptimizationConfig:
-    """Check that there is one objective, a single metric, and no outcome constraint; return it."""
+    """Check that there is one objective, a single metric, and bounds are numbers; return it."""
     if config is None:
         raise UserInputError(
             "the experiment has no objective: call configure_optimization before asking for trials."
@@ -39,12 +41,30 @@ def check_optimization_config(config: OptimizationConfig | None) -> Optimization
             f"the objective has several metrics, {names}: only a single one is supported. Combine "
             "them into one metric, or choose one."
         )
-    if config.outcome_constraints:
-        raise UnsupportedError(
-            f"outcome constraints {config.outcome_constraints} are not supported: remove them, or "
-            "let the objective carry a penalty."
-        )
+    for constraint in config.outcome_constraints:
+        if constraint.relative or len(constraint.metric_names) != 1:
+            raise UnsupportedError(
+                f"outcome constraint {constraint.expression!r} is "
+                f"{'relative to a baseline' if constraint.relative else 'of several metrics'}: "
+                "expected one metric with a number as its bound, such as 'emissions <= 5'."
+            )
     return config
+
+
+def constraints_of(config: OptimizationConfig | None) -> tuple[OutcomeConstraint, ...]:
+    """The outcome constraints of an experiment that passed ``check_optimization_config``.
+
+    Raises:
+        InputError: If a metric has several bounds on one side, or no value between its bounds.
+    """
+    found = []
+    for constraint in [] if config is None else config.outcome_constraints:
+        ((metric, weight),) = constraint.metric_weights
+        bound = constraint.bound / weight
+        is_upper = (constraint.op is ComparisonOp.LEQ) == (weight > 0)
+        bounds = (None, bound) if is_upper else (bound, None)
+        found.append(OutcomeConstraint(metric, *bounds))
+    return merged(found)
 
 
 def check_one_arm(n: int | None) -> None:

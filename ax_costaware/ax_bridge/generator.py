@@ -28,7 +28,7 @@ from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.problem import (
     ALL_POINTS,
     Maximum,
@@ -71,6 +71,8 @@ class CostAwareGenerator(BoTorchGenerator):
         self.method: Method = found
         self.model_now: ModelOptions | None = None
         """What to fit, where that depends on more than outcomes; the adapter knows."""
+        self._given = self.surrogate_spec
+        self._bounded: tuple[str, ...] = ()
 
     def fit(
         self,
@@ -90,8 +92,7 @@ class CostAwareGenerator(BoTorchGenerator):
         """
         model = self.model_now
         if model is not None:
-            self.surrogate_spec = surrogate_spec_of([model])
-            self._surrogate = None
+            self._use(surrogate_spec_of([model]))
         with ax_errors(), reproducible(self.method.seed):
             super().fit(
                 datasets=datasets,
@@ -104,6 +105,26 @@ class CostAwareGenerator(BoTorchGenerator):
         if model is not None:
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
+
+    def model_besides(self, metrics: tuple[str, ...]) -> None:
+        """Let each of some metrics beside the objective have a model of its own.
+
+        Hyperparameters that are given are the objective's; those of other metrics are fitted.
+        """
+        if metrics != self._bounded:
+            self._bounded = metrics
+            assert self._given is not None
+            self._use(self._given)
+
+    def _use(self, spec: SurrogateSpec) -> None:
+        """Fit by a specification from now on, with a model of its own for each metric."""
+        if self._bounded:
+            configs = dict(spec.metric_to_model_configs)
+            if all(config.name == GIVEN for config in spec.model_configs):
+                configs = {m: [_config(self.method.model())] for m in self._bounded} | configs
+            spec = replace(spec, metric_to_model_configs=configs, allow_batched_models=False)
+        self.surrogate_spec = spec
+        self._surrogate = None
 
     @property
     def search_space_digest(self) -> SearchSpaceDigest:

@@ -322,7 +322,7 @@ class InitialNode(MethodNode):
             num_attached=len(attached_with_data(experiment)) if self.counts_attached else 0,
         )
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
-            method.check(problem)
+            method.check_all(problem)
             spec = model_spec_of(self.generation_strategy).generator_kwargs.get("surrogate_spec")
             check_lengthscales(spec, problem.space.bounds.shape[-1])
             decision = method.next_trial(problem, initial=True)

@@ -8,7 +8,9 @@ properties.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,12 +29,14 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError, UserInputError
+from botorch.models.model import Model
 
+from ax_costaware.ax_bridge.checks import constraints_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Range
 from ax_costaware.methods.parameters import Parameter as OurParameter
 from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
-from ax_costaware.methods.problem import Pending, Problem
+from ax_costaware.methods.problem import Pending, Problem, nothing_to_lend
 from ax_costaware.methods.space import Space
 from ax_costaware.precision import more_precise
 
@@ -186,6 +190,7 @@ def problem_of(
     fixed_features: ObservationFeatures | None = None,
     observed: Mapping[int, float] | None = None,
     space: Space | None = None,
+    fit: Callable[[str], Model] = nothing_to_lend,
     **lent: Any,
 ) -> Problem:
     """What a method decides from.
@@ -197,13 +202,15 @@ def problem_of(
         fixed_features: Parameters that the caller fixes.
         observed: The outcomes that the model has learned from, by trial index.
         space: The space of the fitted model; None for that of the experiment.
-        lent: The fields of the problem that lend something.
+        fit: Gives the fitted model of a metric.
+        lent: The other fields of the problem that lend something.
 
     Raises:
         UnsupportedError: If a trial has several arms, or no method takes the search space.
     """
     config = experiment.optimization_config
     record = experiment._properties.get(RECORD) or {}
+    objective = "" if config is None else str(config.objective.metric_names[0])
     return Problem(
         space=space or space_of(experiment.search_space, method.hidden),
         trials=past_trials(experiment, method, observed),
@@ -213,9 +220,14 @@ def problem_of(
         ),
         fixed={} if fixed_features is None else dict(fixed_features.parameters),
         minimize=config is not None and bool(config.objective.minimize),
-        objective="" if config is None else str(config.objective.metric_names[0]),
+        objective=objective,
         metrics=frozenset(experiment.metrics),
+        constraints=tuple(
+            replace(constraint, fit=partial(fit, constraint.metric))
+            for constraint in constraints_of(config)
+        ),
         pairs=record.get(PAIRS) or {},
+        fit=lambda: fit(objective),
         **lent,
     )
 

@@ -42,7 +42,7 @@ def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpe
     node = ModelNode(method, method.label, surrogate_spec)
     adapter = fitted(node.generator_spec, experiment)
     problem = adapter.problem(extract_pending_observations(experiment))
-    method.check(problem)
+    method.check_all(problem)
     try:
         with reproducible(decision_seed(method.seed, problem.next_index)):
             return weigh(method, problem, method.rule or GittinsStop())

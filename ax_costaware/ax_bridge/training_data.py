@@ -11,7 +11,7 @@ or read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from ax.core.base_trial import BaseTrial
@@ -36,7 +36,7 @@ _TOO_SMALL_TO_ROUND = 1e-6
 def realized_data(
     experiment_data: ExperimentData,
     trials: Mapping[int, BaseTrial],
-    metric: str,
+    metrics: Sequence[str],
     parameters: Collection[str],
 ) -> ExperimentData:
     """Lay what was recorded on the trials over ``experiment_data``.
@@ -44,7 +44,7 @@ def realized_data(
     Args:
         experiment_data: Data that Ax extracted from the experiment.
         trials: The trials of the experiment.
-        metric: The metric to keep: the objective's, since the method models nothing else.
+        metrics: The metrics to keep, the objective's first: the method models nothing else.
         parameters: Names of the parameters, whose columns are made where they are missing.
 
     Returns:
@@ -52,14 +52,20 @@ def realized_data(
         were reported, trials without a finite observation are left out, and rows are sorted.
     """
     arms, observed = experiment_data.arm_data, experiment_data.observation_data
-    if ("mean", metric) not in observed.columns:
+    found = [metric for metric in metrics if ("mean", metric) in observed.columns]
+    if metrics[0] not in found:
         return ExperimentData(arm_data=arms.iloc[:0], observation_data=observed.iloc[:0])
-    kept = [c for c in observed.columns if c[0] not in ("mean", "sem") or c[1] == metric]
+    kept = [c for c in observed.columns if c[0] not in ("mean", "sem") or c[1] in found]
     # As for the ledger an infinite outcome, which Ax's own calls let pass, is none.
-    counts = np.isfinite(observed["mean", metric].astype(float))
+    counts = np.isfinite(observed["mean"][found].astype(float)).any(axis="columns")
     counts &= np.array([not is_excluded(trials[i]) for i, *_ in observed.index], dtype=bool)
-    observed = _at_full_precision(observed.loc[counts, kept].sort_index(), trials, metric)
-    observed["sem", metric] = _known_errors(observed["sem", metric])
+    observed = observed.loc[counts, kept].sort_index()
+    for metric in found:
+        lacking = ~np.isfinite(observed["mean", metric].astype(float))
+        if lacking.any():
+            observed.loc[lacking, [("mean", metric), ("sem", metric)]] = np.nan
+        observed = _at_full_precision(observed, trials, metric)
+        observed["sem", metric] = _known_errors(observed["sem", metric])
     of_rows = observed.index.droplevel(list(range(2, observed.index.nlevels)))
     arms = arms.loc[arms.index.isin(of_rows)].sort_index()
     rows = []

@@ -5,6 +5,7 @@ strategy stores. ``simulate`` runs a method on a function in a plain loop.
 """
 
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
+from ax_costaware.methods.constraints import OutcomeConstraint
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
@@ -30,6 +31,7 @@ __all__ = [
     "Method",
     "ModelOptions",
     "Outcome",
+    "OutcomeConstraint",
     "PastTrial",
     "Problem",
     "Range",

@@ -20,7 +20,7 @@ from torch import Tensor
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import NO_LIMIT, Method, check_type
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, Money, PastTrial, TrialTimes
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
@@ -58,6 +58,10 @@ class CostlyFeedback(Method):
     factory: ClassVar[str] = "costly_feedback_strategy"
 
     label: ClassVar[str] = "CostlyFeedback"
+
+    refuses_constraints: ClassVar[str | None] = (
+        "every point is used as it is tried, and nothing keeps to those that are feasible"
+    )
 
     may_skip: ClassVar[bool] = True
 
@@ -145,9 +149,7 @@ class CostlyFeedback(Method):
                     f"forgetting=None with surrogate_spec={given!r}: nothing is fitted there, so "
                     "the forgetting rate is needed, too."
                 )
-            given = ModelOptions(
-                "FixedHyperparameters", FixedTimeVaryingGP, given.options, is_fitted=False
-            )
+            given = ModelOptions(GIVEN, FixedTimeVaryingGP, given.options, is_fitted=False)
         found = given or ModelOptions("TimeVarying", TimeVaryingGP)
         if found.model_class is None or not issubclass(found.model_class, TimeVaryingGP):
             raise InputError(

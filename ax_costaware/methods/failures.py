@@ -4,6 +4,9 @@ A decision that comes near to one is made again by a model that takes what faile
 best, as far as that is plausible beside the data; and if it is still near, however far that is; and
 at last as if that had been seen often. So one failure at random does little harm, and a region that
 always fails is left after a few. Decisions that do not come near are what they were.
+
+Where failures depend on the parameters they can be learned besides: a model of what failed and what
+did not, as of any other outcome, whose bound a trial is likely to keep or not.
 """
 
 from __future__ import annotations
@@ -11,12 +14,16 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import torch
 from botorch.models.model import Model
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from torch import Tensor
 
+from ax_costaware.methods.constraints import OutcomeConstraint
+from ax_costaware.methods.model import ModelOptions
+from ax_costaware.methods.past import NEVER_RUN
 from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.models.point_posterior import believed
 
@@ -86,6 +93,37 @@ def wary_of_failures(problem: Problem, points: Tensor, wariness: Wariness) -> Pr
     return replace(
         problem, fit=lambda: after_failures(fitted(), X, middling, most, problem.minimize)
     )
+
+
+def failures_as_constraint(
+    problem: Problem, learn: bool | Literal["abandoned"]
+) -> tuple[OutcomeConstraint, ...]:
+    """That a trial does not fail, as an outcome constraint with a model of its own.
+
+    The outcome is 1 for a trial that failed and 0 for one that succeeded, and its bound is halfway:
+    a Gaussian process takes failures at random for noise, and those of a region for the region's.
+
+    Args:
+        problem: The problem.
+        learn: Whether failures are learned; ``"abandoned"``: those that were given up, too.
+
+    Returns:
+        One constraint; none if failures are not learned, or there was none yet.
+    """
+    failed = [
+        trial.inputs
+        for trial in problem.failed
+        if learn == "abandoned" or (learn and trial.status not in NEVER_RUN)
+    ]
+    if not failed:
+        return ()
+    X = torch.cat([problem.space.encode(failed), problem.evaluated])
+    outcomes = (torch.arange(len(X)) < len(failed)).to(X)
+
+    def fit() -> Model:
+        return ModelOptions().fitted(X, outcomes, problem.space.bounds)
+
+    return (OutcomeConstraint("failed", upper=0.5, fit=fit),)
 
 
 def after_failures(

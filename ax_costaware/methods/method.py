@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self, TypeGuard
 import torch
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
+from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.failures import (
     WARINESS,
     is_near_failures,
@@ -36,7 +36,11 @@ from ax_costaware.methods.past import (
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.methods.repeats import apart
 from ax_costaware.models.point_posterior import PointPosterior
-from ax_costaware.queries.argument_checks import integer_at_least, positive_number
+from ax_costaware.queries.argument_checks import (
+    integer_at_least,
+    number_between_zero_and_one,
+    positive_number,
+)
 from ax_costaware.queries.control_sets import ControlSet
 
 NO_LIMIT = 2**31
@@ -84,6 +88,9 @@ class Method(ABC):
     repeats_design: ClassVar[bool] = False
     """Whether the quasi-random design may repeat itself, as where there are few trials."""
 
+    refuses_constraints: ClassVar[str | None] = "it does not look at other outcomes"
+    """Why the method takes no outcome constraints; None where it does."""
+
     budget: float | None = None
     """What the experiment may cost in total; None for no limit."""
 
@@ -99,6 +106,9 @@ class Method(ABC):
     seed: int = 0
     """Seed of everything random; a decision draws from (seed, trial index)."""
 
+    feasible: float = 0.9
+    """Probability of keeping to all outcome constraints from which on a point may be deployed."""
+
     num_restarts: int | None = None
     """Restarts of the inner optimisation; None for the default."""
 
@@ -113,6 +123,8 @@ class Method(ABC):
         for name, value in self.search_options.items():
             check_integer(name, value, 1)
         check_bool("charge_initial", self.charge_initial)
+        feasible = number_between_zero_and_one(self.feasible, "feasible")
+        object.__setattr__(self, "feasible", feasible)
         if self.initial_trials > _MOST_INITIAL:
             raise InputError(
                 f"initial_trials={self.initial_trials}: expected at most {_MOST_INITIAL}."
@@ -289,6 +301,22 @@ class Method(ABC):
         """The model, for a method whose model depends on more than outcomes; else None."""
         return None
 
+    def check_all(self, problem: Problem) -> None:
+        """Refuse an experiment that the method cannot run: ``check``, and outcome constraints.
+
+        Raises:
+            InputError: As ``check``.
+            UnsupportedInputError: If there are outcome constraints, and the method takes none.
+        """
+        if problem.constraints and self.refuses_constraints is not None:
+            named = ", ".join(map(str, problem.constraints))
+            raise UnsupportedInputError(
+                f"outcome constraints {named}: {self.factory} takes none, since "
+                f"{self.refuses_constraints}. Remove them, or let the objective carry a penalty; "
+                "gittins_strategy takes them."
+            )
+        self.check(problem)
+
     def check(self, problem: Problem) -> None:
         """Refuse an experiment that the method cannot run, before anything is spent.
 
@@ -317,19 +345,29 @@ class Method(ABC):
         """The next trial, with the reason; or that there should be none."""
 
     def recommend(self, problem: Problem) -> list[Best]:
-        """What to deploy, best first: by default evaluated points, by their posterior mean."""
+        """What to deploy, best first: by default evaluated points, by their posterior mean.
+
+        Those that are feasible come first, then the others by how likely they are to be.
+        """
         trials = problem.observed
         rows = [trial.inputs for trial in trials]
         mean, variance = self.expected(problem, rows)
+        order = mean.argsort(descending=not problem.minimize, stable=True).tolist()
+        chances: list[float | None] = [None] * len(rows)
+        if problem.feasibility is not None:
+            chance = problem.feasibility.probability(problem.space.encode(rows))
+            chances = chance.tolist()
+            order.sort(key=lambda i: -min(float(chance[i]), self.feasible))
         try:
             costs = self.costs_at(problem, rows)
         except InputError:
             costs = [None] * len(rows)
         found: list[Best] = []
-        for i in mean.argsort(descending=not problem.minimize, stable=True).tolist():
+        for i in order:
             if all(rows[i] != other.parameters for other in found):
-                spread = float(variance[i]) ** 0.5
-                found.append(Best(rows[i], float(mean[i]), spread, costs[i], None, trials[i].index))
+                moments = float(mean[i]), float(variance[i]) ** 0.5
+                index, chance = trials[i].index, chances[i]
+                found.append(Best(rows[i], *moments, costs[i], None, index, chance))
         return found
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:

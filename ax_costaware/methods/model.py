@@ -24,6 +24,9 @@ from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import finite_number, positive_number, sequence_of
 
+GIVEN = "FixedHyperparameters"
+"""Name of a model whose hyperparameters are given."""
+
 
 @dataclass(frozen=True)
 class FixedHyperparameters:
@@ -129,4 +132,4 @@ def default_model(given: FixedHyperparameters | None) -> ModelOptions:
     """BoTorch's usual GP with fitted hyperparameters, or one with given ones."""
     if given is None:
         return ModelOptions()
-    return ModelOptions("FixedHyperparameters", FixedHyperparameterGP, given.options, False)
+    return ModelOptions(GIVEN, FixedHyperparameterGP, given.options, False)

@@ -46,7 +46,9 @@ ROUNDING = 1e-9
 _LARGEST_INPUT = 1e100
 """The squares of distances between points are floats."""
 
-_NEVER_RUN = frozenset({"ABANDONED", "STALE"})
+NEVER_RUN = frozenset({"ABANDONED", "STALE"})
+"""What becomes of trials that are given up, unless there is more to say of them."""
+
 _LIVE = frozenset({"CANDIDATE", "STAGED", "RUNNING"})
 _FAILED = frozenset({"FAILED", "ABANDONED", "STALE"})
 
@@ -122,7 +124,7 @@ class PastTrial:
     @property
     def never_ran(self) -> bool:
         """Whether it was given up before it ran: it cost nothing, and need not make sense."""
-        return self.status in _NEVER_RUN and self.reported_cost is None and not self.was_started
+        return self.status in NEVER_RUN and self.reported_cost is None and not self.was_started
 
     @property
     def has_failed(self) -> bool:

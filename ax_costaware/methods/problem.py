@@ -24,6 +24,7 @@ from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
+from ax_costaware.methods.constraints import Feasibility, OutcomeConstraint
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.space import Space
@@ -120,6 +121,9 @@ class Problem:
     metrics: frozenset[str] = frozenset()
     """Names of all metrics of the experiment."""
 
+    constraints: tuple[OutcomeConstraint, ...] = ()
+    """Bounds on further outcomes, one for each of them."""
+
     num_attached: int = 0
     """Attached trials with data that count towards the initial ones."""
 
@@ -145,6 +149,11 @@ class Problem:
             return model
         points = self.space.encode([o.parameters for o in self.known])
         return believed(model, points.repeat(_OFTEN, 1))
+
+    @cached_property
+    def feasibility(self) -> Feasibility | None:
+        """The probability of being within all bounds; None where there are none."""
+        return Feasibility(self.constraints) if self.constraints else None
 
     @property
     def undelivered(self) -> list[dict[str, Value]]:
@@ -341,3 +350,6 @@ class Best:
 
     trial_index: int | None = None
     """The trial that evaluated it, if one did."""
+
+    feasibility: float | None = None
+    """Probability that all outcome constraints hold; None where there are none."""

@@ -6,9 +6,9 @@ loop keeps the trials, fits the model, and lends BoTorch's optimisers and a quas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +18,7 @@ from botorch.optim.optimize import optimize_acqf
 from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.constraints import OutcomeConstraint, merged
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row, Value
@@ -55,7 +56,7 @@ class Outcome(NamedTuple):
     """Inputs as they were realised, where they were not set."""
 
     metrics: Mapping[str, float] | None = None
-    """Values of further metrics that the method reads."""
+    """Values of further metrics that the method reads, or that have bounds."""
 
     failed: bool = False
     """Whether the trial failed, so that there is no outcome."""
@@ -83,21 +84,30 @@ class Simulation:
     trials: list[PastTrial] = field(default_factory=list)
     """The trials so far."""
 
+    constraints: Sequence[OutcomeConstraint] = ()
+    """Bounds on further outcomes, which are modelled by the method's own model."""
+
     def __post_init__(self) -> None:
         options = self.method.model(self.hyperparameters)
         self._options = options
         self.method = self.method.settled([options])
-        self._fitted: tuple[object, Model] | None = None
-        self.method.check(self.problem())
+        self.constraints = merged(self.constraints)
+        self._fitted: dict[str | None, tuple[object, Model]] = {}
+        self.method.check_all(self.problem())
 
     def problem(self) -> Problem:
         """What the next decision is made from."""
         design = self._design()
+        bounded = [constraint.metric for constraint in self.constraints]
         problem = Problem(
             space=self.space,
             trials=tuple(self.trials),
             minimize=self.minimize,
-            metrics=frozenset({"objective", *self.method.reads}),
+            metrics=frozenset({"objective", *self.method.reads, *bounded}),
+            constraints=tuple(
+                replace(bound, fit=partial(self._model_of, bound.metric))
+                for bound in self.constraints
+            ),
             fit=lambda: self._model(problem),
             maximize=self._maximize,
             draw=lambda: next(design),
@@ -111,7 +121,7 @@ class Simulation:
             InputError: If what the method learns from is missing.
         """
         problem, method = self.problem(), self.method
-        method.check(problem)
+        method.check_all(problem)
         initial = problem.num_initial < method.initial_trials or not problem.observed
         with reproducible(decision_seed(method.seed, problem.next_index)):
             decision = method.next_trial(problem, initial)
@@ -149,20 +159,43 @@ class Simulation:
         return ledger_of(self.trials, self.method)
 
     def _model(self, problem: Problem) -> Model:
-        """The model of all outcomes; of the same ones it is not fitted again."""
+        """The model of the objective."""
         options = self.method.model_now(problem) or self._options
-        key = (len(problem.observed), options.key)
-        if self._fitted is None or self._fitted[0] != key:
-            X, bounds = problem.evaluated, self.space.bounds
+        outcomes = [trial.outcome for trial in problem.observed]
+        return self._fitted_to(problem.observed, outcomes, options)
+
+    def _model_of(self, metric: str) -> Model:
+        """The model of another outcome.
+
+        Raises:
+            InputError: If no trial has a value of it.
+        """
+        trials = [trial for trial in self.trials if metric in trial.metrics]
+        if not trials:
+            raise InputError(f"no trial has a value of {metric!r}, which has bounds.")
+        outcomes = [trial.metrics[metric] for trial in trials]
+        return self._fitted_to(trials, outcomes, self.method.model(), metric)
+
+    def _fitted_to(
+        self,
+        trials: Sequence[PastTrial],
+        outcomes: Sequence[float | None],
+        options: ModelOptions,
+        metric: str | None = None,
+    ) -> Model:
+        """The model of outcomes of trials; of the same ones it is not fitted again."""
+        key = (len(trials), options.key)
+        if metric not in self._fitted or self._fitted[metric][0] != key:
+            X, bounds = self.space.encode([trial.inputs for trial in trials]), self.space.bounds
             if self.method.sees_time:
-                times = self.method.times(problem.trials)
-                when = [[times[trial.index]] for trial in problem.observed]
+                times = self.method.times(self.trials)
+                when = [[times[trial.index]] for trial in trials]
                 X = torch.cat([X, X.new_tensor(when)], dim=-1)
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
-            Y = X.new_tensor([trial.outcome for trial in problem.observed])
+            Y = X.new_tensor(outcomes)
             with reproducible(self.method.seed):
-                self._fitted = key, options.fitted(X, Y, bounds)
-        return self._fitted[1]
+                self._fitted[metric] = key, options.fitted(X, Y, bounds)
+        return self._fitted[metric][1]
 
     @cached_property
     def _choices(self) -> dict[int, list[float]]:
@@ -238,6 +271,7 @@ def simulate(
     num_trials: int,
     minimize: bool = False,
     hyperparameters: FixedHyperparameters | ModelOptions | None = None,
+    constraints: Sequence[OutcomeConstraint] = (),
 ) -> Simulation:
     """Run a method on a function until it stops.
 
@@ -248,11 +282,12 @@ def simulate(
         num_trials: The most trials.
         minimize: Direction of the objective.
         hyperparameters: Given instead of fitted; None for the method's own model.
+        constraints: Bounds on further outcomes, which ``run`` gives among its metrics.
 
     Returns:
         The simulation with its trials, which can go on.
     """
-    simulation = Simulation(method, space, minimize, hyperparameters)
+    simulation = Simulation(method, space, minimize, hyperparameters, constraints=constraints)
     for _ in range(num_trials):
         decision = simulation.ask()
         if isinstance(decision, Stop):

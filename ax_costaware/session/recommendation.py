@@ -4,7 +4,8 @@ With control sets the recommendation maximises the expected value of the objecti
 model's posterior mean: for every control set the controlled values with the best
 ``E[mu(x_I, X_-I)]`` over the marginals of the uncontrolled inputs (Tay et al. 2023, the expected
 objective of Equation 1, with the posterior mean for the unknown function). Where a trial controls
-everything, it is the evaluated point with the best posterior mean; with costly feedback, where an
+everything, it is the evaluated point with the best posterior mean, of those that are likely to be
+feasible where there are outcome constraints; with costly feedback, where an
 old value need not hold any more, the point with the best posterior mean at the time of the next
 trial. Where trials are queries that are answered by averages, it is the point with the best
 posterior mean of the objective itself, in the space of the target parameters.
@@ -51,8 +52,11 @@ class Recommendation:
 
     alternatives: tuple[Recommendation, ...] = ()
     """What else could be deployed, best first: the best that every other control set can do, or,
-    without control sets, the other points that were evaluated; with costly feedback or indirect
-    queries, the other local optima of the posterior mean."""
+    without control sets, the other points that were evaluated, feasible ones first; with costly
+    feedback or indirect queries, the other local optima of the posterior mean."""
+
+    feasibility: float | None = None
+    """Probability that all outcome constraints hold; None for an experiment without."""
 
     def __str__(self) -> str:
         shown = self.alternatives[:_ALTERNATIVES_SHOWN]
@@ -87,8 +91,8 @@ def recommend(client: SessionClient, max_cost: float | None = None) -> Recommend
         adapter = fitted_adapter(session.experiment, session.strategy)
     except DataRequiredError as error:
         raise UserInputError(
-            "the experiment has no data for its objective yet: complete a trial with its outcome "
-            "before asking for a recommendation."
+            "the experiment has no data for its objective yet, or for a metric that has bounds: "
+            "complete a trial with its outcome before asking for a recommendation."
         ) from error
     ranked = [
         Recommendation(
@@ -97,6 +101,7 @@ def recommend(client: SessionClient, max_cost: float | None = None) -> Recommend
             expected_value=best.mean,
             standard_deviation=best.standard_deviation,
             expected_cost=best.expected_cost,
+            feasibility=best.feasibility,
         )
         for best in adapter.recommend()
     ]
@@ -114,8 +119,10 @@ def recommend(client: SessionClient, max_cost: float | None = None) -> Recommend
 def _describe(recommendation: Recommendation) -> str:
     cost = recommendation.expected_cost
     shown = "" if cost is None else f" {display_cost(recommendation.control_set, cost)}"
+    chance = recommendation.feasibility
+    feasible = "" if chance is None else f", feasible with probability {chance:.3g}"
     return (
         f"{display_values(recommendation.parameters)}{shown}: expected value "
         f"{display_number(recommendation.expected_value)}, standard deviation "
-        f"{display_number(recommendation.standard_deviation)}"
+        f"{display_number(recommendation.standard_deviation)}{feasible}"
     )

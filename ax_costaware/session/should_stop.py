@@ -56,14 +56,19 @@ class StopAssessment:
     reason: str
     """The reason, as a sentence."""
 
+    feasibility: float | None = None
+    """Probability that the incumbent keeps to all outcome constraints; None without any."""
+
     def __str__(self) -> str:
-        compared = ""
+        compared = chance = ""
         if self.index is not None:
             index, mean = display_number(self.index), display_number(self.incumbent)
             compared = f" Largest index {index}, best posterior mean {mean}."
+        if self.feasibility is not None:
+            chance = f", feasible with probability {self.feasibility:.3g}"
         return (
             f"{'Stop' if self.stop else 'Go on'}. {self.reason}{compared} Best so far: trial "
-            f"{self.incumbent_trial}, {display_values(self.parameters)}."
+            f"{self.incumbent_trial}, {display_values(self.parameters)}{chance}."
         )
 
 
@@ -135,6 +140,7 @@ def should_stop(
         remaining=weighed.money.remaining,
         parameters=weighed.incumbent_parameters,
         reason=f"{weighed.reason[0].upper()}{weighed.reason[1:]}.",
+        feasibility=weighed.chance,
     )
 
 

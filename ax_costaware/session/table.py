@@ -80,7 +80,7 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
     experiment, method = session.experiment, session.method
     check_optimization_config(experiment.optimization_config)
     problem = replace(problem_of(experiment, method), trials=())
-    method.check(problem)
+    method.check_all(problem)
     table = _Table(frame, problem, method, experiment)
     rows = [table.row(i) for i in range(len(frame))]
     _check_trials(table, rows)
@@ -231,7 +231,7 @@ def _check_trials(table: _Table, rows: Sequence[PastRow]) -> None:
     trials = tuple(table.past_trial(i, row) for i, row in enumerate(rows))
 
     def check(*some: PastTrial) -> None:
-        table.method.check(replace(table.problem, trials=some))
+        table.method.check_all(replace(table.problem, trials=some))
         ledger_of(some, table.method)
 
     try:

@@ -64,10 +64,10 @@ def test_nothing_changes_well_below_the_limit(index: PandoraBoxGittinsIndex) -> 
 
 def test_cheapness(index: PandoraBoxGittinsIndex) -> None:
     """Its best point is the cheapest one; a constant has a gradient, too."""
-    found, _ = optimize_acqf(Cheapness(index, cost), UNIT, q=1, num_restarts=2, raw_samples=8)
+    found, _ = optimize_acqf(Cheapness(index.model, cost), UNIT, q=1, num_restarts=2, raw_samples=8)
     assert float(cost(found)) == pytest.approx(1.0)
     X = torch.rand(3, 1, 2, dtype=torch.double, requires_grad=True)
-    values = Cheapness(index, 2.5)(X)
+    values = Cheapness(index.model, 2.5)(X)
     assert torch.allclose(values, torch.full_like(values, -math.log(2.5)))
     (gradient,) = torch.autograd.grad(values.sum(), X)
     assert not gradient.any()

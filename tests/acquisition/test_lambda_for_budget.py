@@ -46,11 +46,15 @@ def _index(mean: Array, sigma: Array, cost: Array) -> Array:
 
 
 def _simulated(
-    boxes: tuple[Array, Array, Array], lmbda: float, best_f: float | None, draws: int
+    boxes: tuple[Array, Array, Array],
+    lmbda: float,
+    best_f: float | None,
+    draws: int,
+    counts: Array | None = None,
 ) -> tuple[float, float]:
     """Mean cost of the policy over many draws of the boxes, and its standard error."""
     mean, sigma, cost = boxes
-    index = _index(mean, sigma, lmbda * cost)
+    index = _index(mean, sigma, lmbda * cost / (1.0 if counts is None else counts))
     rng = np.random.default_rng(0)
     best = np.full(draws, -np.inf if best_f is None else best_f)
     spent = np.zeros(draws)
@@ -58,6 +62,8 @@ def _simulated(
         opens = best < index[i]
         spent += cost[i] * opens
         value = mean[i] + sigma[i] * rng.normal(size=draws)
+        if counts is not None:
+            value = np.where(rng.uniform(size=draws) < counts[i], value, -np.inf)
         best = np.where(opens, np.maximum(best, value), best)
     return float(spent.mean()), float(spent.std() / math.sqrt(draws))
 
@@ -87,6 +93,24 @@ def test_expected_spend_is_what_a_simulation_of_the_policy_spends(
         simulated, error = _simulated((mean, sigma, cost), lmbda, best_f, draws=200_000)
         spend = expected_spend(*_tensors((mean, sigma, cost)), lmbda, best_f)
         assert abs(spend - simulated) <= 4 * error + 1e-9
+
+
+@pytest.mark.parametrize("best_f", [None, 0.7])
+@pytest.mark.parametrize("seed", range(3))
+def test_values_that_may_not_count(seed: int, best_f: float | None) -> None:
+    """As those of trials that may come out infeasible."""
+    boxes = _boxes(8, seed)
+    counts = np.random.default_rng(seed).uniform(size=8)
+    tensors, log = _tensors(boxes), torch.from_numpy(np.log(counts))
+    for lmbda in (0.3, 0.03, 0.003):
+        simulated, error = _simulated(boxes, lmbda, best_f, 200_000, counts)
+        spend = expected_spend(*tensors, lmbda, best_f, log)
+        assert abs(spend - simulated) <= 4 * error + 1e-9
+    price = lambda_for_budget(*tensors, 5.0, 0.7, log)
+    assert expected_spend(*tensors, price, 0.7, log) <= 5.0 * (1 + 1e-9)
+    assert expected_spend(*tensors, 0.99 * price, 0.7, log) > 5.0
+    certain, alike = torch.zeros(8).double(), expected_spend(*tensors, 0.03, best_f)
+    assert expected_spend(*tensors, 0.03, best_f, certain) == pytest.approx(alike, rel=1e-12)
 
 
 def test_expected_spend_of_two_boxes() -> None:

@@ -23,7 +23,12 @@ from ax_costaware import (
     control_set_parameter,
     control_set_strategy,
 )
-from ax_costaware.ax_bridge.checks import ax_errors, check_one_arm, check_optimization_config
+from ax_costaware.ax_bridge.checks import (
+    ax_errors,
+    check_one_arm,
+    check_optimization_config,
+    constraints_of,
+)
 from ax_costaware.ax_bridge.records import space_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 
@@ -118,7 +123,12 @@ def test_user_errors(change: dict[str, Any], message: str) -> None:
     [
         ({"objective": "y, -z"}, r"several metrics, \['y', 'z'\]"),
         ({"objective": "y + 2*z"}, r"several metrics, \['y', 'z'\]"),
-        ({"outcome_constraints": ["z <= 1"]}, "outcome constraints .* are not supported"),
+        (
+            {"outcome_constraints": ["z <= 1"]},
+            "outcome constraints z <= 1: control_set_strategy takes none, since",
+        ),
+        ({"outcome_constraints": ["z >= 0.9 * baseline"]}, "z .* is relative to a baseline"),
+        ({"outcome_constraints": ["z + 2*w <= 1"]}, "is of several metrics: expected one metric"),
         (
             {"more": DerivedParameterConfig("twice", "2 * x", "float")},
             "'twice' is derived from others",
@@ -129,6 +139,19 @@ def test_unsupported(change: dict[str, Any], message: str) -> None:
     """What the method does not do is said, not ignored."""
     with pytest.raises(UnsupportedError, match=message):
         first_trial(**change)
+
+
+def test_outcome_constraints() -> None:
+    """As Ax writes them: on either side, with a factor, and two on one metric."""
+    client = Client()
+    client.configure_experiment(
+        name="bounds", parameters=[RangeParameterConfig("x", (0, 1), "int")]
+    )
+    client.configure_optimization("y", ["z <= 3", "-2*w >= 1", "z >= 0", "v >= 2.5"])
+    config = check_optimization_config(client._experiment.optimization_config)
+    found = {c.metric: (c.lower, c.upper) for c in constraints_of(config)}
+    assert found == {"z": (0.0, 3.0), "w": (None, -0.5), "v": (2.5, None)}
+    assert constraints_of(None) == ()
 
 
 def test_no_objective() -> None:

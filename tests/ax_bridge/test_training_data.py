@@ -26,9 +26,12 @@ class Trial:
 
 
 def lay(
-    trials: list[Trial], means: list[float], sems: list[float] | None = None
+    trials: list[Trial],
+    means: list[float],
+    sems: list[float] | None = None,
+    bounded: list[float] | None = None,
 ) -> tuple[DataFrame, DataFrame]:
-    """Arms plan x = 0.5 and soil = clay; a second metric has to be dropped."""
+    """Arms plan x = 0.5 and soil = clay; a second metric is dropped, unless it is bounded."""
     index = MultiIndex.from_tuples(
         [(i, f"{i}_0") for i in range(len(trials))], names=["trial_index", "arm_name"]
     )
@@ -36,9 +39,9 @@ def lay(
     observed = DataFrame(
         {
             ("mean", "y"): means,
-            ("mean", "cost"): 1.0,
+            ("mean", "cost"): bounded or 1.0,
             ("sem", "y"): sems or [np.nan] * len(trials),
-            ("sem", "cost"): 0.0,
+            ("sem", "cost"): 0.5,
         },
         index,
     )
@@ -46,7 +49,7 @@ def lay(
     data = realized_data(
         ExperimentData(arm_data=arms.iloc[::-1], observation_data=observed.iloc[::-1]),
         dict(enumerate(trials)),  # type: ignore[arg-type]
-        metric="y",
+        metrics=["y"] if bounded is None else ["y", "cost", "missing"],
         parameters=["x", "n", "soil", "late"],
     )
     return data.arm_data, data.observation_data
@@ -68,6 +71,18 @@ def test_only_observed_trials_and_the_objective_are_kept() -> None:
     arms, observed = lay([Trial()] * 5, [1.0, np.nan, 3.0, np.inf, -np.inf])
     assert arms.index.get_level_values("trial_index").tolist() == [0, 2]
     assert set(observed.columns) == {("mean", "y"), ("sem", "y")}
+
+
+def test_a_trial_may_lack_one_of_several_metrics() -> None:
+    """It is kept for the others; what is infinite is none."""
+    third, nan = 1 / 3, np.nan
+    trials = [Trial(outcomes={"cost": [third, None]}), *[Trial()] * 3]
+    means, bounded = [nan, 2.0, np.inf, 4.0], [round(third, 10), np.inf, nan, 7.0]
+    arms, observed = lay(trials, means, bounded=bounded)
+    assert arms.index.get_level_values("trial_index").tolist() == [0, 1, 3]
+    assert observed["mean", "y"].tolist() == pytest.approx([nan, 2.0, 4.0], nan_ok=True)
+    assert observed["mean", "cost"].tolist() == pytest.approx([third, nan, 7.0], nan_ok=True)
+    assert observed["mean", "cost"].iloc[0] == third
 
 
 def test_outcomes_keep_their_precision() -> None:

@@ -1,9 +1,10 @@
-"""Failed points count as observed, at their posterior mean or worse."""
+"""Failed points count as observed, at their posterior mean or worse; or failing is learned."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,19 @@ from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
 
-from ax_costaware.methods.failures import after_failures
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods import (
+    Decision,
+    FixedHyperparameters,
+    Gittins,
+    PastTrial,
+    Problem,
+    Range,
+    Simulation,
+    Space,
+)
+from ax_costaware.methods.constraints import Feasibility
+from ax_costaware.methods.failures import after_failures, failures_as_constraint
 from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
 from ax_costaware.queries.conditionals import GaussianConditional
 
@@ -21,6 +34,8 @@ X = torch.rand(8, 2, dtype=torch.double)
 Y = (10 * X).sin().sum(dim=-1, keepdim=True)
 Y = (Y - Y.mean()) / Y.std()
 NEW = torch.tensor([[0.2, 0.8], [0.7, 0.1]], dtype=torch.double)
+FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
+SQUARE = Space.of([Range("x1", 0.0, 1.0), Range("x2", 0.0, 1.0)])
 EXACT = torch.full_like(Y, 1e-4)
 
 
@@ -66,3 +81,48 @@ def test_the_worse_of_mean_and_bound(name: str) -> None:
 def test_nothing_failed() -> None:
     model = models()["plain"]
     assert after_failures(model, NEW[:0], 0.0, math.inf) is model
+
+
+def past(status: str = "FAILED") -> list[PastTrial]:
+    """A grid whose right half failed, and whose left half is the better the further right."""
+    places = [(x1, x2) for x1 in (0.1, 0.3, 0.7, 0.9) for x2 in (0.1, 0.5, 0.9)]
+    return [
+        PastTrial(i, {"x1": x1, "x2": x2}, status)
+        if x1 > 0.5
+        else PastTrial(i, {"x1": x1, "x2": x2}, "COMPLETED", x1, True)
+        for i, (x1, x2) in enumerate(places)
+    ]
+
+
+def test_a_region_that_fails_is_kept_out_of_once_it_is_learned() -> None:
+    """Though outcomes promise more there."""
+    found: dict[bool, Decision] = {}
+    for learn in (False, True):
+        method = Gittins(1.0, lmbda=0.01, initial_trials=0, learn_failures=learn, **FAST)
+        model = FixedHyperparameters(1.0, 1.0, 1e-4)
+        problem = Simulation(method, SQUARE, hyperparameters=model, trials=past()).problem()
+        decision = method.decide(problem)
+        assert isinstance(decision, Decision)
+        found[learn] = decision
+    assert float(str(found[False].parameters["x1"])) > 0.6
+    assert float(str(found[True].parameters["x1"])) < 0.6
+    assert found[True].details["feasibility"] > 0.1
+    assert "feasibility" not in found[False].details
+
+
+def test_failures_as_a_constraint() -> None:
+    """Of what failed, and if asked for of what was given up; none before anything has failed."""
+    trials = past()
+    problem = Problem(SQUARE, tuple(trials))
+    (constraint,) = failures_as_constraint(problem, True)
+    points = torch.tensor([[0.2, 0.5], [0.8, 0.5]], dtype=torch.double)
+    low, high = Feasibility([constraint]).probability(points).tolist()
+    assert low > 0.95
+    assert high < 0.05
+    problem = Problem(SQUARE, tuple(past("ABANDONED")))
+    assert failures_as_constraint(problem, True) == ()
+    assert len(failures_as_constraint(problem, "abandoned")) == 1
+    assert failures_as_constraint(Problem(SQUARE, tuple(trials[:6])), True) == ()
+    assert failures_as_constraint(Problem(SQUARE, tuple(trials)), False) == ()
+    with pytest.raises(InputError, match="learn_failures='often': expected one of"):
+        Gittins(1.0, learn_failures="often")  # type: ignore[arg-type]

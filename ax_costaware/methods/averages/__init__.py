@@ -34,7 +34,7 @@ from ax_costaware.methods.averages.law import (
     target_transform,
 )
 from ax_costaware.methods.method import Method, check_integer, check_one_of, check_type
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
@@ -102,6 +102,10 @@ class Targets(Method):
     factory: ClassVar[str] = "indirect_query_strategy or ax_costaware.resolution_tree_strategy"
 
     measures_points: ClassVar[bool] = False
+
+    refuses_constraints: ClassVar[str | None] = (
+        "what a query tells of other outcomes than the objective is not weighed"
+    )
 
     are_cells: ClassVar[bool] = False
     """Whether queries are boxes, whose half-widths ``reach`` gives in place of deviations."""
@@ -230,7 +234,7 @@ class Targets(Method):
             name, model_class = "ConditionalMeanProcess", ConditionalMeanProcess
             return ModelOptions(name, model_class, options, normalizes=False, key=key)
         options |= {**given.options, "lengthscale": given.lengthscale}
-        name, fixed_class = "FixedHyperparameters", FixedConditionalMeanProcess
+        name, fixed_class = GIVEN, FixedConditionalMeanProcess
         return ModelOptions(name, fixed_class, options, is_fitted=False, normalizes=False, key=key)
 
     def decide(self, problem: Problem) -> Decision | Stop:

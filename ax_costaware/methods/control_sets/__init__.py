@@ -69,6 +69,10 @@ class ControlSets(Method):
 
     hidden: ClassVar[tuple[str, ...]] = (CONTROL_SET,)
 
+    refuses_constraints: ClassVar[str | None] = (
+        "the bounds by which control sets are compared are those of the objective alone"
+    )
+
     _remark: ClassVar[str] = ""
 
     control_sets: tuple[ControlSet, ...]

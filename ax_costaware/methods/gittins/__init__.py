@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
 
 import torch
 
@@ -62,6 +62,8 @@ class Gittins(Method):
 
     label: ClassVar[str] = "Gittins"
 
+    refuses_constraints: ClassVar[str | None] = None
+
     cost: CostArgument
     """What a trial costs; a metric's name where that is learned."""
 
@@ -86,8 +88,13 @@ class Gittins(Method):
     """Share of the budget that the initial design keeps to, as far as costs are known; None: it is
     blind to costs."""
 
+    learn_failures: bool | Literal["abandoned"] = False
+    """Whether a trial is also worth its cost as far as it is likely not to fail; ``"abandoned"``:
+    trials that were given up count as failed, too."""
+
     def __post_init__(self) -> None:
         set_field = object.__setattr__
+        check_one_of("learn_failures", self.learn_failures, (False, True, "abandoned"))
         set_field(self, "cost", _checked_cost(self.cost))
         if self.lmbda is not None:
             expected = "a finite number > 0, or None"

@@ -112,7 +112,8 @@ def price_of_cost(search: Search, relative: float | None, best_f: float) -> floa
     # What cannot be paid cannot be opened; and one box can, whatever the price.
     budget = max(left, float(costs.min()))
     payable = costs <= budget
-    solved = lambda_for_budget(means[payable], sigmas[payable], costs[payable], budget, best_f)
+    boxes = means[payable], sigmas[payable], costs[payable]
+    solved = lambda_for_budget(*boxes, budget, best_f, _log_probability(search, payable))
     return max(solved, _LEAST * float(sigmas.max()) / float(costs[payable].mean()))
 
 
@@ -142,11 +143,24 @@ def _scale(search: Search) -> float:
 
 def _boxes(search: Search) -> tuple[Tensor, Tensor, Tensor]:
     """Means (larger is better), standard deviations and costs of points all over the space."""
-    problem = search.problem
-    points = search.points if len(search.points) else problem.evaluated
+    problem, points = search.problem, _points(search)
     with torch.no_grad():
         mean, variance = PointPosterior.of(problem.model, problem.direction).mixture(points)
     return mean, variance.sqrt(), search.costs(points)
+
+
+def _log_probability(search: Search, chosen: Tensor) -> Tensor | None:
+    """Logarithms of the probability that some of the boxes are feasible; None: they all are."""
+    feasibility = search.feasibility
+    if feasibility is None:
+        return None
+    with torch.no_grad():
+        return feasibility(_points(search)[chosen])
+
+
+def _points(search: Search) -> Tensor:
+    """The points of the boxes."""
+    return search.points if len(search.points) else search.problem.evaluated
 
 
 def _held_lambda(search: Search) -> float | None:

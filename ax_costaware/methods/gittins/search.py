@@ -8,18 +8,26 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.warnings import OptimizationWarning
+from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from ax_costaware.acquisition import LogExpectedImprovementPerCost, PandoraBoxGittinsIndex
+from ax_costaware.acquisition import (
+    LogExpectedImprovementPerCost,
+    PandoraBoxGittinsIndex,
+    incumbent,
+)
 from ax_costaware.acquisition.affordable import Affordable, Cheapness
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
+from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Problem, untried
+from ax_costaware.models.point_posterior import PointPosterior, believed
 
 if TYPE_CHECKING:
     from ax_costaware.methods.gittins import Gittins
@@ -35,6 +43,10 @@ _SMALL = 1e-2
 """A spread of values, beside one and their size, below which they are searched in units of it."""
 
 
+_LEAST_LOG = -100.0
+"""Logarithm of a probability of being feasible that a Gittins index takes for the least."""
+
+
 class _InUnits(AcquisitionFunction):
     """An acquisition function in other units."""
 
@@ -46,6 +58,47 @@ class _InUnits(AcquisitionFunction):
         """Values of points ``b x 1 x d``: ``b``."""
         value: Tensor = (self.acquisition(X) - self.origin) / self.unit
         return value
+
+
+class _Squashed(AcquisitionFunction):
+    """A Gittins index under constraints, in logarithms where it is far below the largest one.
+
+    The index falls with the cost of a feasible trial, beyond all numbers where hardly any is.
+    """
+
+    def __init__(
+        self,
+        index: PandoraBoxGittinsIndex,
+        feasibility: Feasibility,
+        largest: float,
+        unit: float,
+    ) -> None:
+        super().__init__(model=index.model)
+        self.index, self.feasibility, self.largest, self.unit = index, feasibility, largest, unit
+
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Values of points ``b x 1 x d``: ``b``."""
+        value = (self.index(X) - self.largest) / self.unit
+        squashed = torch.where(value < -1, -1 - (-value).clamp_min(1).log(), value)
+        rest: Tensor = (self.feasibility(X.squeeze(-2)) - _LEAST_LOG).clamp_max(0.0)
+        return squashed + rest
+
+
+class InHand(NamedTuple):
+    """The best of some points; values have the sign of maximisation."""
+
+    value: float
+    """Its posterior mean."""
+
+    row: int
+    """Which of the points it is."""
+
+    chance: float | None = None
+    """Probability that it is feasible; None without constraints."""
+
+    is_feasible: bool = True
+    """Whether that is as large as it has to be; if not, it is that of the likeliest."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +143,71 @@ class Search:
             points = untried(points, problem.tried)
         return points.to(problem.evaluated)
 
+    @cached_property
+    def _constraints(self) -> tuple[OutcomeConstraint, ...]:
+        """What a trial has to keep to: the experiment's, and that it does not fail."""
+        return (
+            *self.problem.constraints,
+            *failures_as_constraint(self.problem, self.method.learn_failures),
+        )
+
+    @cached_property
+    def feasibility(self) -> Feasibility | None:
+        """The probability that a trial is feasible; None where it certainly is."""
+        return Feasibility(self._constraints) if self._constraints else None
+
     def index(self, price: float) -> PandoraBoxGittinsIndex:
         """The Gittins index at a price."""
         problem = self.problem
-        return PandoraBoxGittinsIndex(problem.model, self.cost, price, **problem.acquisition_inputs)
+        cost, feasibility = self.cost, self.feasibility
+        if feasibility is not None:
+            cost = CostOfFeasible(log_cost_function(cost), feasibility, least=_LEAST_LOG)
+        return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
     def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
         """Log expected improvement per cost."""
-        problem = self.problem
+        problem, feasibility = self.problem, self.feasibility
+        if feasibility is not None:
+            cost = CostOfFeasible(log_cost_function(self.cost), feasibility, exponent)
+            model, pending = problem.model, problem.X_pending
+            # What is under way improves only if it is feasible, which the function does not know.
+            if pending is not None:
+                model, best_f = believed(model, pending), self.reach(best_f)
+            return LogExpectedImprovementPerCost(
+                model, best_f, cost, posterior_transform=problem.direction
+            )
         return LogExpectedImprovementPerCost(
             problem.model, best_f, self.cost, exponent, **problem.acquisition_inputs
         )
+
+    def likeliest(self) -> Cheapness:
+        """Log probability of being feasible per cost, if what failed or is under way is not."""
+        problem = self.problem
+        points = self.method.failed_points(problem)
+        if problem.X_pending is not None:
+            points = torch.cat([points, problem.X_pending])
+        feasibility = Feasibility(self._constraints, points if len(points) else None)
+        cost = CostOfFeasible(log_cost_function(self.cost), feasibility)
+        return Cheapness(problem.model, cost)
+
+    def in_hand(self, X: Tensor) -> InHand:
+        """The best posterior mean at points ``n x d`` that are feasible, or the likeliest to be."""
+        problem = self.problem
+        if problem.feasibility is None:
+            return InHand(*incumbent(problem.model, X, problem.direction))
+        chance = problem.feasibility.probability(X)
+        good = chance >= self.method.feasible
+        rows = good.nonzero().flatten() if bool(good.any()) else chance.argmax().reshape(1)
+        value, i = incumbent(problem.model, X[rows], problem.direction)
+        row = int(rows[i])
+        return InHand(value, row, float(chance[row]), bool(good.any()))
+
+    def reach(self, best: float) -> float:
+        """The best value in hand, or the best under way if that is believed to be better."""
+        if self.problem.X_pending is None:
+            return best
+        found = self.in_hand(self.problem.X_pending)
+        return max(best, found.value) if found.is_feasible else best
 
     def index_at(self, point: Tensor, price: float) -> float:
         """The Gittins index of a point, ``d``, at a price."""
@@ -114,6 +221,13 @@ class Search:
 
     def best(self, acquisition: AcquisitionFunction) -> Found | None:
         """The best affordable point of an acquisition function; None if nothing is affordable."""
+        feasibility = self.feasibility
+        if feasibility is not None and isinstance(acquisition, PandoraBoxGittinsIndex):
+            at = self.best(self._squashed(acquisition, feasibility))
+            if at is None:
+                return None
+            with torch.no_grad():
+                return replace(at, value=float(acquisition(at.point.reshape(1, 1, -1))))
         # That nothing is worth its cost must not be for want of a good start.
         found = self._better(self._maximum(acquisition), self.points, acquisition)
         limit = self.money.limit
@@ -124,7 +238,7 @@ class Search:
         if not len(payable):
             if len(costs) and float(costs.min()) == float(costs.max()):
                 return None
-            cheapest = self._maximum(Cheapness(acquisition, self.cost))
+            cheapest = self._maximum(Cheapness(self.problem.model, self.cost))
             if cheapest.cost > limit:
                 return None
             payable = cheapest.point.unsqueeze(0)
@@ -144,6 +258,14 @@ class Search:
         if unit is not None:
             value = unit[0] + unit[1] * value
         return self._found(point.to(self.points), value)
+
+    def _squashed(self, index: PandoraBoxGittinsIndex, feasibility: Feasibility) -> _Squashed:
+        """An index in units of the posterior's spread, below the largest one of the points."""
+        points = self.points if len(self.points) else self.problem.evaluated
+        with torch.no_grad():
+            largest = float(index(points.unsqueeze(-2)).max())
+            _, variance = PointPosterior.of(self.problem.model).mixture(points)
+        return _Squashed(index, feasibility, largest, float(variance.max().sqrt()))
 
     def _unit(self, acquisition: AcquisitionFunction) -> tuple[float, float] | None:
         """Origin and unit of values that differ so little that the optimiser takes them for equal.

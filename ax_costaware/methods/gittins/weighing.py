@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ax_costaware.acquisition import incumbent
 from ax_costaware.methods.gittins.prices import cost_function, price_of_cost, relative_lambda
 from ax_costaware.methods.gittins.search import Found, Search
 from ax_costaware.methods.parameters import Value
@@ -57,6 +56,12 @@ class Weighed:
     compared: tuple[float, float] | None = None
     """The index that the stopping rule looked at, and its lambda; None where none was asked."""
 
+    chance: float | None = None
+    """Probability that the incumbent is feasible; None without outcome constraints."""
+
+    is_feasible: bool = True
+    """Whether that is large enough; if not, the incumbent is the likeliest to be feasible."""
+
     def stop_message(self) -> str:
         """Why there is no further trial, what was saved, and what to deploy."""
         parts = [f"Stopped: {self.reason}."]
@@ -71,9 +76,15 @@ class Weighed:
             saved = max(self.money.remaining, 0.0)
             money += f" of {self.budget:g}, which saves {saved:g}"
         values = ", ".join(f"{n}={v!r}" for n, v in self.incumbent_parameters.items())
+        deploy = f"Deploy trial {self.incumbent_trial}"
+        if not self.is_feasible:
+            deploy = (
+                "No trial is as likely to be feasible as it has to be; the likeliest is trial "
+                f"{self.incumbent_trial}"
+            )
+        chance = "" if self.chance is None else f", feasible with probability {self.chance:.3g}"
         parts.append(
-            f"{money}. Deploy trial {self.incumbent_trial} with {values}: expected value "
-            f"{self.incumbent:.6g}."
+            f"{money}. {deploy} with {values}: expected value {self.incumbent:.6g}{chance}."
         )
         return " ".join(parts)
 
@@ -91,17 +102,24 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
     """
     search = Search(method, problem, cost_function(method, problem), method.money(problem))
     money, sign, under_way = search.money, problem.sign, problem.X_pending
-    best, row = incumbent(problem.model, problem.evaluated, problem.direction)
+    best, row, chance, is_feasible = search.in_hand(problem.evaluated)
     trial, count = problem.observed[row], len(problem.undelivered)
-    weighed = Weighed(money, method.budget, sign * best, trial.index, trial.inputs)
+    weighed = Weighed(
+        money,
+        method.budget,
+        sign * best,
+        trial.index,
+        trial.inputs,
+        chance=chance,
+        is_feasible=is_feasible,
+    )
     if not money.pays(None):
         return replace(weighed, reason="the budget is used up")
+    if not is_feasible:
+        return _towards_feasible(search, weighed)
     relative = relative_lambda(method, problem)
     price = price_of_cost(search, relative, best)
-    reach = best
-    if under_way is not None:
-        believed, _ = incumbent(problem.model, under_way, problem.direction)
-        reach = max(best, believed)
+    reach = search.reach(best)
     verdict: StopDecision | None = None
     try:
         if method.acquisition == "gittins":
@@ -109,10 +127,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         else:
             found = search.best(search.improvement(reach, _cost_exponent(method, money)))
         if found is None:
-            reason = "what is left of the budget pays for no trial"
-            if money.capped:
-                reason = f"no trial is expected to cost at most {method.max_trial_cost:g}"
-            return replace(weighed, reason=reason)
+            return replace(weighed, reason=_pays_for_none(search))
         index = largest = search.index_at(found.point, price)
         compared = None
         # That a trial is worth its cost was said before it came back to one that runs.
@@ -142,6 +157,29 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         decision=_decision(search, weighed, found, sign * index, price, (relative, after)),
         compared=compared,
     )
+
+
+def _towards_feasible(search: Search, weighed: Weighed) -> Weighed:
+    """The trial that is likeliest to be feasible per cost; what it is worth is asked later."""
+    try:
+        found = search.best(search.likeliest())
+    except SpaceExhausted:
+        return replace(weighed, reason=SpaceExhausted.REASON)
+    if found is None:
+        return replace(weighed, reason=_pays_for_none(search))
+    return replace(
+        weighed,
+        reason="no trial is feasible yet, and this one is the likeliest to be, per cost",
+        stop=False,
+        decision=_decision(search, weighed, found),
+    )
+
+
+def _pays_for_none(search: Search) -> str:
+    """That no trial can be paid, as a phrase."""
+    if search.money.capped:
+        return f"no trial is expected to cost at most {search.method.max_trial_cost:g}"
+    return "what is left of the budget pays for no trial"
 
 
 def _cost_exponent(method: Gittins, money: Money) -> float:
@@ -177,9 +215,9 @@ def _decision(
     search: Search,
     weighed: Weighed,
     found: Found,
-    index: float,
-    price: float,
-    relative: tuple[float | None, float | None],
+    index: float | None = None,
+    price: float | None = None,
+    relative: tuple[float | None, float | None] = (None, None),
 ) -> Decision:
     """The next trial, with what is stored of it.
 
@@ -187,8 +225,8 @@ def _decision(
         search: What it was found by.
         weighed: What it is compared with.
         found: The trial.
-        index: Its Gittins index, in the objective's own sign.
-        price: The lambda in force.
+        index: Its Gittins index, in the objective's own sign; None before anything is feasible.
+        price: The lambda in force; None before anything is feasible.
         relative: The relative lambda of this and of the next decision; None without a decay.
     """
     method, problem, X = search.method, search.problem, found.point.unsqueeze(0)
@@ -201,34 +239,58 @@ def _decision(
             log_mean, log_variance = map(float, search.cost.log_moments(X))
     # A declared cost is that of the parameterization itself, which the ledger asks for.
     declared = method.cost_at(row)
-    first = f"Its Gittins index, {index:.6g}, is the best"
-    if method.acquisition != "gittins":
-        first = f"It is the best by {method.acquisition}, with the Gittins index {index:.6g}"
+    is_priced = price is not None
+    feasible: dict[str, float | None] = {}
+    if search.feasibility is not None:
+        chance = float(search.feasibility.probability(X))
+        feasible = {"feasibility": chance, "incumbent_feasibility": weighed.chance}
     return Decision(
         parameters=row,
-        why=(
-            f"{first} at a price of {price:.6g} for a unit of cost "
-            f"({_SOURCES[method.lambda_source]}); the best posterior mean so far is "
-            f"{weighed.incumbent:.6g}, of trial {weighed.incumbent_trial}."
-        ),
+        why=_why(method, weighed, index, price, feasible.get("feasibility")),
         expected_cost=found.cost if declared is None else declared,
         details={
             "index": index,
-            "incumbent": weighed.incumbent,
-            "incumbent_trial": weighed.incumbent_trial,
+            "incumbent": weighed.incumbent if is_priced else None,
+            "incumbent_trial": weighed.incumbent_trial if is_priced else None,
             "mean": problem.sign * float(mean),
             "standard_deviation": float(variance) ** 0.5,
             "lambda": price,
-            "lambda_source": method.lambda_source,
+            "lambda_source": method.lambda_source if is_priced else None,
             "relative_lambda": relative[0],
             "next_relative_lambda": relative[1],
             "cost_log_mean": log_mean,
             "cost_log_sd": None if log_variance is None else log_variance**0.5,
             "acquisition": method.acquisition,
             "stop_rule": None if method.rule is None else repr(method.rule),
+            **feasible,
             **search.money.record(),
         },
         value=found.value,
+    )
+
+
+def _why(
+    method: Gittins,
+    weighed: Weighed,
+    index: float | None,
+    price: float | None,
+    chance: float | None,
+) -> str:
+    """The reason of a decision, in sentences; arguments as of ``_decision``."""
+    if index is None or price is None:
+        return (
+            f"No trial is feasible with a probability of {method.feasible:g} yet, and this one is "
+            f"the likeliest to be, per cost: with a probability of {chance:.3g}, where trial "
+            f"{weighed.incumbent_trial} has {weighed.chance:.3g}."
+        )
+    first = f"Its Gittins index, {index:.6g}, is the best"
+    if method.acquisition != "gittins":
+        first = f"It is the best by {method.acquisition}, with the Gittins index {index:.6g}"
+    last = "" if chance is None else f" It is feasible with a probability of {chance:.3g}."
+    return (
+        f"{first} at a price of {price:.6g} for a unit of cost "
+        f"({_SOURCES[method.lambda_source]}); the best posterior mean so far is "
+        f"{weighed.incumbent:.6g}, of trial {weighed.incumbent_trial}.{last}"
     )
 
 

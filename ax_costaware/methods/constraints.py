@@ -1,0 +1,166 @@
+r"""Bounds on further outcomes, and the probability that a trial keeps to them.
+
+Each outcome has a model of its own, independent of the objective's, as in constrained expected
+improvement (Gardner et al. 2014, "Bayesian Optimization with Inequality Constraints"). A trial is
+then worth what it is expected to gain times the probability :math:`P` that it is feasible, so that
+:math:`E[(f - g)^+] P = \lambda c`: where the logarithm of a cost is asked for, it is
+:math:`\log c - \log P`. Outcomes and bounds are in raw units of the metric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from botorch.models.model import Model
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.utils.probability.utils import log_ndtr, log_prob_normal_in
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.point_posterior import PointPosterior, believed
+from ax_costaware.queries.argument_checks import finite_number, optional
+
+
+def _no_model() -> Model:
+    raise RuntimeError("this outcome constraint was made without a model of its metric.")
+
+
+@dataclass(frozen=True)
+class OutcomeConstraint:
+    """Bounds on an outcome of a trial.
+
+    Raises:
+        InputError: If there is no bound, one is not finite, or the lower is not below the upper.
+    """
+
+    metric: str
+    """Name of the metric."""
+
+    lower: float | None = None
+    """Least feasible value; None for no such bound."""
+
+    upper: float | None = None
+    """Largest feasible value; None for no such bound."""
+
+    fit: Callable[[], Model] = field(default=_no_model, compare=False, repr=False)
+    """Gives the model of the metric, fitted to its values in raw units."""
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            bound = optional(finite_number)(getattr(self, name), name)
+            object.__setattr__(self, name, bound)
+        lower, upper = self.lower, self.upper
+        if lower is None and upper is None:
+            raise InputError(f"metric={self.metric!r} has no bound: expected lower, upper or both.")
+        if lower is not None and upper is not None and not lower < upper:
+            raise InputError(f"lower={lower!r}: expected less than upper={upper!r}.")
+
+    def __str__(self) -> str:
+        lower = "" if self.lower is None else f"{self.lower:g} <= "
+        upper = "" if self.upper is None else f" <= {self.upper:g}"
+        return f"{lower}{self.metric}{upper}"
+
+    def log_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """The logarithm of the probability that a Gaussian outcome keeps to the bounds.
+
+        Args:
+            mean: Posterior means, of any shape.
+            variance: Posterior variances, of the same shape.
+        """
+        sigma = variance.sqrt()
+        if self.lower is None:
+            assert self.upper is not None
+            return log_ndtr((self.upper - mean) / sigma)
+        if self.upper is None:
+            return log_ndtr((mean - self.lower) / sigma)
+        return log_prob_normal_in((self.lower - mean) / sigma, (self.upper - mean) / sigma)
+
+    def violated(self, posterior: GPyTorchPosterior) -> Tensor:
+        """The values next to the posterior means that are out of bounds by a standard deviation."""
+        mean, sigma = posterior.mean, posterior.variance.sqrt()
+        lower = -math.inf if self.lower is None else self.lower
+        upper = math.inf if self.upper is None else self.upper
+        above, below = mean.clamp_min(upper + sigma), mean.clamp_max(lower - sigma)
+        return torch.where(above - mean <= mean - below, above, below)
+
+
+class Feasibility:
+    """The probability that outcomes are within their bounds.
+
+    Args:
+        constraints: The bounds, at least one, with their models.
+        violated: ``k x d`` points that count as observed out of bounds; None for none.
+    """
+
+    def __init__(
+        self, constraints: Sequence[OutcomeConstraint], violated: Tensor | None = None
+    ) -> None:
+        self._parts: list[tuple[OutcomeConstraint, PointPosterior]] = []
+        for constraint in constraints:
+            with torch.enable_grad():
+                model = constraint.fit()
+            if violated is not None:
+                model = believed(model, violated, constraint.violated)
+            self._parts.append((constraint, PointPosterior.of(model)))
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """The logarithm of the probability at points ``... x d``, with gradients: ``...``.
+
+        An ensemble of models is one mixture.
+        """
+        total = X.new_zeros(X.shape[:-1])
+        for constraint, posterior in self._parts:
+            mean, variance = posterior(X)
+            log_probability = constraint.log_probability(mean, variance)
+            if mean.ndim == X.ndim:
+                log_probability = log_probability.logsumexp(dim=-1) - math.log(mean.shape[-1])
+            total = total + log_probability
+        return total
+
+    def probability(self, X: Tensor) -> Tensor:
+        """The probability at points ``... x d``, without gradients: ``...``."""
+        with torch.no_grad():
+            return self(X).exp()
+
+
+def merged(constraints: Sequence[OutcomeConstraint]) -> tuple[OutcomeConstraint, ...]:
+    """The constraints with those on one metric made one, by order of their first mention.
+
+    Raises:
+        InputError: If a metric has several bounds on one side, or no value between its bounds.
+    """
+    found: dict[str, OutcomeConstraint] = {}
+    for new in constraints:
+        old = found.setdefault(new.metric, new)
+        if old is not new:
+            for side in ("lower", "upper"):
+                if getattr(old, side) is not None and getattr(new, side) is not None:
+                    raise InputError(f"outcome constraints {old} and {new}: expected one of them.")
+            lower = new.lower if old.lower is None else old.lower
+            upper = new.upper if old.upper is None else old.upper
+            found[new.metric] = replace(old, lower=lower, upper=upper)
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class CostOfFeasible:
+    """What a trial costs for each one that is feasible: a cost that acquisition functions take."""
+
+    log_cost: Callable[[Tensor], Tensor]
+    """Logarithm of the cost at points."""
+
+    feasibility: Feasibility
+    """The probability that a trial is feasible."""
+
+    exponent: float = 1.0
+    """Power of the cost."""
+
+    least: float = -math.inf
+    """Logarithm of a probability below which all count as this one."""
+
+    def log_expected_cost(self, X: Tensor) -> Tensor:
+        """The logarithm at points ``... x d``: ``...``."""
+        return self.exponent * self.log_cost(X) - self.feasibility(X).clamp_min(self.least)

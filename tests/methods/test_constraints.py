@@ -1,0 +1,405 @@
+"""Bounds on further outcomes: their probability, what a trial is worth under them, and runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.models import SingleTaskGP
+from botorch.posteriors.posterior import Posterior
+from scipy.integrate import quad
+from scipy.stats import norm
+from torch import Tensor
+
+from ax_costaware.acquisition import LogExpectedImprovementPerCost, PandoraBoxGittinsIndex
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.methods import Decision, Gittins, Problem, Range, Simulation, Space, Stop
+from ax_costaware.methods.constraints import (
+    CostOfFeasible,
+    Feasibility,
+    OutcomeConstraint,
+    merged,
+)
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.gittins.search import Search
+from ax_costaware.methods.gittins.weighing import weigh
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods.parameters import Choice, Row
+from ax_costaware.methods.problem import Pending, reproducible
+from ax_costaware.methods.simulation import Outcome, simulate
+from ax_costaware.queries.control_sets import ControlSet
+
+SQUARE = Space.of([Range("x1", 0.0, 1.0), Range("x2", 0.0, 1.0)])
+FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
+BOUND = OutcomeConstraint("waste", upper=0.1)
+
+
+def gp(seed: int = 0) -> SingleTaskGP:
+    """A model that is not fitted, of three points."""
+    torch.manual_seed(seed)
+    X = torch.rand(3, 2, dtype=torch.double)
+    return SingleTaskGP(X, torch.randn(3, 1, dtype=torch.double))
+
+
+def moments(model: SingleTaskGP, X: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    posterior = model.posterior(X.unsqueeze(-2))
+    return (
+        posterior.mean.detach().numpy().ravel(),
+        posterior.variance.detach().sqrt().numpy().ravel(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "metric='m' has no bound"),
+        ({"upper": math.inf}, "upper=inf: expected a finite number"),
+        ({"lower": "low"}, "lower='low': expected a finite number"),
+        ({"lower": 1.0, "upper": 1.0}, "lower=1.0: expected less than upper=1.0"),
+    ],
+)
+def test_bad_bounds(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        OutcomeConstraint("m", **arguments)
+
+
+def test_bounds_on_one_metric_are_one_constraint() -> None:
+    low, high, other = (
+        OutcomeConstraint("m", lower=0.0),
+        OutcomeConstraint("m", upper=2.0),
+        OutcomeConstraint("n", upper=0.0),
+    )
+    both = OutcomeConstraint("m", 0.0, 2.0)
+    assert merged([low, other, high]) == merged([high, low, other]) == (both, other)
+    assert [str(c) for c in (both, low, other)] == ["0 <= m <= 2", "0 <= m", "n <= 0"]
+    with pytest.raises(InputError, match="outcome constraints m <= 2 and m <= 3: expected one"):
+        merged([high, OutcomeConstraint("m", upper=3.0)])
+    with pytest.raises(InputError, match="expected less than"):
+        merged([low, OutcomeConstraint("m", upper=-1.0)])
+
+
+@pytest.mark.parametrize("bounds", [(None, 0.3), (-0.4, None), (-0.4, 0.3), (5.0, 9.0)])
+def test_probability_is_that_of_a_gaussian(bounds: tuple[float | None, float | None]) -> None:
+    """Also where it is tiny; its gradients are those of finite differences."""
+    mean = torch.tensor([-30.0, -1.0, 0.0, 0.2, 40.0], dtype=torch.double, requires_grad=True)
+    variance = torch.tensor([1.0, 0.5, 2.0, 1e-4, 1.0], dtype=torch.double, requires_grad=True)
+    constraint = OutcomeConstraint("m", *bounds)
+    found = constraint.log_probability(mean, variance)
+    normal = norm(mean.detach().numpy(), variance.detach().sqrt().numpy())
+    lower, upper = (-math.inf if bounds[0] is None else bounds[0], bounds[1] or math.inf)
+    if bounds[0] is None:
+        expected = normal.logcdf(upper)
+    elif bounds[1] is None:
+        expected = normal.logsf(lower)
+    else:
+        side = lower + upper > 2 * mean.detach().numpy()
+        larger = np.where(side, normal.logsf(lower), normal.logcdf(upper))
+        less = np.where(side, normal.logsf(upper), normal.logcdf(lower))
+        expected = larger + np.log1p(-np.exp(less - larger))
+    assert found.detach().numpy() == pytest.approx(expected, rel=1e-9)
+    assert torch.autograd.gradcheck(constraint.log_probability, (mean[1:3], variance[1:3]))
+
+
+def test_independent_outcomes_multiply_and_have_gradients() -> None:
+    models = [gp(seed) for seed in (1, 2)]
+    constraints = [
+        OutcomeConstraint("a", upper=0.2, fit=lambda: models[0]),
+        OutcomeConstraint("b", -1.0, 0.5, fit=lambda: models[1]),
+    ]
+    feasibility = Feasibility(constraints)
+    X = torch.rand(4, 2, dtype=torch.double, requires_grad=True)
+    (a, sd_a), (b, sd_b) = (moments(model, X) for model in models)
+    expected = norm.cdf((0.2 - a) / sd_a)
+    expected = expected * (norm.cdf((0.5 - b) / sd_b) - norm.cdf((-1 - b) / sd_b))
+    assert feasibility.probability(X).numpy() == pytest.approx(expected, rel=1e-6)
+    assert feasibility(X.reshape(2, 2, 2)).shape == (2, 2)
+    assert torch.autograd.gradcheck(feasibility, X, atol=1e-5)
+
+
+class Ensemble(SingleTaskGP):
+    """Two GPs on the same data."""
+
+    _is_ensemble = True
+
+    def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> Posterior:
+        return super().posterior(X.unsqueeze(-3), *args, **kwargs)
+
+
+def test_an_ensemble_is_a_mixture() -> None:
+    X, Y = torch.rand(3, 2, dtype=torch.double), torch.randn(3, 1, dtype=torch.double)
+    ensemble = Ensemble(X.expand(2, 3, 2), Y.expand(2, 3, 1))
+    ensemble.covar_module.lengthscale = torch.tensor([0.2, 2.0]).reshape(2, 1, 1)  # type: ignore[assignment]
+    ensemble.eval()
+    constraint = OutcomeConstraint("m", upper=0.1, fit=lambda: ensemble)
+    points = torch.rand(5, 2, dtype=torch.double)
+    posterior = ensemble.posterior(points.unsqueeze(-2))
+    each = norm.cdf((0.1 - posterior.mean.detach()) / posterior.variance.detach().sqrt())
+    assert Feasibility([constraint]).probability(points).numpy() == pytest.approx(
+        each.mean(axis=1).ravel(), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("bounds", [(None, 0.0), (0.0, None), (-0.1, 0.1)])
+def test_points_that_count_as_out_of_bounds(bounds: tuple[Any, Any]) -> None:
+    """They are unlikely to be feasible then, and points far from them are what they were."""
+    model = gp()
+    model.likelihood.noise = 1e-6
+    constraint = OutcomeConstraint("m", *bounds, fit=lambda: model)
+    points = torch.tensor([[0.5, 0.5], [-9.0, -9.0]], dtype=torch.double)
+    usual = Feasibility([constraint]).probability(points)
+    after = Feasibility([constraint], points[:1]).probability(points)
+    assert usual[0] > 0.05
+    assert after[0] < 1e-6
+    assert float(after[1]) == pytest.approx(float(usual[1]), rel=1e-3)
+
+
+def test_the_index_is_where_improvement_times_probability_is_the_cost() -> None:
+    """``E[(f - g)^+] P = lambda c``, by quadrature; log EI gains ``log P``."""
+    objective, other = gp(3), gp(4)
+    feasibility = Feasibility([OutcomeConstraint("m", upper=0.3, fit=lambda: other)])
+    X = torch.rand(5, 2, dtype=torch.double)
+    cost = CostOfFeasible(lambda points: points[..., 0], feasibility)
+    with torch.no_grad():
+        index = PandoraBoxGittinsIndex(objective, cost, 0.1)(X.unsqueeze(-2))
+        per_cost = LogExpectedImprovementPerCost(objective, 0.2, cost)(X.unsqueeze(-2))
+        halved = LogExpectedImprovementPerCost(objective, 0.2, replace(cost, exponent=0.5))(
+            X.unsqueeze(-2)
+        )
+    mean, sd = moments(objective, X)
+    chance = feasibility.probability(X).numpy()
+    for i, g in enumerate(index.tolist()):
+
+        def improvement(best: float, i: int = i) -> float:
+            density = norm(mean[i], sd[i]).pdf
+            high = mean[i] + 12 * sd[i]
+            return float(quad(lambda f: (f - best) * density(f), best, high, limit=200)[0])
+
+        price = 0.1 * math.exp(float(X[i, 0]))
+        assert improvement(g) * chance[i] == pytest.approx(price, rel=1e-5)
+        gain = math.log(improvement(0.2) * chance[i])
+        assert float(per_cost[i]) == pytest.approx(gain - float(X[i, 0]), rel=1e-5)
+        assert float(halved[i]) == pytest.approx(gain - 0.5 * float(X[i, 0]), rel=1e-5)
+
+
+# Runs
+
+
+def waste(row: Row) -> float:
+    """Feasible in a disc of radius 0.316 around (0.8, 0.3)."""
+    return (float(str(row["x1"])) - 0.8) ** 2 + (float(str(row["x2"])) - 0.3) ** 2
+
+
+def total(row: Row, measure: bool = True) -> Outcome:
+    """The sum of the inputs; the best feasible one is 1.547."""
+    return Outcome(float(str(row["x1"])) + float(str(row["x2"])), metrics={"waste": waste(row)})
+
+
+def negative(row: Row, measure: bool = True) -> Outcome:
+    outcome = total(row)
+    return outcome._replace(value=-float(outcome.value or 0.0))
+
+
+@cache
+def ran(acquisition: str, minimize: bool = False, trials: int = 11) -> Simulation:
+    method = Gittins(
+        lambda row: 1.0 + float(row["x1"]),
+        lmbda=0.05,
+        budget=40.0,
+        stop=False,
+        acquisition=acquisition,
+        **FAST,
+    )
+    run = negative if minimize else total
+    return simulate(method, SQUARE, run, trials, minimize, constraints=[BOUND])
+
+
+@pytest.mark.parametrize("acquisition", ["gittins", "log_ei_per_cost", "log_ei_cost_cooling"])
+def test_a_run_finds_the_best_feasible_point(acquisition: str) -> None:
+    simulation = ran(acquisition)
+    best = simulation.recommend()
+    assert best.feasibility is not None
+    assert best.feasibility >= 0.9
+    assert waste(best.parameters) <= 0.1
+    assert best.mean > 1.4
+    for trial in simulation.trials[5:]:
+        decision = trial.decision
+        assert 0 <= decision["feasibility"] <= 1
+        assert (decision["index"] is None) == (decision["incumbent_feasibility"] < 0.9)
+
+
+def test_minimising_is_the_mirror_image() -> None:
+    rows = [[t.parameters for t in ran("log_ei_per_cost", flag).trials] for flag in (False, True)]
+    for one, other in zip(*rows, strict=True):
+        assert other == pytest.approx(one, abs=1e-3)
+
+
+def test_without_constraints_nothing_of_them_is_recorded() -> None:
+    method = Gittins(1.0, lmbda=0.01, **FAST)
+    simulation = simulate(method, SQUARE, total, 6)
+    assert not {"feasibility", "incumbent_feasibility"} & simulation.trials[-1].decision.keys()
+    assert simulation.recommend().feasibility is None
+
+
+def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
+    simulation = ran("gittins")
+    ranked = simulation.method.recommend(simulation.problem())
+    chances = [float(best.feasibility or 0.0) for best in ranked]
+    good = sum(chance >= 0.9 for chance in chances)
+    assert 0 < good < len(ranked)
+    assert all(chance >= 0.9 for chance in chances[:good])
+    assert [b.mean for b in ranked[:good]] == sorted((b.mean for b in ranked[:good]), reverse=True)
+    assert chances[good:] == sorted(chances[good:], reverse=True)
+
+
+def nothing_feasible(**settings: Any) -> Simulation:
+    """A run whose initial design has no feasible point."""
+    method = Gittins(lambda row: 1.0 + 9 * float(row["x1"]), initial_trials=4, **settings, **FAST)
+    tight = OutcomeConstraint("waste", upper=0.01)
+    model = FixedHyperparameters(0.4, 0.3, 1e-5)
+    simulation = Simulation(method, SQUARE, False, model, constraints=[tight])
+    for _ in range(4):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        simulation.tell(decision, total(decision.parameters))
+    return simulation
+
+
+def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
+    simulation = nothing_feasible(lmbda=100.0)
+    problem = simulation.problem()
+    decision = simulation.ask()
+    assert isinstance(decision, Decision), "no price is too high for the first feasible trial"
+    assert "No trial is feasible with a probability of 0.9 yet" in decision.why
+    assert decision.details["lambda"] is None
+    points = SQUARE.sobol_points(512, 3)
+    assert problem.feasibility is not None
+
+    def per_cost(X: Tensor) -> Tensor:
+        assert problem.feasibility is not None
+        return problem.feasibility.probability(X) / (1 + 9 * X[:, 0])
+
+    best = per_cost(SQUARE.encode([decision.parameters]))
+    assert float(best) >= float(per_cost(points).max())
+    assert decision.details["feasibility"] == pytest.approx(
+        float(problem.feasibility.probability(SQUARE.encode([decision.parameters])))
+    )
+
+
+def test_a_batch_looks_for_the_first_feasible_point_in_several_places() -> None:
+    simulation = nothing_feasible(lmbda=0.1)
+    problem = simulation.problem()
+    found: list[Decision] = []
+    for _ in range(3):
+        made = tuple(Pending(None, decision.parameters) for decision in found)
+        with reproducible(0):
+            decision = simulation.method.next_trial(replace(problem, pending=made), initial=False)
+        assert isinstance(decision, Decision)
+        found.append(decision)
+    X = SQUARE.encode([decision.parameters for decision in found])
+    assert float(torch.pdist(X).min()) > 0.05
+
+
+def test_what_failed_does_not_count_as_feasible() -> None:
+    """Else the likeliest point would be tried for ever."""
+    simulation = nothing_feasible(lmbda=0.1)
+    rows = []
+    for _ in range(3):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        rows.append(decision.parameters)
+        simulation.tell(decision, Outcome(failed=True))
+    assert float(torch.pdist(SQUARE.encode(rows)).min()) > 0.05
+
+
+def test_a_budget_that_ends_before_anything_is_feasible() -> None:
+    simulation = nothing_feasible(budget=60.0)
+    while isinstance(decision := simulation.ask(), Decision):
+        simulation.tell(decision, total(decision.parameters)._replace(metrics={"waste": 1.0}))
+    assert isinstance(decision, Stop)
+    assert "No trial is as likely to be feasible as it has to be" in decision.reason
+
+
+def test_the_stopping_rule_is_of_feasible_trials() -> None:
+    """At a price at which the best feasible point is just not worth it."""
+    problem = ran("gittins").problem()
+    for lmbda, stop in ((1e-4, False), (1.0, True)):
+        method = Gittins(lambda row: 1.0 + float(row["x1"]), lmbda=lmbda, **FAST)
+        weighed = weigh(method, problem, method.rule)
+        assert weighed.stop is stop
+        assert weighed.is_feasible
+        assert f"feasible with probability {weighed.chance:.3g}" in weighed.stop_message()
+
+
+def test_the_search_climbs_where_hardly_anything_is_feasible() -> None:
+    """The index itself is beyond all numbers there."""
+    simulation = ran("gittins")
+    simulation = Simulation(
+        simulation.method,
+        SQUARE,
+        trials=simulation.trials,
+        constraints=[OutcomeConstraint("waste", upper=0.002)],
+    )
+    problem, method = simulation.problem(), simulation.method
+    assert isinstance(method, Gittins)
+    assert problem.feasibility is not None
+    search = Search(method, problem, 1.0, method.money(problem))
+    index = search.index(0.01)
+    squashed = search._squashed(index, problem.feasibility)
+    X = SQUARE.sobol_points(256, 0).unsqueeze(-2).requires_grad_(True)
+    values, plain = squashed(X), index(X)
+    (gradient,) = torch.autograd.grad(values.sum(), X)
+    assert bool(gradient.isfinite().all())
+    assert bool(gradient.abs().sum(dim=(-1, -2)).gt(0).all())
+    values, plain = values.detach(), plain.detach()
+    assert float(values.min()) > -1e6
+    inside = problem.feasibility(X.detach().squeeze(-2)) > -100
+    order = plain[inside].argsort()
+    assert bool((values[inside][order].diff() >= -1e-9).all())
+
+
+class Careless(Method):
+    """A method of one's own, which knows of no constraints."""
+
+    def decide(self, problem: Problem) -> Decision:
+        return Decision(dict(problem.draw()), "It is next.")
+
+
+def test_other_methods_refuse_constraints_before_anything_is_spent() -> None:
+    sets = ControlSets((ControlSet(["x1", "x2"], 1.0),), {}, budget=9.0)
+    space = Space.of(
+        [Choice("control_set", ("x1+x2",)), Range("x1", 0.0, 1.0), Range("x2", 0.0, 1.0)],
+        hidden=("control_set",),
+    )
+    message = r"outcome constraints waste <= 0.1: control_set_strategy takes none, since .*"
+    with pytest.raises(UnsupportedInputError, match=message + "gittins_strategy takes them"):
+        Simulation(sets, space, constraints=[BOUND])
+    with pytest.raises(UnsupportedInputError, match="it does not look at other outcomes"):
+        Simulation(Careless(), SQUARE, constraints=[BOUND])
+
+
+def test_outcomes_that_are_missing() -> None:
+    """Of some trials it may be; of all it is refused, by the name of the metric."""
+    simulation = Simulation(Gittins(1.0, initial_trials=2, **FAST), SQUARE, constraints=[BOUND])
+    for number in range(3):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        simulation.tell(decision, total(decision.parameters)._replace(metrics={}))
+        if number == 1:
+            with pytest.raises(InputError, match="no trial has a value of 'waste'"):
+                simulation.ask()
+            break
+    row: Row = {"x1": 0.8, "x2": 0.3}
+    simulation.tell(Decision(dict(row), ""), Outcome(failed=True, metrics={"waste": waste(row)}))
+    assert isinstance(simulation.ask(), Decision), "it says what failed is feasible"
+
+
+def test_the_bound_of_what_is_feasible() -> None:
+    for value in (0, 1, 1.5, "often"):
+        with pytest.raises(InputError, match=f"feasible={value!r}: expected a number strictly"):
+            Gittins(1.0, feasible=value)  # type: ignore[arg-type]
