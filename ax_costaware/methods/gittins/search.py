@@ -191,8 +191,15 @@ class Search:
         return Cheapness(problem.model, cost)
 
     def in_hand(self, X: Tensor) -> InHand:
-        """The best posterior mean at points ``n x d`` that are feasible, or the likeliest to be."""
+        """The best posterior mean at points ``n x d`` that are feasible, or the likeliest to be.
+
+        Where the caller fixes parameters, such as the weather of the day, what is in hand is what
+        the other parameters of these points would do there.
+        """
         problem = self.problem
+        if problem.held:
+            X = X.clone()
+            X[:, list(problem.held)] = X.new_tensor(list(problem.held.values()))
         if problem.feasibility is None:
             return InHand(*incumbent(problem.model, X, problem.direction))
         chance = problem.feasibility.probability(X)

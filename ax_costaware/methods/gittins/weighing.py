@@ -109,7 +109,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         method.budget,
         sign * best,
         trial.index,
-        trial.inputs,
+        {**trial.inputs, **problem.fixed},
         chance=chance,
         is_feasible=is_feasible,
     )

@@ -1,0 +1,64 @@
+"""Known contexts: parameters that the day gives, and the caller fixes for each trial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
+from ax.exceptions.core import OptimizationShouldStop
+
+import ax_costaware as ac
+
+MODEL = ac.FixedHyperparameters(lengthscale=0.6, outputscale=4.0, noise_variance=1e-5)
+FAST: dict[str, Any] = {"num_restarts": 4, "raw_samples": 64, "surrogate_spec": MODEL}
+
+
+def crop(water: float, heat: float) -> float:
+    """Best at more water the hotter it is, and far worse in the heat."""
+    return -4.0 * (water - 0.2 - 0.6 * heat) ** 2 - 3.0 * heat
+
+
+def run(client: Client, heat: float) -> float:
+    """A trial on a day of some heat; its water."""
+    ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"heat": heat}).items()
+    assert arm["heat"] == heat
+    ac.complete_trial(client, index, crop(float(arm["water"]), heat))
+    return float(arm["water"])
+
+
+def client_of(**strategy: Any) -> Client:
+    client = Client()
+    client.configure_experiment(
+        parameters=[
+            RangeParameterConfig(name, bounds=(0, 1), parameter_type="float")
+            for name in ("water", "heat")
+        ],
+    )
+    client.configure_optimization(objective="crop")
+    client.set_generation_strategy(ac.gittins_strategy(cost=1.0, **FAST, **strategy))
+    return client
+
+
+@pytest.mark.parametrize("acquisition", ["log_ei_per_cost", "gittins"])
+def test_what_is_in_hand_is_what_it_would_do_on_that_day(acquisition: str) -> None:
+    """Nothing on a hot day is better than the best of the cold ones, and that does not matter."""
+    client = client_of(acquisition=acquisition, budget=100.0)
+    for day in range(10):
+        run(client, heat=[0.0, 0.2, 0.9][day % 3])
+    for heat in (1.0, 0.0, 0.5):
+        waters = [run(client, heat) for _ in range(3)]
+        assert min(abs(water - 0.2 - 0.6 * heat) for water in waters) < 0.1
+
+
+def test_a_run_stops_where_nothing_is_worth_its_cost_on_that_day() -> None:
+    client = client_of(lmbda=0.05, initial_trials=4)
+    for heat in (0.0, 0.1, 0.0, 0.2):
+        run(client, heat)
+    with pytest.raises(OptimizationShouldStop, match=r"Deploy trial \d+ with .*heat=0\.0"):
+        for _ in range(15):
+            run(client, heat=0.0)
+    # The hot day is worse than all that was seen, but what to do then is not known yet.
+    waters = [run(client, heat=1.0) for _ in range(3)]
+    assert min(abs(water - 0.8) for water in waters) < 0.1
