@@ -56,9 +56,13 @@ def test_a_run_stops_where_nothing_is_worth_its_cost_on_that_day() -> None:
     client = client_of(lmbda=0.05, initial_trials=4)
     for heat in (0.0, 0.1, 0.0, 0.2):
         run(client, heat)
-    with pytest.raises(OptimizationShouldStop, match=r"Deploy trial \d+ with .*heat=0\.0"):
+
+    def cold_days() -> None:
         for _ in range(15):
             run(client, heat=0.0)
+
+    with pytest.raises(OptimizationShouldStop, match=r"Deploy trial \d+ with .*heat=0\.0"):
+        cold_days()
     # The hot day is worse than all that was seen, but what to do then is not known yet.
     waters = [run(client, heat=1.0) for _ in range(3)]
     assert min(abs(water - 0.8) for water in waters) < 0.1
