@@ -285,7 +285,8 @@ def _why(
         )
     first = f"Its Gittins index, {index:.6g}, is the best"
     if method.acquisition != "gittins":
-        first = f"It is the best by {method.acquisition}, with the Gittins index {index:.6g}"
+        first = f"It has the largest expected improvement {_PER[method.acquisition]}; its Gittins "
+        first += f"index is {index:.6g}"
     last = "" if chance is None else f" It is feasible with a probability of {chance:.3g}."
     return (
         f"{first} at a price of {price:.6g} for a unit of cost "
@@ -293,6 +294,11 @@ def _why(
         f"{weighed.incumbent:.6g}, of trial {weighed.incumbent_trial}.{last}"
     )
 
+
+_PER: Mapping[str, str] = {
+    "log_ei_per_cost": "per unit of cost",
+    "log_ei_cost_cooling": "by its cost, which counts less the less is left of the budget",
+}
 
 _SOURCES: Mapping[str, str] = {
     "given": "as given",
