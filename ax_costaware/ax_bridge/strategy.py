@@ -86,5 +86,4 @@ def set_method(strategy: GenerationStrategy, method: Method) -> None:
 
 def _log_remarks(method: Method) -> None:
     for remark in method.remarks():
-        text = remark.removeprefix("WARNING: ")
-        (logger.info if text == remark else logger.warning)(text)
+        logger.warning(remark)

@@ -294,7 +294,7 @@ class Method(ABC):
         return self
 
     def remarks(self) -> list[str]:
-        """What the user should know of the settings; a warning begins with ``WARNING:``."""
+        """What the user should be warned of in the settings."""
         return []
 
     def model_now(self, problem: Problem) -> ModelOptions | None:

@@ -41,7 +41,7 @@ from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.policies.control_set_rules import (
     ControlSetRule,
     ExploreThenCommit,
-    recommended_rule,
+    LargestValuePerCost,
 )
 from ax_costaware.queries.argument_checks import nonnegative_number
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
@@ -73,8 +73,6 @@ class ControlSets(Method):
         "the bounds by which control sets are compared are those of the objective alone"
     )
 
-    _remark: ClassVar[str] = ""
-
     control_sets: tuple[ControlSet, ...]
     """The control sets, each with a cost or with None for a cost that is learned."""
 
@@ -82,7 +80,8 @@ class ControlSets(Method):
     """Distribution of each input where a trial does not control it, in raw units, by name."""
 
     rule: ControlSetRule | None = None
-    """How a control set is chosen; None: by ``recommended_rule``."""
+    """How a control set is chosen; None: the one whose value above the worst is largest per unit of
+    its expected cost."""
 
     beta: float | TheoreticalBeta = 2.0
     """Weight of the standard deviation in the upper confidence bound."""
@@ -107,9 +106,9 @@ class ControlSets(Method):
         check_joint(self.joint, self.marginals)
         super().__post_init__()
         if self.rule is None:
-            rule, reason = recommended_rule(self.control_sets)
-            set_field(self, "rule", rule)
-            set_field(self, "_remark", f"rule={rule!r} by default: {reason}")
+            # An improvement is counted from what is in hand, whatever the worst is.
+            above = "zero" if self.acquisition == "ei" else "worst"
+            set_field(self, "rule", LargestValuePerCost(above))
         if not isinstance(self.beta, TheoreticalBeta):
             expected = "a finite number >= 0, or a TheoreticalBeta"
             set_field(self, "beta", nonnegative_number(self.beta, "beta", expected))
@@ -262,21 +261,20 @@ class ControlSets(Method):
         return self.names
 
     def remarks(self) -> list[str]:
-        """Which rule was chosen by default; and that it explores more than the budget allows."""
-        found = [self._remark] if self._remark else []
+        """That the rule explores more than the budget allows."""
         rule, budget = self.rule, self.budget
-        if budget is not None and isinstance(rule, ExploreThenCommit):
-            # Exploring as often as the paper does presumes a budget of many times the dearest.
-            costs = [s.cost or 0.0 for s in self.control_sets]
-            exploration = rule.exploration_cost(costs) + self.initial_cost
-            if exploration + max(costs) > budget:
-                found.append(
-                    f"WARNING: rule={rule!r} explores for {exploration:g} (initial trials "
-                    f"included) of budget={budget:g}, which leaves no trial of the dearest control "
-                    "set: pass a rule that explores less, such as "
-                    "ExploreThenCommit.adaptive(scale=1.0)."
-                )
-        return found
+        if budget is None or not isinstance(rule, ExploreThenCommit):
+            return []
+        # Exploring as often as the paper does presumes a budget of many times the dearest.
+        costs = [s.cost or 0.0 for s in self.control_sets]
+        exploration = rule.exploration_cost(costs) + self.initial_cost
+        if exploration + max(costs) <= budget:
+            return []
+        return [
+            f"rule={rule!r} explores for {exploration:g} (initial trials included) of "
+            f"budget={budget:g}, which leaves no trial of the dearest control set: pass a rule "
+            "that explores less, such as ExploreThenCommit.adaptive(scale=1.0)."
+        ]
 
     def check(self, problem: Problem) -> None:
         """Refuse parameters and laws that do not fit, or a trial whose cost is missing."""

@@ -4,10 +4,6 @@ from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSche
 from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
 from ax_costaware.policies.control_set_rules.knowledge import KnowledgePerBudget
 from ax_costaware.policies.control_set_rules.per_cost import InformationPerCost, LargestValuePerCost
-from ax_costaware.policies.control_set_rules.recommended import (
-    RecommendedRule,
-    recommended_rule,
-)
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
@@ -34,7 +30,5 @@ __all__ = [
     "KnowledgePerBudget",
     "LargestValuePerCost",
     "PastDecision",
-    "RecommendedRule",
     "UnknownCosts",
-    "recommended_rule",
 ]
