@@ -143,6 +143,7 @@ METHODS: dict[str, Callable[[bool], tuple[ControlSetRule | None, str]]] = {
     "default": lambda known: (None, "ucb"),
     "published": lambda known: (_published(known), "ucb"),
     "knowledge per budget": lambda known: (ac.KnowledgePerBudget(), "ucb"),
+    "value above the worst per cost": lambda known: (ac.LargestValuePerCost("worst"), "ucb"),
     "value per cost": lambda known: (ac.LargestValuePerCost(), "ucb"),
     "EI per cost": lambda known: (ac.LargestValuePerCost(), "ei"),
     "information per cost": lambda known: (ac.InformationPerCost(), "ucb"),

@@ -3,7 +3,8 @@
 ``LargestValuePerCost`` is a baseline: appendix C of Tay et al. 2023, *Bayesian Optimization with
 Cost-varying Variable Subsets*, compares with UCB-PSQ, TS-PSQ and expected improvement divided by
 the control set's cost. Which of the three it is depends on the values. Counted from the worst value
-there is, and not from zero, an upper confidence bound per cost is a rule of this package.
+there is, and not from zero, an upper confidence bound per cost is a rule of this package; so is to
+spend the last of a budget on the largest value whatever it costs, as "explore, then commit" does.
 
 ``InformationPerCost`` takes the one whose trial tells most about the best reachable query. It needs
 no numbers of plays and no schedule, and works with declared and with learned costs. The values are
@@ -30,7 +31,7 @@ from ax_costaware.policies.control_set_rules.rule import (
     SeenValues,
     expected_costs,
 )
-from ax_costaware.queries.argument_checks import given_fields
+from ax_costaware.queries.argument_checks import given_fields, nonnegative_number, set_fields
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,29 @@ class LargestValuePerCost:
     being dearer. Counted from the worst, neither shift nor scale of the objective, nor the unit of
     cost, changes a decision, and learned costs are those at the values that would be set.
 
+    Trials that leave inputs to chance teach little about values that chance does not reach, however
+    cheap they are: so a part of the budget can be kept for the largest value whatever it costs.
+
     Raises:
-        InputError: If ``above`` is neither ``"zero"`` nor ``"worst"``.
+        InputError: If ``above`` is neither ``"zero"`` nor ``"worst"``, or ``commit`` no number from
+            0 to 1.
     """
 
     above: str = "zero"
     """What values are counted from: ``"zero"``; or ``"worst"``, the least posterior mean."""
 
+    commit: float = 0.0
+    """Share of the budget, the last of it, in which costs do not count. Without a budget they
+    always do."""
+
     def __post_init__(self) -> None:
         if self.above not in ("zero", "worst"):
             raise InputError(f"above={self.above!r}: expected 'zero' or 'worst'.")
+        expected = "a number from 0 to 1"
+        commit = nonnegative_number(self.commit, "commit", expected)
+        if commit > 1:
+            raise InputError(f"commit={self.commit!r}: expected {expected}.")
+        set_fields(self, commit=commit)
 
     def __repr__(self) -> str:
         return f"LargestValuePerCost({', '.join(given_fields(self))})"
@@ -79,6 +93,16 @@ class LargestValuePerCost:
             groups = [set(affordable).intersection(group) for group in cost_groups(history.costs)]
             # Within equal costs the ratio is monotone under inclusion, as the value is.
             seen.look([i for group in groups if group for i in maximal(contained, group)])
+        if self._commits(history):
+            index = history.largest(seen.values, seen.values)
+            return ControlSetDecision(
+                index=index,
+                reason=f"The last {self.commit:.0%} of the budget go to the largest value at any "
+                f"cost: {history.describe(index)} has it of the {len(affordable)} affordable "
+                f"control sets, {seen.values[index]:.6g} at cost {costs[index]:g}.",
+                in_play=tuple(affordable),
+                values=seen.values,
+            )
         ratios = {i: (value - least) / costs[i] for i, value in seen.values.items()}
         index = history.largest(ratios, ratios)
         return ControlSetDecision(
@@ -89,6 +113,11 @@ class LargestValuePerCost:
             in_play=tuple(affordable),
             values=seen.values,
         )
+
+    def _commits(self, history: ControlSetHistory) -> bool:
+        if history.budget is None or history.remaining is None:
+            return False
+        return history.remaining <= self.commit * history.budget * (1 + 1e-9)
 
 
 @dataclass(frozen=True)
