@@ -28,6 +28,8 @@ _ZERO = 1e-9
 # the standard deviation of a coordinate is then within five per cent of that of the uniform law.
 _STEPS_PER_SOURCE, _LEAST_STEPS = 10, 50
 
+_NO_ROOM = "they contradict each other, or leave no room within the bounds."
+
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
@@ -66,39 +68,41 @@ class Elimination:
         """
         rows = torch.stack([_dense(c, bounds) for c in equalities]).double().cpu().numpy()
         widths = (bounds[1] - bounds[0]).double().cpu().numpy()
-        size = np.abs(rows[:, :-1] * widths).max(axis=1, keepdims=True)
-        rows = rows / np.where(size > 0, size, 1.0)
+        moves = np.abs(rows[:, :-1] * widths).max(axis=1, keepdims=True)
+        # Powers of two, which leave simple numbers as they are.
+        rows *= 0.5 ** np.floor(np.log2(np.where(moves > 0, moves, 1.0)))
         columns: list[int] = []
-        for i in range(len(rows)):
-            # The column that moves an equation most: its own errors are then the smallest.
-            moves = np.abs(rows[i:, :-1]) * widths
-            first, column = divmod(int(moves.argmax()), len(widths))
-            if moves[first, column] <= _ZERO:
-                break
-            rows[[i, i + first]] = rows[[i + first, i]]
-            rows[i] /= rows[i, column]
+        solved: list[int] = []
+        for i, row in enumerate(rows):
+            # The column that moves the equation most: its own errors are then the smallest.
+            column = int(np.abs(row[:-1] * widths).argmax())
+            if abs(row[column] * widths[column]) <= _ZERO:
+                if abs(row[-1]) > _ZERO:
+                    raise InputError(_NO_ROOM)
+                continue
+            row /= row[column]
             others = np.arange(len(rows)) != i
-            rows[others] -= np.outer(rows[others, column], rows[i])
+            rows[others] -= np.outer(rows[others, column], row)
             columns.append(column)
-        solved, rest = torch.from_numpy(rows).to(bounds).tensor_split([len(columns)])
-        weights, offsets = -solved[:, :-1], solved[:, -1]
+            solved.append(i)
+        found = torch.from_numpy(rows[solved]).to(bounds)
+        weights, offsets = -found[:, :-1], found[:, -1]
         weights[:, columns] = 0.0
         lower, upper = bounds[:, columns]
         kept = [*_each(weights, lower - offsets), *_each(-weights, offsets - upper)]
-        for indices, coefficients, rhs in inequalities:
-            row = _dense((indices, coefficients, rhs), bounds)
-            determined = row[columns].clone()
-            row[columns] = 0.0
+        for inequality in inequalities:
+            terms = _dense(inequality, bounds)
+            determined = terms[columns].clone()
+            terms[columns] = 0.0
             kept += _each(
-                (row[:-1] + determined @ weights).unsqueeze(0),
-                (row[-1] - determined @ offsets).unsqueeze(0),
+                (terms[:-1] + determined @ weights).unsqueeze(0),
+                (terms[-1] - determined @ offsets).unsqueeze(0),
             )
-        found = Elimination(
-            tuple(columns), weights, offsets, bounds, [c for c in kept if _binds(c, bounds)]
-        )
-        if bool((rest[:, -1].abs() > _ZERO).any()) or found._centre is None:
-            raise InputError("they contradict each other, or leave no room within the bounds.")
-        return found
+        binding = [constraint for constraint in kept if _binds(constraint, bounds)]
+        elimination = Elimination(tuple(columns), weights, offsets, bounds, binding)
+        if elimination._centre is None:
+            raise InputError(_NO_ROOM)
+        return elimination
 
     @cached_property
     def sources(self) -> list[int]:
@@ -108,7 +112,7 @@ class Elimination:
     def complete(self, X: Tensor) -> Tensor:
         """Points ``... x d`` with the columns that the others determine, differentiable."""
         values = X @ self.weights.to(X).T + self.offsets.to(X)
-        index = torch.tensor(self.columns, device=X.device)
+        index = torch.tensor(self.columns, dtype=torch.long, device=X.device)
         return X.index_copy(-1, index, values)
 
     def spread(self, X: Tensor, seed: int, part: Tensor | None = None) -> Tensor:

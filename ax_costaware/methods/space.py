@@ -237,7 +237,8 @@ class Space:
         """
         read = {name for weights, _ in self.equalities for name in weights} & fixed.keys()
         more = tuple(({n: 1.0}, float(str(fixed[n]))) for n in self.columns if n in read)
-        found = replace(self, equalities=self.equalities + more) if more else self
+        # They come first, so that rounding leaves them as they are.
+        found = replace(self, equalities=more + self.equalities) if more else self
         _ = found.elimination
         return found
 

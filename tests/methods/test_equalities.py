@@ -218,7 +218,7 @@ def test_an_equality_without_room_is_refused() -> None:
         InputError, match=r"a \+ 2\*b == 3: they contradict each other, or leave no"
     ):
         Space.of(PARTS, equalities=[({"a": 1.0, "b": 2.0}, 3.0)])
-    with pytest.raises(InputError, match=r"a \+ b \+ c == 1, a == 1.*or leave no room"):
+    with pytest.raises(InputError, match=r"a == 1, a \+ b \+ c == 1.*or leave no room"):
         MIXTURE.held_at({"a": 1.0})
 
 
@@ -226,6 +226,8 @@ def test_what_is_fixed_counts() -> None:
     """A parameter of one value, and what the caller fixes."""
     space = Space.of([*PARTS[:2], Fixed("c", 0.25)], equalities=[WHOLE])
     assert all(error(row) < 1e-12 for row in space.sobol_rows(5))
+    every = [Fixed(name, x) for name, x in zip("abc", (0.5, 0.3, 0.2), strict=True)]
+    assert len(Space.of([*every, Range("d", 0, 1)], equalities=[WHOLE]).sobol_points(4, 0)) == 4
     fixed = {"a": 0.4, "kind": "v"}
     problem = Problem(MIXTURE.held_at(fixed), fixed=fixed)
     drawn = [*islice(design_of(problem, METHODS["gittins"][0]), 5)]
@@ -234,6 +236,9 @@ def test_what_is_fixed_counts() -> None:
         assert (row["a"], row["kind"]) == (0.4, "v")
         assert error(row) < 1e-12
     assert MIXTURE.held_at({"kind": "v"}) is MIXTURE
+    grams = [Range(name, 0, 7) for name in "abc"]
+    held = Space.of(grams, equalities=[(WHOLE[0], 9.0)]).held_at({"b": 0.1, "c": 3.3})
+    assert [(row["b"], row["c"]) for row in held.sobol_rows(2)] == [(0.1, 3.3)] * 2
 
 
 def test_an_optimum_is_found_where_what_is_fixed_leaves_it() -> None:

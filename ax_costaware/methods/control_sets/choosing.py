@@ -277,8 +277,8 @@ def _draws(space: QuerySpace, index: int, chosen: ControlSet) -> Iterator[dict[s
     """Quasi-random values for a control set in the trial of an index, then others instead."""
     seed = space.method.seed
     if space.space.equalities:
-        for row in islice(space.space.design(seed), index, None):
-            yield {name: row[name] for name in chosen.parameters}
+        rows = islice(space.space.design(seed), index, None)
+        yield from ({name: row[name] for name in chosen.parameters} for row in rows)
     free = {name: column.parameter for name, column in space.space.columns.items()}
     place = {name: i for i, name in enumerate(free) if name in chosen.parameters}
     first = SobolEngine(len(free), scramble=True, seed=seed)
