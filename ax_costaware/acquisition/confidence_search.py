@@ -18,6 +18,7 @@ import torch
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
+from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.starts import LinearConstraints, spaced_best
 from ax_costaware.models.posterior_now import Comparison, PosteriorNow
@@ -90,6 +91,9 @@ class ConfidenceSearch:
     inequality_constraints: LinearConstraints = ()
     """``(indices, coefficients, rhs)`` with ``sum_i coefficients_i x[indices_i] >= rhs``."""
 
+    elimination: Elimination | None = None
+    """Columns that others determine, which are ``held``."""
+
     num_restarts: int = 16
     """Number of local searches."""
 
@@ -98,7 +102,7 @@ class ConfidenceSearch:
 
     @cached_property
     def _local(self) -> LocalSearch:
-        return LocalSearch(self.bounds, self.held, self.inequality_constraints)
+        return LocalSearch(self.bounds, self.held, self.inequality_constraints, self.elimination)
 
     def upper_confidence_bound(self, beta: float) -> ConfidenceOptima:
         """Search for the largest ``mean + sqrt(beta) * standard deviation``.

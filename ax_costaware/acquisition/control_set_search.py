@@ -177,6 +177,7 @@ class ControlSetSearch:
                 iterations,
                 self.domain.constraints_of(self.controls[index]),
             )
+        climbed = self.domain.complete(climbed)
         with torch.no_grad():
             both = self._evaluate(torch.cat([X, climbed]), sets.repeat(2), coarse)
         before, after = both.chunk(2)
@@ -184,7 +185,7 @@ class ControlSetSearch:
         return torch.where(better.unsqueeze(-1), climbed, X), torch.where(better, after, before)
 
     def _scaled(self, sets: Tensor, coarse: bool, points: Tensor, rows: Tensor) -> Tensor:
-        sets = sets[rows]
+        sets, points = sets[rows], self.domain.complete(points)
         return (self.objective(points, sets, coarse) - self.level[sets]) / self.height[sets]
 
     def leaders(self, values: Tensor, sets: Tensor, num: int) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
+from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.acquisition.starts import LinearConstraints, satisfied, spaced_best
 
 START_DISTANCE = 0.1
@@ -50,6 +51,9 @@ class LocalSearch:
     constraints: LinearConstraints = ()
     """``(indices, coefficients, rhs)`` with ``sum_i coefficients_i x[indices_i] >= rhs``."""
 
+    elimination: Elimination | None = None
+    """Columns that others determine, which are ``held``; ``constraints`` are of the others."""
+
     def climb(
         self,
         function: Callable[[Tensor], Tensor],
@@ -68,6 +72,12 @@ class LocalSearch:
         Returns:
             Their starts, ``r x d``, and their ends, which are no worse.
         """
+        if self.elimination is not None:
+            complete, others = self.elimination.complete, replace(self, elimination=None)
+            starts, ends = others.climb(
+                lambda X: function(complete(X)), points, restarts, iterations
+            )
+            return starts, complete(ends)
         with torch.no_grad():
             values = torch.cat([function(part) for part in points.split(_MOST_AT_ONCE)])
         best = spaced_best(values, self.to_unit(points), restarts, START_DISTANCE)

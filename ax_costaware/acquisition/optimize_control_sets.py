@@ -26,6 +26,7 @@ from ax_costaware.acquisition.criteria import (
     check_acquisition,
     confidence_bound,
 )
+from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.acquisition.fourier_path import has_fourier_features
 from ax_costaware.acquisition.information import Information
 from ax_costaware.acquisition.node_moments import (
@@ -68,6 +69,7 @@ def optimize_control_sets(
     discrete: Discrete | None = None,
     inequality_constraints: LinearConstraints | None = None,
     fixed_features: Mapping[int, float] | None = None,
+    elimination: Elimination | None = None,
     default: Tensor | None = None,
     best_f: float | None = None,
     seed: int = 0,
@@ -100,6 +102,8 @@ def optimize_control_sets(
             ``sum_i coefficients_i x[indices_i] >= rhs``. One that reads none of a control set's
             columns is not applied to it; uncontrolled columns count with their default.
         fixed_features: Values of columns that are fixed wherever they are controlled.
+        elimination: Columns that equality constraints determine, and the constraints that take
+            their place among ``inequality_constraints``; every control set has all of them.
         default: ``d`` values for uncontrolled columns; the weighted mean of the nodes if omitted.
         best_f: The incumbent of ``"ei"``; if omitted, the best posterior mean of any control
             set's query at the training inputs.
@@ -126,6 +130,7 @@ def optimize_control_sets(
         discrete=discrete or (),
         constraints=inequality_constraints or (),
         fixed=fixed_features or {},
+        elimination=elimination,
     )
     posterior = node_posterior(model, posterior_transform, X_pending)
     if name == "ts":

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import torch
 from botorch.utils.sampling import draw_sobol_samples
@@ -18,11 +19,18 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 
+if TYPE_CHECKING:
+    from ax_costaware.acquisition.elimination import Elimination
+
 Discrete = Sequence[tuple[tuple[int, ...], Tensor]]
 LinearConstraints = Sequence[tuple[Tensor, Tensor, float]]
 
 # Attempts at drawing feasible raw points, each of which doubles the number drawn.
 MAX_REJECTION_ROUNDS = 6
+
+# Part of the way, at most, from a training input to a point that is spread over what equality
+# constraints leave.
+_PART = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +44,7 @@ class SearchDomain:
             (``m x len(columns)``): one column for an integer, several for a one-hot encoding.
         constraints: Linear inequalities ``sum_i coefficient_i x[index_i] >= rhs``.
         fixed: Values of columns that are fixed wherever they are controlled.
+        elimination: Columns that others determine, if all these are in every control set.
     """
 
     bounds: Tensor
@@ -43,6 +52,7 @@ class SearchDomain:
     discrete: Discrete
     constraints: LinearConstraints
     fixed: Mapping[int, float]
+    elimination: Elimination | None = None
 
     def discrete_of(self, controlled: Sequence[int]) -> Discrete:
         """The discrete blocks that lie within a control set and are not fixed."""
@@ -52,11 +62,16 @@ class SearchDomain:
     def continuous_of(self, controlled: Sequence[int]) -> list[int]:
         """The columns of a control set that a local search may move."""
         taken = {column for columns, _ in self.discrete for column in columns}
+        taken |= set(() if self.elimination is None else self.elimination.columns)
         return [c for c in controlled if c not in taken and c not in self.fixed]
 
     def constraints_of(self, controlled: Sequence[int]) -> LinearConstraints:
         """The constraints on a control set: those that read at least one of its columns."""
         return [c for c in self.constraints if set(c[0].tolist()) & set(controlled)]
+
+    def complete(self, X: Tensor) -> Tensor:
+        """Points ``p x d`` with the columns that others determine."""
+        return X if self.elimination is None else self.elimination.complete(X)
 
     def feasible(self, X: Tensor, controlled: Sequence[int]) -> Tensor:
         """Which rows of a ``p x d``-tensor satisfy the constraints on a control set."""
@@ -107,6 +122,9 @@ def raw_points(
         steps = torch.randn(len(pick), len(spread), generator=generator).to(near)
         around = (near[pick] + spread * steps).clamp(lower, upper)
         points = _complete(domain, controlled, torch.cat([spaced, around]), generator)
+        if domain.elimination is not None:
+            origins = torch.cat([spaced, near[pick]])
+            points = _within(domain, controlled, points, origins, len(spaced), seed + attempt)
         found.append(points[domain.feasible(points, controlled)])
         if sum(map(len, found)) >= num_points:
             break
@@ -141,6 +159,31 @@ def _complete(
         if column in controlled:
             rows[:, column] = value
     return rows
+
+
+def _within(
+    domain: SearchDomain,
+    controlled: Sequence[int],
+    points: Tensor,
+    origins: Tensor,
+    num_spaced: int,
+    seed: int,
+) -> Tensor:
+    """Points that keep to equality constraints; another one for each that cannot be completed.
+
+    That is anywhere for the first ones, and for the others a part of the way there from their
+    origin: where the constraints hold at both ends, they hold in between.
+    """
+    elimination = domain.elimination
+    assert elimination is not None
+    points = domain.complete(points)
+    out = ~domain.feasible(points, controlled)
+    part = _PART * torch.rand(len(points), generator=torch.Generator().manual_seed(seed)).to(points)
+    part[:num_spaced] = 1.0
+    lost = points[out]
+    lost[:, elimination.sources] = origins[out][:, elimination.sources]
+    points[out] = elimination.spread(lost, seed, part[out])
+    return points
 
 
 def spaced_best(values: Tensor, scaled: Tensor, num: int, distance: float) -> Tensor:

@@ -27,6 +27,7 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.methods.lending import maximum_within
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.problem import (
@@ -174,8 +175,10 @@ class LentOptimizer(Acquisition):
         Raises:
             SpaceExhausted: If every point was tried, of a space that has finitely many.
         """
-        self.acqf = acquisition
         space, tried = self.problem.space, self.problem.tried
+        if space.elimination is not None:
+            return maximum_within(self.problem, acquisition, {**options, **self.given})
+        self.acqf = acquisition
         try:
             points, values, _ = self.optimize(
                 n=1,

@@ -49,6 +49,7 @@ from ax_costaware.ax_bridge.records import live_observations, problem_of
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
 from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
+from ax_costaware.methods.lending import design_of
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
@@ -298,6 +299,8 @@ class InitialNode(MethodNode):
         def draw() -> Row:
             if self.deduplicate and problem.is_exhausted:
                 raise SpaceExhausted  # Ax would look for a point for half a minute
+            if problem.space.equalities:
+                return next(design)
             try:
                 run = super(InitialNode, self).gen(
                     experiment=experiment,
@@ -321,6 +324,7 @@ class InitialNode(MethodNode):
             draw=draw,
             num_attached=len(attached_with_data(experiment)) if self.counts_attached else 0,
         )
+        design = design_of(problem, method)
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
             method.check_all(problem)
             spec = model_spec_of(self.generation_strategy).generator_kwargs.get("surrogate_spec")

@@ -31,7 +31,8 @@ from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError, UserInputError
 from botorch.models.model import Model
 
-from ax_costaware.ax_bridge.checks import constraints_of
+from ax_costaware.ax_bridge.checks import ax_errors, constraints_of
+from ax_costaware.methods.equalities import WeightedSum
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Range
 from ax_costaware.methods.parameters import Parameter as OurParameter
@@ -139,22 +140,29 @@ def space_of(search_space: SearchSpace, hidden: Sequence[str] = ()) -> Space:
     """A search space as a method sees it before there is a model.
 
     Raises:
-        UnsupportedError: If no method takes it: parameters are free-standing, and no constraint is
-            an equality.
+        UnsupportedError: If no method takes it: parameters are free-standing.
+        UserInputError: If its equality constraints cannot be kept.
     """
     if search_space.is_hierarchical:
         raise UnsupportedError(
             "the search space is hierarchical: every parameter is needed in every trial."
         )
-    if any(constraint.is_equality for constraint in search_space.parameter_constraints):
-        raise UnsupportedError(
-            "the search space has an equality constraint: only inequalities are supported."
+    constraints: dict[bool, list[WeightedSum]] = {False: [], True: []}
+    for constraint in search_space.parameter_constraints:
+        constraints[constraint.is_equality].append((constraint.constraint_dict, constraint.bound))
+        for name in constraint.constraint_dict if constraint.is_equality else ():
+            if (digits := getattr(search_space.parameters[name], "digits", None)) is not None:
+                raise UnsupportedError(
+                    f"equality constraint {constraint}: {name!r} is rounded to digits={digits}, "
+                    "with which it would not hold. Leave out digits."
+                )
+    with ax_errors():
+        return Space.of(
+            [parameter_of(p) for p in search_space.parameters.values()],
+            constraints[False],
+            hidden,
+            constraints[True],
         )
-    return Space.of(
-        [parameter_of(p) for p in search_space.parameters.values()],
-        [(c.constraint_dict, c.bound) for c in search_space.parameter_constraints],
-        hidden,
-    )
 
 
 def live_observations(
@@ -211,14 +219,18 @@ def problem_of(
     config = experiment.optimization_config
     record = experiment._properties.get(RECORD) or {}
     objective = "" if config is None else str(config.objective.metric_names[0])
+    fixed = {} if fixed_features is None else dict(fixed_features.parameters)
+    space = space or space_of(experiment.search_space, method.hidden)
+    with ax_errors():
+        space = space.held_at(fixed)
     return Problem(
-        space=space or space_of(experiment.search_space, method.hidden),
+        space=space,
         trials=past_trials(experiment, method, observed),
         pending=tuple(
             Pending(None if o.trial_index is None else int(o.trial_index), dict(o.parameters))
             for o in live
         ),
-        fixed={} if fixed_features is None else dict(fixed_features.parameters),
+        fixed=fixed,
         minimize=config is not None and bool(config.objective.minimize),
         objective=objective,
         metrics=frozenset(experiment.metrics),

@@ -336,6 +336,7 @@ class CostlyFeedback(Method):
             starts=space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held),
             held=problem.immovable,
             inequality_constraints=space.inequality_constraints,
+            elimination=space.elimination,
             seed=seed,
             **({} if self.num_restarts is None else {"num_restarts": self.num_restarts}),
         )

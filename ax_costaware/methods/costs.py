@@ -177,7 +177,7 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
                     f"cost={cost!r} multiplies parameter {name!r}, whose values are no numbers: "
                     "expected numeric parameters, or a TableCost over this one."
                 )
-    if isinstance(cost, AffineCost) and not problem.space.sums:
+    if isinstance(cost, AffineCost) and not (problem.space.sums or problem.space.equalities):
         corner = {}
         for name, weight in zip(names, dict(cost.weights).values(), strict=True):
             ends = _ends(parameters[name])

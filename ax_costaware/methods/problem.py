@@ -236,8 +236,9 @@ class Problem:
 
     @property
     def immovable(self) -> tuple[int, ...]:
-        """Columns that a local search leaves as they are: fixed, or of no real numbers."""
-        free = self.space.smooth - self.held.keys()
+        """Columns that a local search leaves as they are: fixed, determined, or no real numbers."""
+        found = self.space.elimination
+        free = self.space.smooth - self.held.keys() - set(() if found is None else found.columns)
         return tuple(i for i in range(self.space.bounds.shape[-1]) if i not in free)
 
     @property

@@ -27,6 +27,7 @@ from ax_costaware.methods.averages import (
     nats_and_worth,
     subject_of,
 )
+from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.method import check_integer
 from ax_costaware.methods.parameters import Parameter, Range, Row
 from ax_costaware.methods.past import Money, unfit
@@ -200,10 +201,11 @@ class TreeSearch(Targets):
                     f"from {target.lower:g} to {target.upper:g} that target_parameters has, where "
                     "the centre of a cell is."
                 )
-        if problem.space.sums:
+        space = problem.space
+        if constraints := [*space.sums, *map(shown, space.equalities)]:
             raise UnsupportedInputError(
-                f"parameter constraints {list(problem.space.sums)} are not supported: the cells of "
-                "the tree fill a box."
+                f"parameter constraints {constraints} are not supported: the cells of the tree "
+                "fill a box."
             )
         self.measured_cells(problem)
 

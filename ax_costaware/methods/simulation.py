@@ -6,7 +6,7 @@ loop keeps the trials, fits the model, and lends BoTorch's optimisers and a quas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
+from ax_costaware.methods.lending import MOST_DRAWS, OPTIMIZER, design_of, maximum_within
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row, Value
@@ -35,12 +36,6 @@ from ax_costaware.methods.problem import (
     untried,
 )
 from ax_costaware.methods.space import Space
-
-_OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
-"""Options of the optimiser where the method does not say: Ax's defaults."""
-
-_MOST_DRAWS = 10_000
-"""Quasi-random points tried for one trial before the constraints count as impossible to meet."""
 
 
 class Outcome(NamedTuple):
@@ -97,7 +92,6 @@ class Simulation:
 
     def problem(self) -> Problem:
         """What the next decision is made from."""
-        design = self._design()
         bounded = [constraint.metric for constraint in self.constraints]
         problem = Problem(
             space=self.space,
@@ -112,6 +106,7 @@ class Simulation:
             maximize=self._maximize,
             draw=lambda: next(design),
         )
+        design = design_of(problem, self.method)
         return problem
 
     def ask(self) -> Decision | Stop:
@@ -202,13 +197,15 @@ class Simulation:
         """Columns that take finitely many values, with these; of a one-hot block the first."""
         found: dict[int, list[float]] = {}
         for column in self.space.columns.values():
-            values = column.parameter.values_up_to(_MOST_DRAWS)
+            values = column.parameter.values_up_to(MOST_DRAWS)
             if values is not None:
                 found[column.indices[0]] = [column.encode(value)[0] for value in values]
         return found
 
     def _maximize(self, acquisition: AcquisitionFunction, options: Mapping[str, Any]) -> Maximum:
         space = self.space
+        if space.elimination is not None:
+            return maximum_within(self.problem(), acquisition, options)
         shared: dict[str, Any] = {
             "bounds": space.bounds,
             "q": 1,
@@ -217,12 +214,12 @@ class Simulation:
         has_blocks = any(len(column.indices) > 1 for column in space.columns.values())
         if space.smooth and not has_blocks and not (self._choices and space.sums):
             X, _ = optimize_acqf_mixed_alternating(
-                acquisition, discrete_dims=self._choices, **shared, **{**_OPTIMIZER, **options}
+                acquisition, discrete_dims=self._choices, **shared, **{**OPTIMIZER, **options}
             )
         else:
             # A one-hot block moves as a whole, and integers between constraints hardly move one by
             # one: the best of valid points, whose real parameters are moved to where they are best.
-            points = space.sobol_points(_OPTIMIZER["raw_samples"], seed=0)
+            points = space.sobol_points(OPTIMIZER["raw_samples"], seed=0)
             if not space.smooth:
                 points = untried(points, self.problem().tried)
                 if not len(points):
@@ -240,28 +237,6 @@ class Simulation:
                 )
         with torch.no_grad():
             return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
-
-    def _design(self) -> Iterator[dict[str, Value]]:
-        """The quasi-random design from the next trial on, as far as it meets the constraints."""
-        # What was passed over is not counted among the trials, so that their points may come again.
-        repeats = self.method.repeats_design and not self.space.smooth
-        tried = [] if repeats else [dict(trial.parameters) for trial in self.trials]
-        found, misses = 0, 0
-        for row in self.space.design(self.method.seed):
-            misses += 1
-            if self.space.meets(row):
-                found += 1
-                if found > len(self.trials) and row not in tried:
-                    misses = 0
-                    yield row
-            if misses == _MOST_DRAWS:
-                break
-        if found:
-            raise SpaceExhausted
-        raise InputError(
-            f"no point among {_MOST_DRAWS} met the parameter constraints {list(self.space.sums)}: "
-            "loosen them."
-        )
 
 
 def simulate(

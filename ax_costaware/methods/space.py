@@ -20,6 +20,9 @@ from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from ax_costaware.acquisition.elimination import Elimination
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.equalities import WeightedSum, shown, sums_and_equalities
 from ax_costaware.methods.parameters import (
     Choice,
     Fixed,
@@ -125,11 +128,15 @@ class Space:
     order: tuple[str, ...] = ()
     """Names of all parameters, hidden ones included, as they were declared."""
 
+    equalities: tuple[WeightedSum, ...] = ()
+    """Equality constraints: the weights of a sum of raw values, and what it is."""
+
     @staticmethod
     def of(
         parameters: Iterable[Parameter],
-        sums: Sequence[tuple[Mapping[str, float], float]] = (),
+        sums: Sequence[WeightedSum] = (),
         hidden: Sequence[str] = (),
+        equalities: Sequence[WeightedSum] = (),
     ) -> Space:
         """The space of some parameters, choices as their numbers if ordered, else one-hot.
 
@@ -138,6 +145,12 @@ class Space:
             sums: Parameter constraints: weights of raw values by name, whose sum is to be at most
                 a number.
             hidden: Names of those that the model does not see.
+            equalities: Further ones, whose sum is to be just that number. A sum that ``sums`` bound
+                by one number from both sides is one of them, too.
+
+        Raises:
+            InputError: If equality constraints read what is no range of real numbers on a linear
+                scale, contradict each other, or leave no room within the bounds.
         """
         declared = {p.name: p for p in parameters}
         seen = {name: p for name, p in declared.items() if name not in hidden}
@@ -153,14 +166,18 @@ class Space:
             first = bounds.shape[-1]
             bounds = torch.cat([bounds, ends], dim=-1)
             columns[name] = Column(p, tuple(range(first, bounds.shape[-1])))
-        return Space(
+        sums, equalities = sums_and_equalities(declared, sums, equalities)
+        found = Space(
             seen,
             columns,
             bounds,
             tuple((dict(weights), limit) for weights, limit in sums),
             {name: p for name, p in declared.items() if name in hidden},
             tuple(declared),
+            tuple((dict(weights), value) for weights, value in equalities),
         )
+        _ = found.elimination
+        return found
 
     def to(self, device: torch.device) -> Space:
         """The same with its columns on a device."""
@@ -187,19 +204,60 @@ class Space:
 
     @cached_property
     def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]]:
-        """``sums`` as BoTorch has them, ``(indices, coefficients, rhs)``."""
-        found = []
-        for weights, limit in self.sums:
-            # Ours are at most a limit, BoTorch's ``sum_i c_i x_i >= rhs``.
-            row, rhs = self.bounds.new_zeros(self.bounds.shape[-1]), -float(limit)
-            for name, weight in weights.items():
-                if name in self.columns:
-                    row[self.columns[name].indices[0]] = -weight
-                elif name in self.fixed:
-                    rhs += weight * float(str(self.fixed[name]))
-            (indices,) = row.nonzero(as_tuple=True)
-            found.append((indices, row[indices], rhs))
+        """What points are to satisfy, as BoTorch has it: ``(indices, coefficients, rhs)``.
+
+        With equality constraints of the columns that are not determined by them, see
+        ``elimination``.
+        """
+        if self.elimination is not None:
+            return list(self.elimination.constraints)
+        # Ours are at most a limit, BoTorch's ``sum_i c_i x_i >= rhs``.
+        return [self._constraint(weights, limit, -1.0) for weights, limit in self.sums]
+
+    @cached_property
+    def elimination(self) -> Elimination | None:
+        """Which columns the equality constraints determine; None without any."""
+        if not self.equalities:
+            return None
+        try:
+            return Elimination.of(
+                [self._constraint(weights, value) for weights, value in self.equalities],
+                self.bounds,
+                [self._constraint(weights, limit, -1.0) for weights, limit in self.sums],
+            )
+        except InputError as error:
+            named = ", ".join(map(shown, self.equalities))
+            raise InputError(f"equality constraints {named}: {error}") from error
+
+    def held_at(self, fixed: Row) -> Space:
+        """The space where the caller fixes some of what equality constraints read.
+
+        Raises:
+            InputError: If this leaves no room.
+        """
+        read = {name for weights, _ in self.equalities for name in weights} & fixed.keys()
+        more = tuple(({n: 1.0}, float(str(fixed[n]))) for n in self.columns if n in read)
+        # They come first, so that rounding leaves them as they are.
+        found = replace(self, equalities=more + self.equalities) if more else self
+        _ = found.elimination
         return found
+
+    def complete(self, X: Tensor) -> Tensor:
+        """Points ``... x d`` with what equality constraints determine, differentiable."""
+        return X if self.elimination is None else self.elimination.complete(X)
+
+    def _constraint(
+        self, weights: Mapping[str, float], number: float, sign: float = 1.0
+    ) -> tuple[Tensor, Tensor, float]:
+        """A sum and the number that it is compared with, both times a sign, of columns."""
+        row, rhs = self.bounds.new_zeros(self.bounds.shape[-1]), sign * float(number)
+        for name, weight in weights.items():
+            if name in self.columns:
+                row[self.columns[name].indices[0]] = sign * weight
+            elif name in self.fixed:
+                rhs -= sign * weight * float(str(self.fixed[name]))
+        (indices,) = row.nonzero(as_tuple=True)
+        return indices, row[indices], rhs
 
     def raw(self, name: str, X: Tensor) -> Tensor:
         """Raw values of a numeric parameter at points ``... x d``, differentiable: ``...``."""
@@ -262,8 +320,12 @@ class Space:
             among: Only constraints that read one of these parameters; None: all.
         """
         return all(
-            math.fsum(w * float(str(row[name])) for name, w in weights.items()) <= limit + 1e-8
+            _sum(weights, row) <= limit + 1e-8
             for weights, limit in self.sums
+            if among is None or not weights.keys().isdisjoint(among)
+        ) and all(
+            abs(_sum(weights, row) - value) <= 1e-8 * max(1.0, abs(value))
+            for weights, value in self.equalities
             if among is None or not weights.keys().isdisjoint(among)
         )
 
@@ -274,11 +336,19 @@ class Space:
             seed: Seed of the sequence.
 
         Yields:
-            Parameterizations in declared order, whatever the constraints say.
+            Parameterizations in declared order, whatever inequality constraints say; equality
+            constraints hold.
         """
         free, engine = [column.parameter for column in self.columns.values()], self._sobol(seed)
         while True:
-            for point in engine.draw(_AT_ONCE, dtype=torch.double).tolist():
+            block = engine.draw(_AT_ONCE, dtype=torch.double)
+            if self.elimination is not None:
+                X = self._spread(block)
+                points = self._within(X, len(block) // _MOST_DRAWS, seed)
+                yield from self.decode(points if len(points) else self.elimination.spread(X, seed))
+                seed += 1
+                continue
+            for point in block.tolist():
                 values = {p.name: p.at(u) for p, u in zip(free, point, strict=False)}
                 yield self.ordered({**self.fixed, **values})
 
@@ -298,17 +368,40 @@ class Space:
             At most ``n x d`` points; fewer where the space has fewer, or where constraints leave
             little of it, and possibly none.
         """
-        draws = n * (_MOST_DRAWS if self.sums else 1)
-        u = self._sobol(seed).draw(draws, dtype=torch.double).to(self.bounds)
-        X = self.bounds.new_empty(draws, self.bounds.shape[-1])
-        for i, column in enumerate(self.columns.values()):
-            X[:, list(column.indices)] = column.spread(u[:, i], self.bounds).to(X)
+        draws = n * (_MOST_DRAWS if self.sums or self.equalities else 1)
+        X = self._spread(self._sobol(seed).draw(draws, dtype=torch.double).to(self.bounds))
         for index, value in (fixed or {}).items():
             X[:, index] = value
-        meets = evaluate_feasibility(X.unsqueeze(-2), self.inequality_constraints, tolerance=1e-9)
-        different: Tensor = X[meets][:n].unique(dim=0)
+        different: Tensor = self._within(X, n, seed)[:n].unique(dim=0)
         return different
+
+    def _spread(self, u: Tensor) -> Tensor:
+        """Valid points that are spread like those of the unit cube, whatever constraints say."""
+        X = self.bounds.new_empty(len(u), self.bounds.shape[-1])
+        for i, column in enumerate(self.columns.values()):
+            X[:, list(column.indices)] = column.spread(u[:, i], self.bounds).to(X)
+        return X
+
+    def _within(self, X: Tensor, least: int, seed: int) -> Tensor:
+        """Those of some points that meet the constraints, once completed.
+
+        Where they are fewer than ``least``, equality constraints leave hardly anything of the box:
+        then some points are taken from all over what they leave.
+        """
+
+        def valid(points: Tensor) -> Tensor:
+            constraints = self.inequality_constraints
+            return points[evaluate_feasibility(points.unsqueeze(-2), constraints, tolerance=1e-9)]
+
+        found = valid(self.complete(X))
+        if self.elimination is None or len(found) >= least:
+            return found
+        return valid(self.elimination.spread(X[: 2 * least], seed))
 
     def _sobol(self, seed: int) -> SobolEngine:
         """Scrambled Sobol points of the unit cube, with a coordinate for each free parameter."""
         return SobolEngine(max(len(self.columns), 1), scramble=True, seed=seed)
+
+
+def _sum(weights: Mapping[str, float], row: Row) -> float:
+    return math.fsum(w * float(str(row[name])) for name, w in weights.items())

@@ -41,6 +41,9 @@ class Case:
     learns_costs: bool = False
     """Whether every trial has to report its cost."""
 
+    constraints: tuple[str, ...] = ()
+    """Parameter constraints."""
+
 
 def _control_sets(unit: float) -> list[ac.ControlSet]:
     return [ac.ControlSet(["x1"], cost=0.5 * unit), ac.ControlSet(["x1", "x2"], cost=2.0 * unit)]
@@ -63,6 +66,16 @@ CASES = {
             "seconds", budget=20.0 * unit, initial_trials=4, stop=False, **FAST
         ),
         learns_costs=True,
+    ),
+    "gittins, parts of a mixture": Case(
+        lambda: [*SQUARE, _range("x3")],
+        lambda unit: ac.gittins_strategy(
+            ac.AffineCost({"x2": unit}, fixed=0.5 * unit),
+            budget=14.0 * unit,
+            initial_trials=4,
+            **FAST,
+        ),
+        constraints=("x1 + x2 + x3 <= 1", "x1 + x2 + x3 >= 1"),
     ),
     "log EI per cost": Case(
         lambda: SQUARE,
@@ -132,7 +145,11 @@ def realized_of(trial_index: int, arm: Mapping[str, Any]) -> dict[str, float]:
 def make_client(case: str, unit: float = 1.0, **storage: Any) -> Client:
     """A client with the experiment of a case."""
     client = Client(**storage)
-    client.configure_experiment(name="audit", parameters=CASES[case].parameters())
+    client.configure_experiment(
+        name="audit",
+        parameters=CASES[case].parameters(),
+        parameter_constraints=list(CASES[case].constraints),
+    )
     client.configure_optimization(objective="y")
     if case == "gittins, learned costs":
         client.configure_tracking_metrics(["seconds"])

@@ -35,6 +35,8 @@ def table_of(case: str, count: int = COUNT) -> pd.DataFrame:
     else:
         names = ["a1"] if case == "indirect queries" else ["x1", "x2"]
         frame = pd.DataFrame(rng.random((count, len(names))), columns=names)
+    if CASES[case].constraints:
+        frame[["x1", "x2", "x3"]] = rng.dirichlet([1.0, 1.0, 1.0], count)
     if case in ("control sets", "unknown costs"):
         frame["control_set"] = ["x1", "x1+x2"] * (count // 2)
     frame["y"] = [objective(row) for row in frame.to_dict("records")]

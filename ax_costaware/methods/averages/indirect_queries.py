@@ -216,7 +216,9 @@ class IndirectQueries(Targets):
             found: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
             return found
 
-        local = LocalSearch(space.bounds, problem.immovable, space.inequality_constraints)
+        local = LocalSearch(
+            space.bounds, problem.immovable, space.inequality_constraints, space.elimination
+        )
         starts, ends = local.climb(value, region.starts, self.num_restarts or NUM_RESTARTS)
         with torch.no_grad():
             allowed = self.decoded_law(problem).supported(ends)

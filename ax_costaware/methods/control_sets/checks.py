@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.chance import atoms_of
+from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.method import check_type
 from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 from ax_costaware.methods.past import ROUNDING
@@ -51,6 +52,14 @@ def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
                     f"a parameter constraint reads {list(weights)}, of which control set "
                     f"{control_set.name!r} leaves {left} to chance: nobody can keep to it. "
                     "Expected constraints on inputs that are set together, or left together."
+                )
+        for equality in problem.space.equalities:
+            left = [n for n in equality[0] if n in free and n not in control_set.parameters]
+            if left:
+                raise InputError(
+                    f"equality constraint {shown(equality)!r}: control set {control_set.name!r} "
+                    f"leaves {left} to chance, so that it would not hold. Expected equality "
+                    "constraints on inputs that every control set sets."
                 )
         for name in control_set.parameters:
             controls = f"control set {control_set.name!r} controls {name!r}, which"

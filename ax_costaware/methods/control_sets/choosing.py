@@ -7,7 +7,8 @@ maximisation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +18,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
+from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial
 from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed
@@ -257,21 +259,31 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
 
 
 def _initial_arm(space: QuerySpace, index: int, chosen: ControlSet) -> dict[str, Value]:
-    problem, seed = space.problem, space.method.seed
-    free = {name: column.parameter for name, column in problem.space.columns.items()}
+    problem = space.problem
     fixed = {name: v for name, v in problem.fixed.items() if name in chosen.parameters}
+    for drawn in islice(_draws(space, index, chosen), MAX_DRAWS):
+        arm = space.arm(chosen, {**drawn, **fixed})
+        if problem.space.meets(arm, among=chosen.parameters):
+            return arm
+    constraints = [*problem.space.sums, *map(shown, problem.space.equalities)]
+    raise InputError(
+        f"no point among {MAX_DRAWS} met the parameter constraints {constraints} with "
+        f"control set {chosen.name!r} and the rest at the nominal values {space.nominal}: loosen "
+        "the constraints or change the control sets."
+    )
+
+
+def _draws(space: QuerySpace, index: int, chosen: ControlSet) -> Iterator[dict[str, Value]]:
+    """Quasi-random values for a control set in the trial of an index, then others instead."""
+    seed = space.method.seed
+    if space.space.equalities:
+        rows = islice(space.space.design(seed), index, None)
+        yield from ({name: row[name] for name in chosen.parameters} for row in rows)
+    free = {name: column.parameter for name, column in space.space.columns.items()}
     place = {name: i for i, name in enumerate(free) if name in chosen.parameters}
     first = SobolEngine(len(free), scramble=True, seed=seed)
     spare = SobolEngine(len(free), scramble=True, seed=decision_seed(seed, index))
     point = first.fast_forward(index).draw(1, dtype=torch.double)[0]
-    for _ in range(MAX_DRAWS):
-        drawn = {name: free[name].at(float(point[i])) for name, i in place.items()}
-        arm = space.arm(chosen, {**drawn, **fixed})
-        if problem.space.meets(arm, among=chosen.parameters):
-            return arm
+    while True:
+        yield {name: free[name].at(float(point[i])) for name, i in place.items()}
         point = spare.draw(1, dtype=torch.double)[0]
-    raise InputError(
-        f"no point among {MAX_DRAWS} met the parameter constraints {list(problem.space.sums)} with "
-        f"control set {chosen.name!r} and the rest at the nominal values {space.nominal}: loosen "
-        "the constraints or change the control sets."
-    )

@@ -139,6 +139,8 @@ class ControlSetValues:
 
     def _sample(self) -> Tensor:
         """Quasi-random points of the model's space; discrete columns take their values."""
+        if self.space.space.equalities:
+            return self.space.space.sobol_points(NUM_POINTS, self.method.seed)
         bounds = self.space.space.bounds
         lower, upper = bounds
         engine = SobolEngine(len(lower), scramble=True, seed=self.method.seed)

@@ -200,6 +200,7 @@ class Search:
         if problem.held:
             X = X.clone()
             X[:, list(problem.held)] = X.new_tensor(list(problem.held.values()))
+            X = problem.space.complete(X)
         if problem.feasibility is None:
             return InHand(*incumbent(problem.model, X, problem.direction))
         chance = problem.feasibility.probability(X)
