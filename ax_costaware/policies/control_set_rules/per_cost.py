@@ -107,9 +107,9 @@ class LargestValuePerCost:
         index = history.largest(ratios, ratios)
         return ControlSetDecision(
             index=index,
-            reason=f"{history.describe(index)} has the largest {what} per cost of the "
-            f"{len(affordable)} affordable control sets, {ratios[index]:.6g}: the value "
-            f"{seen.values[index]:.6g} at cost {costs[index]:g}.",
+            reason=f"Of the {len(affordable)} affordable control sets {history.describe(index)} has "
+            f"the largest {what} per cost, {ratios[index]:.6g}: the value {seen.values[index]:.6g} at "
+            f"cost {costs[index]:g}.",
             in_play=tuple(affordable),
             values=seen.values,
         )

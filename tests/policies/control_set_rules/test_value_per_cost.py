@@ -43,7 +43,7 @@ def test_reason() -> None:
         history(SETS, [1, 1, 2, 4]), Table([1.0, 2.0, 5.0, 6.0])
     )
     assert decision.reason == (
-        "a+b has the largest value per cost of the 4 affordable control sets, 2.5: the value 5 at "
+        "Of the 4 affordable control sets a+b has the largest value per cost, 2.5: the value 5 at "
         "cost 2."
     )
 
