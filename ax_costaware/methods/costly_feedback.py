@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.method import NO_LIMIT, Method, check_type
+from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, Money, PastTrial, TrialTimes
@@ -38,6 +38,7 @@ from ax_costaware.policies.query_rules import (
     default_rule,
 )
 from ax_costaware.queries.argument_checks import (
+    instance_of,
     nonnegative_number,
     number_between_zero_and_one,
     positive_number,
@@ -85,7 +86,7 @@ class CostlyFeedback(Method):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        check_type("rule", self.rule, FeedbackRule | None, "a rule such as QueryRule(0.9)")
+        instance_of(self.rule, FeedbackRule | None, "rule", "a rule such as QueryRule(0.9)")
         if self.beta is None:
             set_field(self, "beta", LogarithmicBeta())
         elif not isinstance(self.beta, LogarithmicBeta):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields
 from numbers import Integral, Real
+from types import UnionType
 from typing import Any, TypeAlias
 
 import torch
@@ -98,6 +99,12 @@ def nonnegative_number(value: Any, name: str, expected: str = "a finite number >
     return number_where(value, name, expected, lambda number: number >= 0)
 
 
+def positive_number_or_none(value: Any, name: str) -> float | None:
+    """As ``positive_number``, or ``None``: a limit, or none."""
+    expected = "a finite number > 0, or None"
+    return None if value is None else positive_number(value, name, expected)
+
+
 def number_above_one(value: Any, name: str) -> float:
     """As ``finite_number``, and greater than one."""
     return number_where(value, name, "a finite number > 1", lambda number: number > 1)
@@ -139,6 +146,28 @@ def integer_at_least(value: Any, least: int, name: str) -> int:
 def at_least(least: int) -> Callable[..., int]:
     """The check that a value is an integer, ``least`` at least."""
     return lambda value, name: integer_at_least(value, least, name)
+
+
+def one_of(value: Any, allowed: Iterable[Any], name: str) -> Any:
+    """``value`` unchanged.
+
+    Raises:
+        InputError: Unless it is one of those that are allowed.
+    """
+    if value not in (values := list(allowed)):
+        raise InputError(f"{name}={value!r}: expected one of {values}.")
+    return value
+
+
+def instance_of(value: Any, kind: type | UnionType, name: str, expected: str) -> Any:
+    """``value`` unchanged.
+
+    Raises:
+        InputError: Unless it is an instance of ``kind``, which ``expected`` says in words.
+    """
+    if not isinstance(value, kind):
+        raise InputError(f"{name}={value!r}: expected {expected}.")
+    return value
 
 
 def interval(lower: Any, upper: Any) -> tuple[float, float]:

@@ -30,8 +30,7 @@ from ax_costaware.methods.control_sets.chance import (
     realized_inputs,
     values_of,
 )
-from ax_costaware.methods.method import check_integer
-from ax_costaware.queries.argument_checks import number_between_zero_and_one
+from ax_costaware.queries.argument_checks import integer_at_least, number_between_zero_and_one
 from ax_costaware.queries.input_fit import (
     Dependence,
     InputFit,
@@ -179,7 +178,7 @@ def input_fit(
     session = open_session(client)
     method = method_of_class(session.strategy, ControlSets)
     if last is not None:
-        check_integer("last", last, least=1)
+        integer_at_least(last, 1, "last")
     level = number_between_zero_and_one(significance, "significance")
     trials = realized_inputs(past_trials(session.experiment, method), method)
     earlier = () if last is None else trials[:-last]

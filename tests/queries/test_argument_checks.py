@@ -11,10 +11,13 @@ import torch
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
+    boolean,
     column,
     finite_number,
+    instance_of,
     integer_at_least,
     nonnegative_number,
+    one_of,
     positive_number,
     sequence_of,
 )
@@ -69,3 +72,16 @@ def test_columns_are_one_dimensional() -> None:
         column(torch.tensor(1.0))
     with pytest.raises(InputError, match=r"nodes of shape \[1\.0\]: expected a tensor"):
         column([1.0])  # type: ignore[arg-type]
+
+
+def test_what_passes_is_unchanged() -> None:
+    assert boolean(False, "x") is False
+    assert one_of("ei", ("ucb", "ei"), "x") == "ei"
+    assert instance_of(None, int | None, "x", "an integer") is None
+    for other in (0, None, "no"):
+        with pytest.raises(InputError, match=r"x=.*: expected True or False"):
+            boolean(other, "x")
+    with pytest.raises(InputError, match=r"x='pi': expected one of \['ucb', 'ei'\]"):
+        one_of("pi", ("ucb", "ei"), "x")
+    with pytest.raises(InputError, match="x='1': expected an integer"):
+        instance_of("1", int, "x", "an integer")

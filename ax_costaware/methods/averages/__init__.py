@@ -33,7 +33,7 @@ from ax_costaware.methods.averages.law import (
     target_space,
     target_transform,
 )
-from ax_costaware.methods.method import Method, check_integer, check_one_of, check_type
+from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.past import Money
@@ -42,6 +42,7 @@ from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.policies.resolution_tree import Cell
+from ax_costaware.queries.argument_checks import instance_of, integer_at_least, one_of
 from ax_costaware.queries.conditionals import Conditional
 
 Information: TypeAlias = Literal[
@@ -125,10 +126,10 @@ class Targets(Method):
     def __post_init__(self) -> None:
         object.__setattr__(self, "target_parameters", checked_targets(self.target_parameters))
         super().__post_init__()
-        check_one_of("acquisition", self.acquisition, get_args(Information))
-        check_integer("num_samples", self.num_samples, 1)
+        one_of(self.acquisition, get_args(Information), "acquisition")
+        integer_at_least(self.num_samples, 1, "num_samples")
         expected = "FixedHyperparameters, or None for fitted ones"
-        check_type("hyperparameters", self.hyperparameters, FixedHyperparameters | None, expected)
+        instance_of(self.hyperparameters, FixedHyperparameters | None, "hyperparameters", expected)
         lengthscale = None if self.hyperparameters is None else self.hyperparameters.lengthscale
         if isinstance(lengthscale, tuple) and len(lengthscale) != len(self.target_parameters):
             raise InputError(
