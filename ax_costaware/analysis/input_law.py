@@ -88,6 +88,8 @@ class InputLawAnalysis(MethodAnalysis[ControlSets]):
         self.significance = significance
 
     def _missing(self, run: Run[ControlSets]) -> str | None:
+        if reason := super()._missing(run):
+            return reason
         report = input_fit(run.client, self.last, self.significance)
         return None if report.fits else report.verdict
 
