@@ -10,7 +10,6 @@ attempt that takes too long is killed. ``docs/cluster.md`` says how to start a c
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +18,8 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from ax.utils.common.logger import get_logger
 
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.queries.argument_checks import instance_of, positive_number
 from ax_costaware.runners.polled_runner import PolledRunner
 from ax_costaware.runners.ray_worker import attempt_class, pack, results_class
 from ax_costaware.runners.registry import trial_function
@@ -68,6 +69,7 @@ class RayRunner(PolledRunner):
         UserInputError: If an argument is of the wrong type or out of range.
     """
 
+    @ax_errors()
     def __init__(
         self,
         function: TrialFunction | str,
@@ -214,13 +216,8 @@ class RayRunner(PolledRunner):
 def _checked_resources(resources: Any) -> dict[str, float]:
     if resources is None:
         return {"CPU": 1.0}
-    expected = "expected a mapping from Ray's names, such as 'CPU' and 'GPU', to amounts"
-    if not isinstance(resources, Mapping):
-        raise UserInputError(f"resources={resources!r}: {expected}.")
-    for name, amount in resources.items():
-        is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
-        if not (isinstance(name, str) and name and is_number and 0 < amount < math.inf):
-            raise UserInputError(
-                f"resources={dict(resources)!r}: got {amount!r} for {name!r}; {expected} > 0."
-            )
-    return {name: float(amount) for name, amount in resources.items()}
+    expected = "a mapping from Ray's names, such as 'CPU' and 'GPU', to amounts > 0"
+    named = dict(instance_of(resources, Mapping, "resources", expected))
+    if not all(isinstance(name, str) and name for name in named):
+        raise UserInputError(f"resources={named!r}: expected {expected}.")
+    return {name: positive_number(n, f"resources[{name!r}]") for name, n in named.items()}
