@@ -86,7 +86,7 @@ class CostlyFeedback(Method):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        instance_of(self.rule, FeedbackRule | None, "rule", "a rule such as QueryRule(0.9)")
+        instance_of(self.rule, "rule", FeedbackRule | None, "a rule such as QueryRule(0.9)")
         if self.beta is None:
             set_field(self, "beta", LogarithmicBeta())
         elif not isinstance(self.beta, LogarithmicBeta):

@@ -121,6 +121,11 @@ def probability(value: Any, name: str) -> float:
     return number_where(value, name, "a number in [0, 1]", lambda number: 0 <= number <= 1)
 
 
+def share(value: Any, name: str) -> float:
+    """As ``finite_number``, and in ``(0, 1]``."""
+    return number_where(value, name, "a number in (0, 1]", lambda number: 0 < number <= 1)
+
+
 def boolean(value: Any, name: str) -> bool:
     """``value`` unchanged.
 
@@ -148,7 +153,18 @@ def at_least(least: int) -> Callable[..., int]:
     return lambda value, name: integer_at_least(value, least, name)
 
 
-def one_of(value: Any, allowed: Iterable[Any], name: str) -> Any:
+def nonempty_string(value: Any, name: str, expected: str = "a non-empty string") -> str:
+    """``value`` as a plain ``str``.
+
+    Raises:
+        InputError: If it is none, or empty.
+    """
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name}={value!r}: expected {expected}.")
+    return str(value)
+
+
+def one_of(value: Any, name: str, allowed: Iterable[Any]) -> Any:
     """``value`` unchanged.
 
     Raises:
@@ -159,7 +175,7 @@ def one_of(value: Any, allowed: Iterable[Any], name: str) -> Any:
     return value
 
 
-def instance_of(value: Any, kind: type | UnionType, name: str, expected: str) -> Any:
+def instance_of(value: Any, name: str, kind: type | UnionType, expected: str) -> Any:
     """``value`` unchanged.
 
     Raises:

@@ -20,6 +20,7 @@ from scipy.stats import chisquare, ks_2samp, kstest, kstwo, norm, spearmanr
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     finite_number,
+    instance_of,
     integer_at_least,
     number_between_zero_and_one,
     probability,
@@ -124,8 +125,7 @@ def fit_of(name: str, values: Sequence[RawValue], law: Marginal, seed: int = 0) 
     Raises:
         InputError: For no values, or one that is no finite number where the law is on numbers.
     """
-    if not isinstance(law, Marginal):
-        raise InputError(f"law={law!r}: expected a marginal such as Uniform(0, 1).")
+    instance_of(law, "law", Marginal, "a marginal such as Uniform(0, 1)")
     items = _checked(values, name, law.is_numeric)
     if isinstance(law, Discrete):
         return _fit(name, items, *_discrete_test(items, law, seed), law)

@@ -19,7 +19,12 @@ from ax.exceptions.core import UserInputError
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.queries.argument_checks import instance_of, positive_number
+from ax_costaware.queries.argument_checks import (
+    instance_of,
+    nonempty_string,
+    optional,
+    positive_number,
+)
 from ax_costaware.runners.polled_runner import PolledRunner
 from ax_costaware.runners.ray_worker import attempt_class, pack, results_class
 from ax_costaware.runners.registry import trial_function
@@ -82,12 +87,9 @@ class RayRunner(PolledRunner):
         time_cost: bool = False,
     ) -> None:
         super().__init__(function, timeout=timeout, retries=retries, time_cost=time_cost)
-        for name, value in (("address", address), ("namespace", namespace)):
-            if not (isinstance(value, str) and value) and (name, value) != ("address", None):
-                raise UserInputError(f"{name}={value!r}: expected a non-empty string.")
         self.resources = _checked_resources(resources)
-        self.address = address
-        self.namespace = namespace
+        self.address = optional(nonempty_string)(address, "address")
+        self.namespace = nonempty_string(namespace, "namespace")
 
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
         """Start an attempt on the cluster, unless the cluster has it already.
@@ -217,7 +219,7 @@ def _checked_resources(resources: Any) -> dict[str, float]:
     if resources is None:
         return {"CPU": 1.0}
     expected = "a mapping from Ray's names, such as 'CPU' and 'GPU', to amounts > 0"
-    named = dict(instance_of(resources, Mapping, "resources", expected))
+    named = dict(instance_of(resources, "resources", Mapping, expected))
     if not all(isinstance(name, str) and name for name in named):
         raise UserInputError(f"resources={named!r}: expected {expected}.")
     return {name: positive_number(n, f"resources[{name!r}]") for name, n in named.items()}

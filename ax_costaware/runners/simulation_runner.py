@@ -87,14 +87,14 @@ class SimulationRunner(LocalRunner):
     ) -> None:
         super().__init__(function, retries=retries)
         expected = "a mapping from parameter to its law"
-        self.marginals = dict(instance_of(marginals, Mapping | None, "marginals", expected) or {})
+        self.marginals = dict(instance_of(marginals, "marginals", Mapping | None, expected) or {})
         for name, law in self.marginals.items():
             expected = "a law such as ax_costaware.Uniform"
-            instance_of(law, Marginal, f"marginals[{name!r}]", expected)
+            instance_of(law, f"marginals[{name!r}]", Marginal, expected)
         expected = "a law such as ax_costaware.GaussianCopula, or None"
-        self.joint = instance_of(joint, JointLaw | None, "joint", expected)
+        self.joint = instance_of(joint, "joint", JointLaw | None, expected)
         expected = "a conditional such as ax_costaware.GaussianConditional, or None"
-        self.conditional = instance_of(conditional, Conditional | None, "conditional", expected)
+        self.conditional = instance_of(conditional, "conditional", Conditional | None, expected)
         if (conditional is None) != (targets is None) or isinstance(targets, str):
             raise UserInputError(
                 f"conditional={conditional!r}, targets={targets!r}: expected both, with the names "

@@ -76,12 +76,12 @@ def test_columns_are_one_dimensional() -> None:
 
 def test_what_passes_is_unchanged() -> None:
     assert boolean(False, "x") is False
-    assert one_of("ei", ("ucb", "ei"), "x") == "ei"
-    assert instance_of(None, int | None, "x", "an integer") is None
+    assert one_of("ei", "x", ("ucb", "ei")) == "ei"
+    assert instance_of(None, "x", int | None, "an integer") is None
     for other in (0, None, "no"):
         with pytest.raises(InputError, match=r"x=.*: expected True or False"):
             boolean(other, "x")
     with pytest.raises(InputError, match=r"x='pi': expected one of \['ucb', 'ei'\]"):
-        one_of("pi", ("ucb", "ei"), "x")
+        one_of("pi", "x", ("ucb", "ei"))
     with pytest.raises(InputError, match="x='1': expected an integer"):
-        instance_of("1", int, "x", "an integer")
+        instance_of("1", "x", int, "an integer")

@@ -126,10 +126,10 @@ class Targets(Method):
     def __post_init__(self) -> None:
         object.__setattr__(self, "target_parameters", checked_targets(self.target_parameters))
         super().__post_init__()
-        one_of(self.acquisition, get_args(Information), "acquisition")
+        one_of(self.acquisition, "acquisition", get_args(Information))
         integer_at_least(self.num_samples, 1, "num_samples")
         expected = "FixedHyperparameters, or None for fitted ones"
-        instance_of(self.hyperparameters, FixedHyperparameters | None, "hyperparameters", expected)
+        instance_of(self.hyperparameters, "hyperparameters", FixedHyperparameters | None, expected)
         lengthscale = None if self.hyperparameters is None else self.hyperparameters.lengthscale
         if isinstance(lengthscale, tuple) and len(lengthscale) != len(self.target_parameters):
             raise InputError(

@@ -87,7 +87,7 @@ class IndirectQueries(Targets):
         classes = (
             "GaussianConditional, UniformBoxConditional, FiniteConditional or LearnedConditional"
         )
-        instance_of(self.conditional, Conditional, "conditional", f"one such as {classes}")
+        instance_of(self.conditional, "conditional", Conditional, f"one such as {classes}")
         if isinstance(self.cost, Cost):
             named_cost(self.cost)
         else:

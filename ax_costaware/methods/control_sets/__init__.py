@@ -115,7 +115,7 @@ class ControlSets(Method):
         if not isinstance(self.beta, TheoreticalBeta):
             expected = "a finite number >= 0, or a TheoreticalBeta"
             set_field(self, "beta", nonnegative_number(self.beta, "beta", expected))
-        one_of(self.acquisition, ACQUISITIONS, "acquisition")
+        one_of(self.acquisition, "acquisition", ACQUISITIONS)
         integer_at_least(self.num_nodes, 1, "num_nodes")
         set_field(self, "initial_control_sets", checked_initial_control_sets(self))
         check_budget(self)

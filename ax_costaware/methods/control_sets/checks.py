@@ -191,7 +191,7 @@ def checked_marginals(marginals: object) -> dict[str, Marginal]:
 def check_joint(joint: JointLaw | None, marginals: Mapping[str, Marginal]) -> None:
     """Refuse what is no joint law, or one that does not go with the marginals."""
     expected = "a joint law such as JointEmpirical(frame), or None"
-    instance_of(joint, JointLaw | None, "joint", expected)
+    instance_of(joint, "joint", JointLaw | None, expected)
     if joint is None:
         return
     if twice := [name for name in joint.names if name in marginals]:

@@ -94,13 +94,13 @@ class Gittins(Method):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        one_of(self.learn_failures, (False, True, "abandoned"), "learn_failures")
+        one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
         set_field(self, "cost", _checked_cost(self.cost))
         if self.lmbda is not None:
             expected = "a finite number > 0, or None"
             set_field(self, "lmbda", positive_number(self.lmbda, "lmbda", expected))
-        one_of(self.acquisition, ACQUISITIONS, "acquisition")
-        one_of(self.cost_model, COST_MODELS, "cost_model")
+        one_of(self.acquisition, "acquisition", ACQUISITIONS)
+        one_of(self.cost_model, "cost_model", COST_MODELS)
         if self.initial_share is not None:
             expected = "a number in (0, 1], or None"
             share = positive_number(self.initial_share, "initial_share", expected)

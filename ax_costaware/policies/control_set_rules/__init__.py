@@ -2,8 +2,11 @@
 
 from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSchedule
 from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
-from ax_costaware.policies.control_set_rules.knowledge import KnowledgePerBudget
-from ax_costaware.policies.control_set_rules.per_cost import InformationPerCost, LargestValuePerCost
+from ax_costaware.policies.control_set_rules.per_cost import (
+    InformationPerCost,
+    KnowledgePerBudget,
+    LargestValuePerCost,
+)
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,

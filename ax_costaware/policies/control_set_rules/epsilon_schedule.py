@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -41,11 +40,7 @@ from ax_costaware.policies.control_set_rules.rule import (
     Evaluate,
     SeenValues,
 )
-from ax_costaware.queries.argument_checks import (
-    check_fields,
-    nonnegative_number,
-    number_where,
-)
+from ax_costaware.queries.argument_checks import check_fields, nonnegative_number, share
 
 Indices = npt.NDArray[np.intp]
 
@@ -73,10 +68,7 @@ class EpsilonSchedule:
     """Factor of the geometric decay from one decision to the next."""
 
     def __post_init__(self) -> None:
-        ratio = partial(
-            number_where, expected="a number in (0, 1]", holds=lambda number: 0 < number <= 1
-        )
-        check_fields(self, initial=nonnegative_number, power=nonnegative_number, ratio=ratio)
+        check_fields(self, initial=nonnegative_number, power=nonnegative_number, ratio=share)
 
     @classmethod
     def constant(cls, epsilon: float) -> EpsilonSchedule:

@@ -42,6 +42,7 @@ from ax_costaware.policies.costly_feedback.plain_values import (
 from ax_costaware.policies.query_rules import FeedbackRule, Prospect, QueryDecision, default_rule
 from ax_costaware.queries.argument_checks import (
     finite_number,
+    instance_of,
     integer_at_least,
     nonnegative_number,
     number_between_zero_and_one,
@@ -130,12 +131,10 @@ class CostlyFeedbackLoop:
             raise InputError(
                 f"candidates={candidates!r}, bounds={bounds!r}: expected exactly one of them."
             )
-        if kernel is not None and not isinstance(kernel, Kernel):
-            raise InputError(f"kernel={kernel!r}: expected a GPyTorch kernel, or None.")
+        instance_of(kernel, "kernel", Kernel | None, "a GPyTorch kernel, or None")
         if forgetting is not None and not isinstance(forgetting, ResetEvery):
             forgetting = number_between_zero_and_one(forgetting, "forgetting")
-        if rule is not None and not isinstance(rule, FeedbackRule):
-            raise InputError(f"rule={rule!r}: expected a rule such as QueryRule(0.9), or None.")
+        instance_of(rule, "rule", FeedbackRule | None, "a rule such as QueryRule(0.9), or None")
         self._forgetting = forgetting
         self._noise = None if noise is None else positive_number(noise, "noise")
         self._rule = default_rule(forgetting is not None) if rule is None else rule

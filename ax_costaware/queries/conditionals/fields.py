@@ -10,7 +10,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import Numbers, numbers, set_fields
+from ax_costaware.queries.argument_checks import Numbers, numbers, one_of, set_fields
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Outside: TypeAlias = Literal["refuse", "clip", "keep"]
@@ -94,9 +94,7 @@ def check_bounds(conditional: Any, num_columns: int | None) -> None:
     """
     lower, upper = bounds(conditional.lower, conditional.upper, num_columns)
     set_fields(conditional, lower=lower, upper=upper)
-    if conditional.outside not in get_args(Outside):
-        choices = ", ".join(map(repr, get_args(Outside)))
-        raise InputError(f"outside={conditional.outside!r}: expected one of {choices}.")
+    one_of(conditional.outside, "outside", get_args(Outside))
 
 
 def is_sequence(value: Any) -> bool:

@@ -26,8 +26,7 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
     unit_interval,
 )
-from ax_costaware.queries.marginals.discrete import Discrete
-from ax_costaware.queries.marginals.empirical import Empirical
+from ax_costaware.queries.marginals.atomic import Discrete, Empirical
 from ax_costaware.queries.marginals.marginal import Marginal, RawValue
 from ax_costaware.queries.quadrature import gauss_rule
 

@@ -13,9 +13,8 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from typing_extensions import override
 
-from ax_costaware.queries.argument_checks import column, integer_at_least, unit_interval
+from ax_costaware.queries.argument_checks import column, integer_at_least
 
 RawValue: TypeAlias = float | int | str | bool
 """A value of a parameter as the user writes it."""
@@ -129,61 +128,3 @@ class Marginal(ABC):
         generator = torch.Generator().manual_seed(integer_at_least(seed, 0, "seed"))
         size = integer_at_least(n, 1, "n")
         return self.icdf(torch.rand(size, generator=generator, dtype=torch.double))
-
-
-class AtomicMarginal(Marginal):
-    """A law whose nodes are finitely many."""
-
-    @abstractmethod
-    def _atoms(self) -> tuple[Tensor, Tensor]:
-        """Nodes in increasing order and their masses > 0, of any sum, both double."""
-
-    def _numbers(self, what: str) -> tuple[Tensor, Tensor]:
-        """Nodes and weights of a law on numbers.
-
-        Args:
-            what: What of the law they are asked for; any other law does not have it.
-        """
-        del what
-        nodes, masses = self._atoms()
-        return nodes, masses / masses.sum()
-
-    @property
-    @override
-    def expectation(self) -> float:
-        nodes, weights = self._numbers("expectation")
-        return float(nodes @ weights)
-
-    @property
-    @override
-    def variance(self) -> float:
-        nodes, weights = self._numbers("variance")
-        return float((nodes - nodes @ weights).square() @ weights)
-
-    @property
-    @override
-    def lower(self) -> float:
-        return float(self._numbers("lower")[0][0])
-
-    @property
-    @override
-    def upper(self) -> float:
-        return float(self._numbers("upper")[0][-1])
-
-    @override
-    def cdf(self, nodes: Tensor) -> Tensor:
-        atoms, reached = self._steps()
-        below = torch.searchsorted(atoms, nodes.detach().cpu().double(), right=True)
-        return torch.cat([reached.new_zeros(1), reached])[below].to(nodes)
-
-    @override
-    def icdf(self, u: Tensor) -> Tensor:
-        atoms, reached = self._steps()
-        p = unit_interval(u).detach().cpu().double().contiguous()
-        return atoms[torch.searchsorted(reached, p)].to(u)
-
-    def _steps(self) -> tuple[Tensor, Tensor]:
-        """Nodes, and the distribution function there."""
-        nodes, masses = self._atoms()
-        reached = masses.cumsum(dim=0)
-        return nodes, reached / reached[-1]
