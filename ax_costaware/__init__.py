@@ -17,8 +17,7 @@ from ax_costaware.indirect_strategies import (
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
-from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
-from ax_costaware.policies.control_set_rules import (
+from ax_costaware.policies import (
     EpsilonSchedule,
     ExploreThenCommit,
     InformationPerCost,
@@ -26,6 +25,7 @@ from ax_costaware.policies.control_set_rules import (
     LargestValuePerCost,
     UnknownCosts,
 )
+from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.policies.query_rules import (
     BernoulliRule,
@@ -34,7 +34,7 @@ from ax_costaware.policies.query_rules import (
     MixedRule,
     QueryRule,
 )
-from ax_costaware.queries.conditionals import (
+from ax_costaware.queries import (
     FiniteConditional,
     GaussianConditional,
     LearnedConditional,

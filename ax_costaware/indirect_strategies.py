@@ -22,9 +22,8 @@ from ax_costaware.methods.averages import Information
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.resolution_tree import LEVEL, TreeSearch
+from ax_costaware.queries import Conditional, Cost
 from ax_costaware.queries.argument_checks import integer_at_least
-from ax_costaware.queries.conditionals import Conditional
-from ax_costaware.queries.costs import Cost
 
 
 @ax_errors()

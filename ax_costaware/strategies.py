@@ -31,13 +31,14 @@ from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.models.log_normal_cost import CostKind
-from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
-from ax_costaware.policies.control_set_rules import ControlSetRule
-from ax_costaware.policies.gittins import GittinsDecay
-from ax_costaware.policies.query_rules import FeedbackRule
-from ax_costaware.queries.control_sets import ControlSet, check_control_sets
-from ax_costaware.queries.joint import JointLaw
-from ax_costaware.queries.marginals import Marginal
+from ax_costaware.policies import (
+    ControlSetRule,
+    FeedbackRule,
+    GittinsDecay,
+    LogarithmicBeta,
+    TheoreticalBeta,
+)
+from ax_costaware.queries import ControlSet, JointLaw, Marginal, check_control_sets
 
 
 @ax_errors()

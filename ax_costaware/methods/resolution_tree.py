@@ -31,8 +31,8 @@ from ax_costaware.methods.parameters import Parameter, Range, Row
 from ax_costaware.methods.past import Money, unfit
 from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
+from ax_costaware.queries import CellConditional
 from ax_costaware.queries.argument_checks import integer_at_least
-from ax_costaware.queries.conditionals import CellConditional
 
 LEVEL = "level"
 """Name of the integer parameter that says how fine a cell of a resolution tree is."""

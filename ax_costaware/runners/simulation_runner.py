@@ -21,12 +21,16 @@ from torch import Tensor
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.parameters import Choice, Value
+from ax_costaware.queries import (
+    Conditional,
+    Cost,
+    Discrete,
+    JointLaw,
+    Marginal,
+    Placement,
+    RawValue,
+)
 from ax_costaware.queries.argument_checks import instance_of, integer_at_least, nonnegative_number
-from ax_costaware.queries.conditionals.conditional import Conditional
-from ax_costaware.queries.costs import Cost
-from ax_costaware.queries.joint.law import JointLaw, Placement
-from ax_costaware.queries.marginals import Discrete, Marginal
-from ax_costaware.queries.marginals.marginal import RawValue
 from ax_costaware.runners.function_runner import LocalRunner
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.result import AttemptState, TrialFunction, TrialResult, run_function

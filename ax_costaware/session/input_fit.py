@@ -30,6 +30,7 @@ from ax_costaware.methods.control_sets.chance import (
     realized_inputs,
     values_of,
 )
+from ax_costaware.queries import Discrete, JointEmpirical, JointLaw, Learned, Marginal, RawValue
 from ax_costaware.queries.argument_checks import integer_at_least, number_between_zero_and_one
 from ax_costaware.queries.input_fit import (
     Dependence,
@@ -40,8 +41,6 @@ from ax_costaware.queries.input_fit import (
     fit_of,
     rejected,
 )
-from ax_costaware.queries.joint import JointEmpirical, JointLaw
-from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
 
 LEAST_PAIRS = 10
 """Inputs that met in fewer trials are not tested: the tests are good from here on."""

@@ -42,8 +42,8 @@ from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.policies.resolution_tree import Cell
+from ax_costaware.queries import Conditional
 from ax_costaware.queries.argument_checks import instance_of, integer_at_least, one_of
-from ax_costaware.queries.conditionals import Conditional
 
 Information: TypeAlias = Literal[
     "joint_entropy", "max_value_entropy", "max_value_entropy_noise_aware"

@@ -37,8 +37,8 @@ from ax_costaware.methods.costs import (
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
 from ax_costaware.methods.past import Money, unfit
 from ax_costaware.methods.problem import Decision, Problem, Stop
+from ax_costaware.queries import Conditional, FiniteConditional, LearnedConditional
 from ax_costaware.queries.argument_checks import instance_of, positive_number
-from ax_costaware.queries.conditionals import Conditional, FiniteConditional, LearnedConditional
 from ax_costaware.queries.costs import Cost
 
 NUM_STARTS = 512

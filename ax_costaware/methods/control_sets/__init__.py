@@ -37,12 +37,8 @@ from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial, control_sets_of
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
+from ax_costaware.policies import ControlSetRule, ExploreThenCommit, LargestValuePerCost
 from ax_costaware.policies.beta import TheoreticalBeta
-from ax_costaware.policies.control_set_rules import (
-    ControlSetRule,
-    ExploreThenCommit,
-    LargestValuePerCost,
-)
 from ax_costaware.queries.argument_checks import integer_at_least, nonnegative_number, one_of
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw

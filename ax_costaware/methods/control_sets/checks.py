@@ -11,12 +11,7 @@ from ax_costaware.methods.control_sets.chance import atoms_of
 from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 from ax_costaware.methods.past import ROUNDING
 from ax_costaware.methods.problem import Problem
-from ax_costaware.policies.control_set_rules import (
-    ControlSetHistory,
-    ControlSetRule,
-    CostEstimate,
-    ExploreThenCommit,
-)
+from ax_costaware.policies import ControlSetHistory, ControlSetRule, CostEstimate, ExploreThenCommit
 from ax_costaware.queries.argument_checks import instance_of, sequence_of
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import JointLaw

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.policies import ControlSetHistory, LargestValuePerCost
-from ax_costaware.policies.control_set_rules import CostEstimate
+from ax_costaware.policies import ControlSetHistory, CostEstimate, LargestValuePerCost
 from tests.policies.control_set_rules.tables import Table, history, largest, monotone_tables
 
 SETS = ["a", "b", "ab", "abc"]
