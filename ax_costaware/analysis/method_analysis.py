@@ -29,9 +29,8 @@ from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.nodes import AnyMethod, fitted_adapter, method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.display import display_number
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import PastTrial, ledger_of
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods import Method, PastTrial, Problem
+from ax_costaware.methods.past import ledger_of
 
 NEXT = "NEXT"
 """Status of a last row that is about the trial that would come next."""

@@ -23,10 +23,9 @@ from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import CHARGED, problem_of
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods import Method, PastTrial, Problem
 from ax_costaware.methods.loop import check_all
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import PastTrial, ledger_of
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.past import ledger_of
 from ax_costaware.queries.argument_checks import boolean, nonnegative_number, positive_number
 from ax_costaware.session.reported import (
     OutOfBoundsWarning,

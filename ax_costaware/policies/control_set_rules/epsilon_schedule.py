@@ -6,7 +6,7 @@ with an objective in dollars, ``EpsilonSchedule.constant(5.0)`` gives up at most
 expected upper confidence bound for a cheaper trial.
 
 It is found without looking at all control sets: with every subset of ten inputs there are 1023 of
-them, and each value is an optimisation. Values are monotone under inclusion (see ``inclusion``),
+them, and each value is an optimisation. Values are monotone under inclusion (see ``rule``),
 and therefore
 
 * the best value is found on the sets that are part of no other;
@@ -28,17 +28,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ax_costaware.policies.control_set_rules.inclusion import (
-    Mask,
-    cost_groups,
-    maximal,
-    proper_supersets,
-)
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
     Evaluate,
+    Mask,
     SeenValues,
+    cost_groups,
+    maximal,
+    proper_supersets,
 )
 from ax_costaware.queries.argument_checks import check_fields, nonnegative_number, share
 

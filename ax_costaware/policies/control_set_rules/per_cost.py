@@ -26,11 +26,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ax_costaware.policies.control_set_rules.inclusion import (
-    cost_groups,
-    maximal,
-    proper_supersets,
-)
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
@@ -38,8 +33,11 @@ from ax_costaware.policies.control_set_rules.rule import (
     EvaluateBounds,
     EvaluateKnowledge,
     SeenValues,
+    cost_groups,
     expected_costs,
     finite_values,
+    maximal,
+    proper_supersets,
 )
 from ax_costaware.queries.argument_checks import (
     check_fields,
