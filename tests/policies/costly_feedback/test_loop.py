@@ -496,7 +496,7 @@ def test_what_cannot_be_stored_is_said(arguments: dict[str, Any], name: str) -> 
         ({"candidates": [[0, 1], [1, 1], [0, 1]]}, r"candidates has the point \[0.0, 1.0\] twice"),
         (
             {"candidates": [0.1, math.nan]},
-            r"candidates has nan in row 1, column 0: expected finite",
+            r"candidates has nan in row 1, column 0: expected",
         ),
         ({"candidates": [[0.1, 0], [math.inf, 1]]}, r"candidates has inf in row 1, column 0"),
         ({"candidates": "abc"}, r"candidates is not numeric"),
