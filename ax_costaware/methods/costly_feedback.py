@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
-from ax_costaware.policies.beta import LogarithmicBeta
+from ax_costaware.policies.beta import LogarithmicBeta, checked_beta
 from ax_costaware.policies.query_rules import (
     RIVAL_CORRELATION,
     FeedbackRule,
@@ -38,9 +39,11 @@ from ax_costaware.policies.query_rules import (
     default_rule,
 )
 from ax_costaware.queries.argument_checks import (
+    check_fields,
     instance_of,
-    nonnegative_number,
+    nonempty_string,
     number_between_zero_and_one,
+    optional,
     positive_number,
 )
 
@@ -85,21 +88,18 @@ class CostlyFeedback(Method):
     """The forgetting rate per unit of time, in (0, 1); None: fitted, or given with the model."""
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
         instance_of(self.rule, "rule", FeedbackRule | None, "a rule such as QueryRule(0.9)")
-        if self.beta is None:
-            set_field(self, "beta", LogarithmicBeta())
-        elif not isinstance(self.beta, LogarithmicBeta):
-            set_field(self, "beta", nonnegative_number(self.beta, "beta"))
-        set_field(self, "cost", positive_number(self.cost, "cost"))
-        if self.forgetting is not None:
-            rate = number_between_zero_and_one(self.forgetting, "forgetting")
-            set_field(self, "forgetting", rate)
-        if self.time is not None and (not isinstance(self.time, str) or not self.time):
-            raise InputError(
-                f"time={self.time!r}: expected the name of the metric in which the time of each "
-                "trial is reported, or None for the trial's index."
-            )
+        expected = (
+            "the name of the metric in which the time of each trial is reported, or None for the "
+            "trial's index"
+        )
+        check_fields(
+            self,
+            beta=checked_beta,
+            cost=positive_number,
+            forgetting=optional(number_between_zero_and_one),
+            time=optional(partial(nonempty_string, expected=expected)),
+        )
         super().__post_init__()
         if self.max_trial_cost is not None and self.max_trial_cost < self.cost:
             raise InputError(
