@@ -13,7 +13,6 @@ from numbers import Integral, Real
 from types import UnionType
 from typing import Any, TypeAlias
 
-import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
@@ -381,29 +380,3 @@ def finite_tensor(value: Any, name: str, shape: Sequence[int | None], expected: 
                 return value
             got = "NaN or infinite values"
     raise InputError(f"{name}: got {got}; expected {expected}.")
-
-
-def unit_interval(u: Tensor) -> Tensor:
-    """``u`` unchanged.
-
-    Raises:
-        InputError: If an entry is outside ``[0, 1]`` or NaN, or ``u`` is not of floating point.
-    """
-    if not isinstance(u, Tensor) or not u.is_floating_point():
-        raise InputError(f"u={u!r}: expected a floating-point tensor of probabilities.")
-    outside = ~((u >= 0) & (u <= 1))
-    if bool(outside.any()):
-        raise InputError(f"u has the entry {float(u[outside][0])!r}: expected values in [0, 1].")
-    return u
-
-
-def column(nodes: Tensor) -> Tensor:
-    """``nodes`` as a double tensor on the CPU.
-
-    Raises:
-        InputError: Unless ``nodes`` has one dimension.
-    """
-    if not isinstance(nodes, Tensor) or nodes.ndim != 1:
-        shape = tuple(nodes.shape) if isinstance(nodes, Tensor) else nodes
-        raise InputError(f"nodes of shape {shape!r}: expected a tensor with one dimension.")
-    return nodes.detach().to(device="cpu", dtype=torch.double)

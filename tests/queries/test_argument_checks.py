@@ -12,7 +12,6 @@ import torch
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     boolean,
-    column,
     finite_number,
     instance_of,
     integer_at_least,
@@ -21,6 +20,7 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     sequence_of,
 )
+from ax_costaware.queries.marginals.marginal import column
 
 
 @pytest.mark.parametrize("value", [2, 2.0, np.float32(2), np.int64(2), Fraction(2)])

@@ -15,15 +15,13 @@ from typing_extensions import override
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     checked_items,
-    column,
     distinct,
     integer_at_least,
     probabilities,
     set_fields,
-    unit_interval,
     values_of_one_kind,
 )
-from ax_costaware.queries.marginals.marginal import Marginal, RawValue
+from ax_costaware.queries.marginals.marginal import Marginal, RawValue, column, unit_interval
 from ax_costaware.queries.quadrature import gauss_rule
 
 _NODE_TOLERANCE = 1e-6

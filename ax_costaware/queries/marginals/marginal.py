@@ -14,7 +14,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from ax_costaware.queries.argument_checks import column, integer_at_least
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import integer_at_least
 
 RawValue: TypeAlias = float | int | str | bool
 """A value of a parameter as the user writes it."""
@@ -128,3 +129,29 @@ class Marginal(ABC):
         generator = torch.Generator().manual_seed(integer_at_least(seed, 0, "seed"))
         size = integer_at_least(n, 1, "n")
         return self.icdf(torch.rand(size, generator=generator, dtype=torch.double))
+
+
+def unit_interval(u: Tensor) -> Tensor:
+    """``u`` unchanged.
+
+    Raises:
+        InputError: If an entry is outside ``[0, 1]`` or NaN, or ``u`` is not of floating point.
+    """
+    if not isinstance(u, Tensor) or not u.is_floating_point():
+        raise InputError(f"u={u!r}: expected a floating-point tensor of probabilities.")
+    outside = ~((u >= 0) & (u <= 1))
+    if bool(outside.any()):
+        raise InputError(f"u has the entry {float(u[outside][0])!r}: expected values in [0, 1].")
+    return u
+
+
+def column(nodes: Tensor) -> Tensor:
+    """``nodes`` as a double tensor on the CPU.
+
+    Raises:
+        InputError: Unless ``nodes`` has one dimension.
+    """
+    if not isinstance(nodes, Tensor) or nodes.ndim != 1:
+        shape = tuple(nodes.shape) if isinstance(nodes, Tensor) else nodes
+        raise InputError(f"nodes of shape {shape!r}: expected a tensor with one dimension.")
+    return nodes.detach().to(device="cpu", dtype=torch.double)

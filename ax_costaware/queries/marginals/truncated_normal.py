@@ -31,9 +31,8 @@ from ax_costaware.queries.argument_checks import (
     interval,
     positive_number,
     set_fields,
-    unit_interval,
 )
-from ax_costaware.queries.marginals.marginal import Marginal
+from ax_costaware.queries.marginals.marginal import Marginal, unit_interval
 from ax_costaware.queries.marginals.uniform import Uniform
 from ax_costaware.queries.quadrature import gauss_legendre, gauss_rule
 
