@@ -9,11 +9,15 @@ from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.storage import register_all
 from ax_costaware.ax_bridge.stored_expressions import check_json_file
 from ax_costaware.ax_bridge.strategy import strategy_of
+from ax_costaware.indirect_strategies import (
+    indirect_query_strategy,
+    level_parameter,
+    resolution_tree_strategy,
+)
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
-from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
-from ax_costaware.policies.control_set_rules import (
+from ax_costaware.policies import (
     EpsilonSchedule,
     ExploreThenCommit,
     InformationPerCost,
@@ -21,6 +25,7 @@ from ax_costaware.policies.control_set_rules import (
     LargestValuePerCost,
     UnknownCosts,
 )
+from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.policies.query_rules import (
     BernoulliRule,
@@ -29,7 +34,7 @@ from ax_costaware.policies.query_rules import (
     MixedRule,
     QueryRule,
 )
-from ax_costaware.queries.conditionals import (
+from ax_costaware.queries import (
     FiniteConditional,
     GaussianConditional,
     LearnedConditional,
@@ -74,9 +79,6 @@ from ax_costaware.strategies import (
     control_set_strategy,
     costly_feedback_strategy,
     gittins_strategy,
-    indirect_query_strategy,
-    level_parameter,
-    resolution_tree_strategy,
 )
 
 register_all()

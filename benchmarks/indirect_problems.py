@@ -15,8 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ax_costaware.queries import Conditional, GaussianConditional, LearnedConditional
-from ax_costaware.queries.conditionals import ColumnNodes, JointNodes
+from ax_costaware.queries import (
+    ColumnNodes,
+    Conditional,
+    GaussianConditional,
+    JointNodes,
+    LearnedConditional,
+)
 
 POINTS = 31
 """Points of a grid per dimension."""

@@ -77,7 +77,7 @@ from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
-from ax_costaware.policies.control_set_rules import ControlSetDecision, ControlSetHistory, Evaluate
+from ax_costaware.policies import ControlSetDecision, ControlSetHistory, Evaluate
 from ax_costaware.policies.query_rules import FeedbackRule, Prospect, QueryDecision
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS, make_client

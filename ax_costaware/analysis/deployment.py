@@ -45,7 +45,9 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
         return method.measures_points and not method.may_skip
 
     def _missing(self, run: Run[Method]) -> str | None:
-        return None if self.is_about(run.method) else "What is deployed has no cost of its own."
+        if not self.is_about(run.method):
+            return "What is deployed has no cost of its own."
+        return super()._missing(run)
 
     def _card(self, run: Run[Method]) -> AnalysisCard:
         best, objective = recommend(run.client), run.objective

@@ -28,9 +28,10 @@ from ax_costaware.analysis.figures import (
     trial_ticks,
 )
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
+from ax_costaware.methods import Best, Choice, Problem
 from ax_costaware.methods.averages import Targets, posterior, recommendation_record
-from ax_costaware.methods.parameters import Choice, FreeParameter
-from ax_costaware.methods.problem import Array, Best, Problem
+from ax_costaware.methods.parameters import FreeParameter
+from ax_costaware.methods.problem import Array
 
 _LINE_POINTS = 201
 _MAP_POINTS = 61

@@ -28,8 +28,8 @@ from ax_costaware.methods.control_sets.chance import (
     realized_inputs,
     values_of,
 )
+from ax_costaware.queries import Discrete, Learned, Marginal, RawValue
 from ax_costaware.queries.input_fit import InputFit
-from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
 from ax_costaware.session.input_fit import InputFitReport, input_fit, laws_in_turn
 
 _BAND = (0.05, 0.95)
@@ -88,6 +88,8 @@ class InputLawAnalysis(MethodAnalysis[ControlSets]):
         self.significance = significance
 
     def _missing(self, run: Run[ControlSets]) -> str | None:
+        if reason := super()._missing(run):
+            return reason
         report = input_fit(run.client, self.last, self.significance)
         return None if report.fits else report.verdict
 

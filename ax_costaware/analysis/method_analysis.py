@@ -19,7 +19,7 @@ from ax.analysis.analysis import Analysis
 from ax.analysis.markdown.markdown_analysis import MarkdownAnalysisCard
 from ax.analysis.plotly.plotly_analysis import create_plotly_analysis_card
 from ax.analysis.utils import validate_experiment
-from ax.core.analysis_card import AnalysisCard
+from ax.core.analysis_card import AnalysisCard, AnalysisCardBase
 from ax.core.experiment import Experiment
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -29,9 +29,8 @@ from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.nodes import AnyMethod, fitted_adapter, method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.display import display_number
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import PastTrial, ledger_of
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods import Method, PastTrial, Problem
+from ax_costaware.methods.past import ledger_of
 
 NEXT = "NEXT"
 """Status of a last row that is about the trial that would come next."""
@@ -170,23 +169,15 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
         adapter: Adapter | None = None,
     ) -> str | None:
         """Why the analysis cannot be computed yet; None if it can."""
-        if reason := validate_experiment(
-            experiment=experiment, require_trials=True, require_data=self.needs_outcomes
-        ):
-            return str(reason)
+        if experiment is None:
+            return str(validate_experiment(experiment))
         if generation_strategy is None:
             return "The generation strategy must be provided: its settings hold the costs."
-        if experiment is None:
-            return None
         try:
-            run = self._run(experiment, generation_strategy)
             with ax_errors():
-                frame = run.frame()
+                return self._missing(self._run(experiment, generation_strategy))
         except (UserInputError, UnsupportedError) as error:
             return str(error)
-        if self.needs_outcomes and frame["outcome"].isna().all():
-            return "No trial has data for the objective yet."
-        return self._missing(run)
 
     @final
     def compute(
@@ -194,12 +185,12 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
         experiment: Experiment | None = None,
         generation_strategy: GenerationStrategy | None = None,
         adapter: Adapter | None = None,
-    ) -> AnalysisCard:
-        """The card, with what it shows and its data frame.
+    ) -> AnalysisCardBase:
+        """The card, with what it shows and its data frame; of an overview all cards.
 
         Args:
-            experiment: The experiment; it needs at least one trial, with data where a model is
-                asked.
+            experiment: The experiment; for a card it needs at least one trial, with data where a
+                model is asked.
             generation_strategy: The strategy of the method.
             adapter: Not used: what is fitted is fitted to all data of the experiment.
 
@@ -216,11 +207,21 @@ class MethodAnalysis(Analysis, Generic[AnyMethod]):
         return Run(experiment, strategy, method_of_class(strategy, self.method_class))
 
     def _missing(self, run: Run[AnyMethod]) -> str | None:
-        """What else the analysis needs of the experiment and does not find; None if nothing."""
-        return None
+        """What the analysis needs of the experiment and does not find; None if nothing.
+
+        Raises:
+            InputError: If the method does not fit a trial.
+            UnsupportedError: If a trial has several arms.
+        """
+        reason = validate_experiment(
+            run.experiment, require_trials=True, require_data=self.needs_outcomes
+        )
+        if reason is None and run.frame()["outcome"].isna().all() and self.needs_outcomes:
+            reason = "No trial has data for the objective yet."
+        return reason
 
     @abstractmethod
-    def _card(self, run: Run[AnyMethod]) -> AnalysisCard:
+    def _card(self, run: Run[AnyMethod]) -> AnalysisCardBase:
         """The card of an experiment that it applies to."""
 
     def _card_of(

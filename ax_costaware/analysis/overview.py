@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any, final
 
 import pandas as pd
-from ax.adapter.base import Adapter
-from ax.analysis.analysis import Analysis, AnalysisE, error_card_from_analysis_e
+from ax.analysis.analysis import AnalysisE, error_card_from_analysis_e
 from ax.analysis.markdown.markdown_analysis import MarkdownAnalysisCard
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
-from ax.core.analysis_card import AnalysisCard, AnalysisCardGroup, NotApplicableStateAnalysisCard
-from ax.core.experiment import Experiment
+from ax.core.analysis_card import (
+    AnalysisCard,
+    AnalysisCardBase,
+    AnalysisCardGroup,
+    NotApplicableStateAnalysisCard,
+)
 from ax.exceptions.core import AxError, UserInputError
-from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.logger import get_logger
 from plotly.offline import get_plotlyjs
 
@@ -28,12 +30,12 @@ from ax_costaware.analysis.deployment import DeploymentAnalysis
 from ax_costaware.analysis.feedback import FeedbackAnalysis
 from ax_costaware.analysis.indirect import IndirectQueryAnalysis
 from ax_costaware.analysis.input_law import InputLawAnalysis
-from ax_costaware.analysis.method_analysis import MethodAnalysis
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
 from ax_costaware.analysis.spending import SpendingAnalysis
 from ax_costaware.analysis.stopping import StoppingAnalysis
 from ax_costaware.analysis.tables import DecisionAnalysis, RecommendationAnalysis
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
-from ax_costaware.ax_bridge.nodes import method_of
+from ax_costaware.methods.method import Method
 
 logger = get_logger(__name__)
 
@@ -75,59 +77,25 @@ pre {{ overflow-x: auto; }}
 
 
 @final
-class CostAwareOverview(Analysis):
-    """All cards of the experiment's method, as one group.
+class CostAwareOverview(MethodAnalysis[Method]):
+    """All cards of the experiment's method, as one group, whatever state it is in.
 
     For ``client.compute_analyses([CostAwareOverview()])``. It is never the cause of an error: a
     card that cannot be computed yet is named with the reason.
     """
 
-    def validate_applicable_state(
-        self,
-        experiment: Experiment | None = None,
-        generation_strategy: GenerationStrategy | None = None,
-        adapter: Adapter | None = None,
-    ) -> str | None:
-        """Why there is nothing to show: no experiment, or a strategy of another package."""
-        if experiment is None:
-            return "An Experiment must be provided to compute this analysis."
-        if generation_strategy is None:
-            return "The generation strategy must be provided: its settings hold the costs."
-        try:
-            method_of(generation_strategy)
-        except UserInputError as error:
-            return str(error)
+    title = "Overview"
+    method_class = Method
+
+    def _missing(self, run: Run[Method]) -> None:
         return None
 
-    def compute(
-        self,
-        experiment: Experiment | None = None,
-        generation_strategy: GenerationStrategy | None = None,
-        adapter: Adapter | None = None,
-    ) -> AnalysisCardGroup:
-        """The group of cards.
-
-        Args:
-            experiment: The experiment, in any state.
-            generation_strategy: A strategy of this package.
-            adapter: Not used: what is fitted is fitted to all data of the experiment.
-
-        Raises:
-            UserInputError: If one of them is missing, or the strategy comes from elsewhere.
-        """
-        reason = self.validate_applicable_state(experiment, generation_strategy)
-        if reason is not None or experiment is None or generation_strategy is None:
-            raise UserInputError(f"{type(self).__name__} cannot be computed: {reason}")
-        method = method_of(generation_strategy)
-        return AnalysisCardGroup(
-            name=type(self).__name__,
-            title=f"Overview of {experiment.name}" if experiment.has_name else "Overview",
-            subtitle=f"All cards of {method.factory}, computed with all data reported so far.",
-            children=[
-                _card(kind(), experiment, generation_strategy)
-                for kind in _ANALYSES
-                if kind.is_about(method)
-            ],
+    def _card(self, run: Run[Method]) -> AnalysisCardGroup:
+        experiment = run.experiment
+        return self._create_analysis_card_group(
+            f"{self.title} of {experiment.name}" if experiment.has_name else self.title,
+            f"All cards of {run.method.factory}, computed with all data reported so far.",
+            [_card(kind(), run) for kind in _ANALYSES if kind.is_about(run.method)],
         )
 
 
@@ -169,14 +137,12 @@ def _checked_path(path: str | os.PathLike[str] | None) -> Path | None:
     return target
 
 
-def _card(
-    analysis: MethodAnalysis[Any], experiment: Experiment, strategy: GenerationStrategy
-) -> AnalysisCard:
+def _card(analysis: MethodAnalysis[Any], run: Run[Method]) -> AnalysisCardBase:
     """The card, or one that says why there is none."""
     try:
-        reason = analysis.validate_applicable_state(experiment, strategy)
+        reason = analysis.validate_applicable_state(run.experiment, run.strategy)
         if reason is None:
-            return analysis.compute(experiment, strategy)
+            return analysis.compute(run.experiment, run.strategy)
     except AxError as error:
         reason = str(error)
     except Exception as error:
@@ -192,7 +158,7 @@ def _card(
     )
 
 
-def _page(group: AnalysisCardGroup) -> str:
+def _page(group: AnalysisCardBase) -> str:
     """Cards as one HTML page that needs nothing else: plotly is in it once, and so are all data."""
     computed = datetime.now().strftime("%Y-%m-%d %H:%M")
     sections = "\n".join(_section(card) for card in group.flatten())

@@ -22,10 +22,9 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.models import ExactGP
 from torch import Tensor
 
-from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods import ControlSets, Problem
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.problem import Problem
-from ax_costaware.policies.control_set_rules.inclusion import maximal, proper_supersets
+from ax_costaware.policies.control_set_rules.rule import maximal, proper_supersets
 
 Item = TypeVar("Item")
 

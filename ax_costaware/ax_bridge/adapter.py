@@ -45,9 +45,10 @@ from ax_costaware.ax_bridge.records import (
     live_observations,
     past_trials,
     problem_of,
-    space_of,
 )
+from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data
+from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import TrialTimes, check_inputs
 from ax_costaware.methods.problem import (
@@ -129,9 +130,9 @@ class CostAwareAdapter(TorchAdapter):
             model_gen_options,
         )
         with ax_errors():
-            self.method.check_all(problem)
+            check_all(self.method, problem)
         with ax_errors(), reproducible(decision_seed(self.method.seed, problem.next_index)):
-            decision = self.method.next_trial(problem, initial=False)
+            decision = next_trial(self.method, problem, initial=False)
         note = f" The caller had fixed {problem.fixed}." if problem.fixed else ""
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason + note)

@@ -15,6 +15,7 @@ from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.display import display_cost, display_number, display_values
+from ax_costaware.methods.loop import record_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.problem import Decision, Problem
 
@@ -37,7 +38,7 @@ def recorded(
         problem: What it was made from.
         method: The method.
     """
-    record: dict[str, Any] = method.record_of(problem, decision)
+    record: dict[str, Any] = record_of(method, problem, decision)
     run._gen_metadata = {**(run.gen_metadata or {}), RECORD: record}
     index, budget, spent = problem.next_index, method.budget, record["decision"]["spent"]
     controlled = record.get("controlled") or run.arms[0].parameters

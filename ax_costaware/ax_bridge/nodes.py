@@ -50,6 +50,7 @@ from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_d
 from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.methods.lending import design_of
+from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
@@ -326,10 +327,10 @@ class InitialNode(MethodNode):
         )
         design = design_of(problem, method)
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
-            method.check_all(problem)
+            check_all(method, problem)
             spec = model_spec_of(self.generation_strategy).generator_kwargs.get("surrogate_spec")
             check_lengthscales(spec, problem.space.bounds.shape[-1])
-            decision = method.next_trial(problem, initial=True)
+            decision = next_trial(method, problem, initial=True)
         if decision == Stop(SpaceExhausted.REASON) and any(t.is_completed for t in problem.trials):
             # The design has no further point, but the model may know of something to do.
             following = self.generation_strategy.nodes_by_name[self.next_node]

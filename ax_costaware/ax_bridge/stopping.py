@@ -21,11 +21,12 @@ from ax_costaware.ax_bridge.nodes import ModelNode, fitted
 from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
 from ax_costaware.methods.gittins.prices import NothingToLearnFrom
 from ax_costaware.methods.gittins.weighing import Weighed, weigh
-from ax_costaware.methods.method import check_bool, check_integer
+from ax_costaware.methods.loop import check_all
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsStop
+from ax_costaware.queries.argument_checks import boolean, integer_at_least
 
 
 @ax_errors()
@@ -42,7 +43,7 @@ def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpe
     node = ModelNode(method, method.label, surrogate_spec)
     adapter = fitted(node.generator_spec, experiment)
     problem = adapter.problem(extract_pending_observations(experiment))
-    method.check_all(problem)
+    check_all(method, problem)
     try:
         with reproducible(decision_seed(method.seed, problem.next_index)):
             return weigh(method, problem, method.rule or GittinsStop())
@@ -127,8 +128,8 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
 
     def __post_init__(self) -> None:
         with ax_errors():
-            check_integer("min_trials", self.min_trials, 0)
-            check_bool("inactive_when_pending_trials", self.inactive_when_pending_trials)
+            integer_at_least(self.min_trials, 0, "min_trials")
+            boolean(self.inactive_when_pending_trials, "inactive_when_pending_trials")
         super().__init__(
             min_trials=self.min_trials,
             inactive_when_pending_trials=self.inactive_when_pending_trials,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -11,8 +13,9 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, model_spec_of
-from ax_costaware.methods.method import Method, check_bool
+from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.queries.argument_checks import boolean
 
 logger = get_logger(__name__)
 
@@ -44,7 +47,7 @@ def strategy_of(
     """
     if not isinstance(method, Method):
         raise UserInputError(f"method={method!r}: expected a Method, such as Gittins(cost=1.0).")
-    check_bool("count_attached", count_attached)
+    boolean(count_attached, "count_attached")
     spec, models = resolved_surrogate_spec(method, surrogate_spec)
     method = method.settled(models)
     _log_remarks(method)
@@ -64,6 +67,13 @@ def strategy_of(
             ),
         )
     return GenerationStrategy(name=name, nodes=nodes)
+
+
+def strategy_with(method_class: type[Method], settings: dict[str, Any]) -> GenerationStrategy:
+    """The strategy of a method with these fields, and with what else ``strategy_of`` takes."""
+    names = ("surrogate_spec", "count_attached")
+    options = {name: settings.pop(name) for name in names if name in settings}
+    return strategy_of(method_class(**settings), **options)
 
 
 def set_method(strategy: GenerationStrategy, method: Method) -> None:

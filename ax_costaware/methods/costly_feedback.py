@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.method import NO_LIMIT, Method, check_type
+from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, Money, PastTrial, TrialTimes
@@ -28,7 +29,7 @@ from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
-from ax_costaware.policies.beta import LogarithmicBeta
+from ax_costaware.policies.beta import LogarithmicBeta, checked_beta
 from ax_costaware.policies.query_rules import (
     RIVAL_CORRELATION,
     FeedbackRule,
@@ -38,8 +39,11 @@ from ax_costaware.policies.query_rules import (
     default_rule,
 )
 from ax_costaware.queries.argument_checks import (
-    nonnegative_number,
+    check_fields,
+    instance_of,
+    nonempty_string,
     number_between_zero_and_one,
+    optional,
     positive_number,
 )
 
@@ -84,21 +88,18 @@ class CostlyFeedback(Method):
     """The forgetting rate per unit of time, in (0, 1); None: fitted, or given with the model."""
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
-        check_type("rule", self.rule, FeedbackRule | None, "a rule such as QueryRule(0.9)")
-        if self.beta is None:
-            set_field(self, "beta", LogarithmicBeta())
-        elif not isinstance(self.beta, LogarithmicBeta):
-            set_field(self, "beta", nonnegative_number(self.beta, "beta"))
-        set_field(self, "cost", positive_number(self.cost, "cost"))
-        if self.forgetting is not None:
-            rate = number_between_zero_and_one(self.forgetting, "forgetting")
-            set_field(self, "forgetting", rate)
-        if self.time is not None and (not isinstance(self.time, str) or not self.time):
-            raise InputError(
-                f"time={self.time!r}: expected the name of the metric in which the time of each "
-                "trial is reported, or None for the trial's index."
-            )
+        instance_of(self.rule, "rule", FeedbackRule | None, "a rule such as QueryRule(0.9)")
+        expected = (
+            "the name of the metric in which the time of each trial is reported, or None for the "
+            "trial's index"
+        )
+        check_fields(
+            self,
+            beta=checked_beta,
+            cost=positive_number,
+            forgetting=optional(number_between_zero_and_one),
+            time=optional(partial(nonempty_string, expected=expected)),
+        )
         super().__post_init__()
         if self.max_trial_cost is not None and self.max_trial_cost < self.cost:
             raise InputError(

@@ -9,37 +9,26 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods.failures import (
-    WARINESS,
-    is_near_failures,
-    stop_of_failures,
-    wary_of_failures,
-)
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import (
-    Money,
-    PastTrial,
-    TrialTimes,
-    ledger_of,
-    money_of,
-)
-from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
-from ax_costaware.methods.repeats import apart
+from ax_costaware.methods.past import Money, PastTrial, TrialTimes, ledger_of, money_of
+from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import (
-    integer_at_least,
+    at_least,
+    boolean,
+    check_fields,
     number_between_zero_and_one,
-    positive_number,
+    optional,
+    positive_number_or_none,
 )
 from ax_costaware.queries.control_sets import ControlSet
 
@@ -116,15 +105,17 @@ class Method(ABC):
     """Raw starting points of the inner optimisation; None for the default."""
 
     def __post_init__(self) -> None:
-        for name in ("budget", "max_trial_cost"):
-            object.__setattr__(self, name, checked_limit(name, getattr(self, name)))
-        check_integer("seed", self.seed, 0)
-        check_integer("initial_trials", self.initial_trials, 0)
-        for name, value in self.search_options.items():
-            check_integer(name, value, 1)
-        check_bool("charge_initial", self.charge_initial)
-        feasible = number_between_zero_and_one(self.feasible, "feasible")
-        object.__setattr__(self, "feasible", feasible)
+        check_fields(
+            self,
+            budget=positive_number_or_none,
+            max_trial_cost=positive_number_or_none,
+            seed=at_least(0),
+            initial_trials=at_least(0),
+            num_restarts=optional(at_least(1)),
+            raw_samples=optional(at_least(1)),
+            charge_initial=boolean,
+            feasible=number_between_zero_and_one,
+        )
         if self.initial_trials > _MOST_INITIAL:
             raise InputError(
                 f"initial_trials={self.initial_trials}: expected at most {_MOST_INITIAL}."
@@ -221,45 +212,7 @@ class Method(ABC):
         """All that ``group_of`` may say, in the order in which it is shown."""
         return ()
 
-    # The loop
-
-    def next_trial(self, problem: Problem, initial: bool) -> Decision | Stop:
-        """The next trial: what a loop asks for, by ``initial`` or by ``decide``.
-
-        A decision that comes near to a trial that failed, or was given up, is made again by a model
-        that takes what failed for middling at best, see ``after_failures``; one that repeats what
-        is under way is made again as if that were known, see ``apart``. A run of which every trial
-        failed is stopped.
-
-        Args:
-            problem: What the decision is made from.
-            initial: Whether the initial design goes on.
-        """
-        stop = stop_of_failures(problem, self.initial_trials)
-        if stop is not None:
-            return stop
-        try:
-            decision = self.initial(problem) if initial else apart(self, problem, self._decided)
-            nothing_yet = not problem.trials and not problem.undelivered
-            if isinstance(decision, Stop) and nothing_yet:
-                money = self.money(problem, initial)
-                name = "max_trial_cost" if money.capped else "budget"
-                if money.limit is not None:
-                    raise InputError(
-                        f"{name}={getattr(self, name)!r}: expected a larger one. {decision.reason}"
-                    )
-        except SpaceExhausted:
-            decision = Stop(SpaceExhausted.REASON)
-        return decision
-
-    def _decided(self, problem: Problem) -> Decision | Stop:
-        """What is decided, wary of failures."""
-        decision = self.decide(problem)
-        for wariness in WARINESS:
-            if is_near_failures(problem, decision):
-                points = self.failed_points(problem)
-                decision = self.decide(wary_of_failures(problem, points, wariness))
-        return decision
+    # What is decided
 
     def failed_points(self, problem: Problem) -> Tensor:
         """Points ``k x d`` that stand for ``problem.failed``, in the units of the model."""
@@ -300,22 +253,6 @@ class Method(ABC):
     def model_now(self, problem: Problem) -> ModelOptions | None:
         """The model, for a method whose model depends on more than outcomes; else None."""
         return None
-
-    def check_all(self, problem: Problem) -> None:
-        """Refuse an experiment that the method cannot run: ``check``, and outcome constraints.
-
-        Raises:
-            InputError: As ``check``.
-            UnsupportedInputError: If there are outcome constraints, and the method takes none.
-        """
-        if problem.constraints and self.refuses_constraints is not None:
-            named = ", ".join(map(str, problem.constraints))
-            raise UnsupportedInputError(
-                f"outcome constraints {named}: {self.factory} takes none, since "
-                f"{self.refuses_constraints}. Remove them, or let the objective carry a penalty; "
-                "gittins_strategy takes them."
-            )
-        self.check(problem)
 
     def check(self, problem: Problem) -> None:
         """Refuse an experiment that the method cannot run, before anything is spent.
@@ -416,7 +353,10 @@ class Method(ABC):
         **more: Any,
     ) -> Decision:
         """A trial of the initial design, with its place in it."""
-        place = initial_place(problem.num_begun + 1, self.initial_trials)
+        number, count = problem.num_begun + 1, self.initial_trials
+        place = f"initial trial {number} of {count}"
+        if number > count:
+            place = f"initial trial {number}, since not all of the {count} before it came to an end"
         return Decision(
             parameters=dict(row),
             why=f"This is {place}{join} {why}",
@@ -425,21 +365,6 @@ class Method(ABC):
             extra=more,
             phase="initial",
         )
-
-    def record_of(self, problem: Problem, decision: Decision) -> dict[str, Any]:
-        """What is stored of a decision: what it says, and the money before it if it leaves it out.
-
-        Args:
-            problem: What the decision was made from.
-            decision: The decision.
-        """
-        record = decision.record()
-        if self.cost_metric is not None:
-            record = {"cost_metric": self.cost_metric, **record}
-        if "spent" not in decision.details:
-            money = self.money(problem, initial=decision.phase == "initial")
-            record["decision"] = {**money.record(), **decision.details}
-        return record
 
     def exhausted(
         self, problem: Problem, money: Money, left: str = "what is left pays for no trial"
@@ -457,48 +382,3 @@ class Method(ABC):
         """Options of the inner optimisation, as far as they are given."""
         options = {"num_restarts": self.num_restarts, "raw_samples": self.raw_samples}
         return {name: value for name, value in options.items() if value is not None}
-
-
-def initial_place(number: int, count: int) -> str:
-    """Which of the initial trials one is, from 1 on; more come where some failed."""
-    if number <= count:
-        return f"initial trial {number} of {count}"
-    return f"initial trial {number}, since not all of the {count} before it came to an end"
-
-
-def checked_limit(name: str, value: object) -> float | None:
-    """A largest cost, such as a budget, as a float, or None; ``name`` is how the message calls it.
-
-    Raises:
-        InputError: If it is neither None nor a finite number > 0.
-    """
-    expected = "a finite number > 0, or None"
-    return None if value is None else positive_number(value, name, expected)
-
-
-def check_integer(name: str, value: object, least: int) -> None:
-    """Refuse what is no integer, or below ``least``; ``name`` is how the message calls it."""
-    integer_at_least(value, least, name)
-
-
-def check_bool(name: str, value: object) -> None:
-    """Refuse what is not True or False."""
-    if not isinstance(value, bool):
-        raise InputError(f"{name}={value!r}: expected True or False.")
-
-
-def check_one_of(name: str, value: object, allowed: Iterable[object]) -> None:
-    """Refuse what is none of some values."""
-    if value not in (values := list(allowed)):
-        raise InputError(f"{name}={value!r}: expected one of {values}.")
-
-
-def check_type(name: str, value: object, kind: type | UnionType, expected: str) -> None:
-    """Refuse what is no instance of ``kind``; ``expected`` says what the argument takes."""
-    if not isinstance(value, kind):
-        raise InputError(f"{name}={value!r}: expected {expected}.")
-
-
-def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether ``value`` is a plain number; a ``bool`` is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -28,12 +28,12 @@ from ax_costaware.methods.averages import (
     subject_of,
 )
 from ax_costaware.methods.equalities import shown
-from ax_costaware.methods.method import check_integer
 from ax_costaware.methods.parameters import Parameter, Range, Row
 from ax_costaware.methods.past import Money, unfit
 from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
-from ax_costaware.queries.conditionals import CellConditional
+from ax_costaware.queries import CellConditional
+from ax_costaware.queries.argument_checks import integer_at_least
 
 LEVEL = "level"
 """Name of the integer parameter that says how fine a cell of a resolution tree is."""
@@ -70,7 +70,7 @@ class TreeSearch(Targets):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        check_integer("max_level", self.max_level, 1)
+        integer_at_least(self.max_level, 1, "max_level")
         by_default = self.initial_trials is None
         if by_default:
             set_field(self, "initial_trials", 0)

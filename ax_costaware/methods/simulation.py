@@ -20,6 +20,7 @@ from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
 from ax_costaware.methods.lending import MOST_DRAWS, OPTIMIZER, design_of, maximum_within
+from ax_costaware.methods.loop import check_all, next_trial, record_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row, Value
@@ -88,7 +89,7 @@ class Simulation:
         self.method = self.method.settled([options])
         self.constraints = merged(self.constraints)
         self._fitted: dict[str | None, tuple[object, Model]] = {}
-        self.method.check_all(self.problem())
+        check_all(self.method, self.problem())
 
     def problem(self) -> Problem:
         """What the next decision is made from."""
@@ -116,13 +117,13 @@ class Simulation:
             InputError: If what the method learns from is missing.
         """
         problem, method = self.problem(), self.method
-        method.check_all(problem)
+        check_all(method, problem)
         initial = problem.num_initial < method.initial_trials or not problem.observed
         with reproducible(decision_seed(method.seed, problem.next_index)):
-            decision = method.next_trial(problem, initial)
+            decision = next_trial(method, problem, initial)
             if initial and problem.observed and decision == Stop(SpaceExhausted.REASON):
                 # The design has no further point, but the model may know of something to do.
-                decision = method.next_trial(problem, initial=False)
+                decision = next_trial(method, problem, initial=False)
         return decision
 
     def tell(self, decision: Decision, outcome: Outcome) -> PastTrial:
@@ -138,7 +139,7 @@ class Simulation:
             realized=outcome.realized or {},
             reported_cost=outcome.cost,
             metrics={**known, **(outcome.metrics or {})},
-            record=self.method.record_of(self.problem(), decision),
+            record=record_of(self.method, self.problem(), decision),
         )
         self.trials.append(trial)
         return trial

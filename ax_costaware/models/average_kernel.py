@@ -32,13 +32,7 @@ from ax_costaware.models.averages import (
 )
 from ax_costaware.models.cached_posterior import AFFINE, COLUMNWISE, is_made_of
 from ax_costaware.models.grid_averages import GridAverages, grid_weights, side_of
-from ax_costaware.queries.conditionals import (
-    ColumnNodes,
-    Conditional,
-    NormalLaw,
-    PairNodes,
-    SharedNodes,
-)
+from ax_costaware.queries import ColumnNodes, Conditional, NormalLaw, PairNodes, SharedNodes
 
 _LEAST_WEIGHT = 1e-12
 """Nodes of less weight do not count for how wide a law is."""

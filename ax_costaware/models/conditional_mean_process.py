@@ -36,8 +36,8 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.average_kernel import AverageKernel, target_columns
 from ax_costaware.models.standardize import StandardizeAnyScale
+from ax_costaware.queries import Conditional
 from ax_costaware.queries.argument_checks import finite_tensor, positive_number
-from ax_costaware.queries.conditionals import Conditional
 
 _LEAST_OUTPUTSCALE = 0.02
 """In variances of the averages. The function cannot vary less than they do, but for their noise."""

@@ -27,7 +27,7 @@ from ax_costaware.models.conditional_mean_process import (
     mixed_kernel,
 )
 from ax_costaware.models.time_varying_gp import TimeVaryingGP, known_noise
-from ax_costaware.queries.conditionals import Conditional
+from ax_costaware.queries import Conditional
 
 
 def _nothing_to_fit(self: SingleTaskGP, mll: MarginalLogLikelihood, **_: Any) -> Any:

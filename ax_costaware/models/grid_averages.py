@@ -23,7 +23,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from ax_costaware.models.averages import Averages, Points, lengthscales, outputscale
-from ax_costaware.queries.conditionals import PairNodes
+from ax_costaware.queries import PairNodes
 
 MOST_SIDE = 160
 """Where a column would need more points than this, there is no grid. BoTorch's bound of a fitted

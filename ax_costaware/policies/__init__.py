@@ -1,23 +1,26 @@
 """Pure decision rules: numbers in, a decision and a reason out. No model, no inputs, no Ax."""
 
 from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
-from ax_costaware.policies.control_set_rules import (
+from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSchedule
+from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
+from ax_costaware.policies.control_set_rules.per_cost import (
+    InformationPerCost,
+    KnowledgePerBudget,
+    LargestValuePerCost,
+)
+from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
     ControlSetRule,
     CostEstimate,
-    EpsilonSchedule,
     Evaluate,
     EvaluateBounds,
     EvaluateKnowledge,
-    ExploreThenCommit,
-    InformationPerCost,
-    KnowledgePerBudget,
-    LargestValuePerCost,
     PastDecision,
-    UnknownCosts,
 )
-from ax_costaware.policies.costly_feedback import Ask, CostlyFeedbackLoop, ResetEvery
+from ax_costaware.policies.control_set_rules.unknown_costs import UnknownCosts
+from ax_costaware.policies.costly_feedback.domain import ResetEvery
+from ax_costaware.policies.costly_feedback.loop import Ask, CostlyFeedbackLoop
 from ax_costaware.policies.gittins import (
     GittinsDecay,
     GittinsStop,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from ax_costaware.queries.argument_checks import (
     check_fields,
@@ -96,3 +97,14 @@ class LogarithmicBeta:
             round_index: The round, counted from 1.
         """
         return self.scale * math.log(self.rate * round_index)
+
+
+def checked_beta(beta: Any, name: str) -> float | LogarithmicBeta:
+    """A number >= 0, or a schedule; the default one for None.
+
+    Raises:
+        InputError: For anything else.
+    """
+    if beta is None:
+        return LogarithmicBeta()
+    return beta if isinstance(beta, LogarithmicBeta) else nonnegative_number(beta, name)

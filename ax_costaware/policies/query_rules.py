@@ -13,7 +13,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from functools import partial
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     boolean,
     check_fields,
+    instance_of,
     number_between_zero_and_one,
+    one_of,
     probability,
 )
 
@@ -36,6 +39,8 @@ RIVAL_CORRELATION = 0.8
 told apart, and need not be."""
 
 _SMALLEST_VARIANCE = 1e-300
+
+_checked_compare = partial(one_of, allowed=get_args(Compare))
 
 
 @dataclass(frozen=True)
@@ -236,8 +241,7 @@ class MixedRule(FeedbackRule):
     """Largest share of the rounds that are measured, in expectation."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rule, FeedbackRule):
-            raise InputError(f"rule={self.rule!r}: expected a rule such as QueryRule(0.9).")
+        instance_of(self.rule, "rule", FeedbackRule, "a rule such as QueryRule(0.9)")
         check_fields(self, lower=probability, upper=probability)
         if self.lower > self.upper:
             raise InputError(
@@ -288,12 +292,6 @@ def default_rule(forgetting_is_given: bool) -> FeedbackRule:
     """
     rule = QueryRule()
     return rule if forgetting_is_given else MixedRule(rule, lower=0.1, upper=1.0)
-
-
-def _checked_compare(value: Any, name: str) -> Any:
-    if value not in get_args(Compare):
-        raise InputError(f"{name}={value!r}: expected one of {list(get_args(Compare))}.")
-    return value
 
 
 def _rivals_of(prospect: Prospect) -> Rivals:

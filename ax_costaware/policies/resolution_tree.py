@@ -178,7 +178,7 @@ class ResolutionTree:
     def centres(self, cells: Sequence[Cell]) -> npt.NDArray[np.float64]:
         """The centres of cells of the tree, which are not checked, ``n x d`` in raw units."""
         index = np.array([cell.index for cell in cells], dtype=float)
-        counts = np.array([self._counts(cell.level) for cell in cells], dtype=float)
+        counts = np.array([self._counts[cell.level] for cell in cells], dtype=float)
         lower, upper = np.array(self.lower), np.array(self.upper)
         return np.asarray(lower + (upper - lower) * ((index + 0.5) / counts))
 
@@ -188,7 +188,7 @@ class ResolutionTree:
         Raises:
             InputError: If the tree has no such level, here and below.
         """
-        counts = np.array(self._counts(self._level(level)))
+        counts = np.array(self._counts[self._level(level)])
         return tuple((0.5 * (np.array(self.upper) - np.array(self.lower)) / counts).tolist())
 
     def cost(self, level: int) -> float:
@@ -216,7 +216,7 @@ class ResolutionTree:
             centre, "centre", f"{self.num_columns} numbers", length=self.num_columns
         )
         index = []
-        for column, (value, n) in enumerate(zip(numbers, self._counts(level), strict=True)):
+        for column, (value, n) in enumerate(zip(numbers, self._counts[level], strict=True)):
             low, high = self.lower[column], self.upper[column]
             place = (value - low) / (high - low) * n - 0.5
             i = min(max(round(min(max(place, -1.0), n)), 0), n - 1)
@@ -324,7 +324,7 @@ class ResolutionTree:
     def _ancestors(self, cell: Cell) -> Iterator[Cell]:
         """The cells that a cell is a part of, the smallest first."""
         for level in reversed(range(cell.level)):
-            counts = self._counts(cell.level - level)
+            counts = self._counts[cell.level - level]
             yield Cell(level, tuple(i // n for i, n in zip(cell.index, counts, strict=True)))
 
     @cached_property
@@ -332,12 +332,9 @@ class ResolutionTree:
         assert isinstance(self.splits, tuple)
         return self.splits
 
-    def _counts(self, level: int) -> tuple[int, ...]:
-        """Cells of a level in each column."""
-        return self._counts_by_level[level]
-
     @cached_property
-    def _counts_by_level(self) -> tuple[tuple[int, ...], ...]:
+    def _counts(self) -> tuple[tuple[int, ...], ...]:
+        """Cells of each level in each column."""
         return tuple(tuple(k**n for k in self._splits) for n in range(self.max_level + 1))
 
     def _level(self, level: Any) -> int:
@@ -355,7 +352,7 @@ class ResolutionTree:
         )
         if is_cell:
             # A loop, for the cells may be thousands.
-            for i, n in zip(cell.index, self._counts(cell.level), strict=True):
+            for i, n in zip(cell.index, self._counts[cell.level], strict=True):
                 if not ((type(i) is int or isinstance(i, Integral)) and 0 <= i < n):
                     is_cell = False
         if not is_cell:

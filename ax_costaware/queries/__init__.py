@@ -1,19 +1,20 @@
 """What a trial controls and costs, and the laws of what it leaves: value objects without Ax."""
 
-from ax_costaware.queries.conditionals import (
-    CellConditional,
+from ax_costaware.queries.conditionals.boxes import CellConditional, UniformBoxConditional
+from ax_costaware.queries.conditionals.conditional import (
     ColumnNodes,
     Conditional,
-    FiniteConditional,
-    GaussianConditional,
     JointNodes,
-    LearnedConditional,
     NormalLaw,
     PairNodes,
     SharedNodes,
-    UniformBoxConditional,
+)
+from ax_costaware.queries.conditionals.finite import FiniteConditional
+from ax_costaware.queries.conditionals.gaussian import (
+    GaussianConditional,
     register_conditional_mean,
 )
+from ax_costaware.queries.conditionals.learned import LearnedConditional
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 from ax_costaware.queries.joint import (

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields
 from numbers import Integral, Real
+from types import UnionType
 from typing import Any, TypeAlias
 
-import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
@@ -98,6 +98,12 @@ def nonnegative_number(value: Any, name: str, expected: str = "a finite number >
     return number_where(value, name, expected, lambda number: number >= 0)
 
 
+def positive_number_or_none(value: Any, name: str) -> float | None:
+    """As ``positive_number``, or ``None``: a limit, or none."""
+    expected = "a finite number > 0, or None"
+    return None if value is None else positive_number(value, name, expected)
+
+
 def number_above_one(value: Any, name: str) -> float:
     """As ``finite_number``, and greater than one."""
     return number_where(value, name, "a finite number > 1", lambda number: number > 1)
@@ -112,6 +118,11 @@ def number_between_zero_and_one(value: Any, name: str) -> float:
 def probability(value: Any, name: str) -> float:
     """As ``finite_number``, and in ``[0, 1]``."""
     return number_where(value, name, "a number in [0, 1]", lambda number: 0 <= number <= 1)
+
+
+def share(value: Any, name: str) -> float:
+    """As ``finite_number``, and in ``(0, 1]``."""
+    return number_where(value, name, "a number in (0, 1]", lambda number: 0 < number <= 1)
 
 
 def boolean(value: Any, name: str) -> bool:
@@ -139,6 +150,39 @@ def integer_at_least(value: Any, least: int, name: str) -> int:
 def at_least(least: int) -> Callable[..., int]:
     """The check that a value is an integer, ``least`` at least."""
     return lambda value, name: integer_at_least(value, least, name)
+
+
+def nonempty_string(value: Any, name: str, expected: str = "a non-empty string") -> str:
+    """``value`` as a plain ``str``.
+
+    Raises:
+        InputError: If it is none, or empty.
+    """
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name}={value!r}: expected {expected}.")
+    return str(value)
+
+
+def one_of(value: Any, name: str, allowed: Iterable[Any]) -> Any:
+    """``value`` unchanged.
+
+    Raises:
+        InputError: Unless it is one of those that are allowed.
+    """
+    if value not in (values := list(allowed)):
+        raise InputError(f"{name}={value!r}: expected one of {values}.")
+    return value
+
+
+def instance_of(value: Any, name: str, kind: type | UnionType, expected: str) -> Any:
+    """``value`` unchanged.
+
+    Raises:
+        InputError: Unless it is an instance of ``kind``, which ``expected`` says in words.
+    """
+    if not isinstance(value, kind):
+        raise InputError(f"{name}={value!r}: expected {expected}.")
+    return value
 
 
 def interval(lower: Any, upper: Any) -> tuple[float, float]:
@@ -336,29 +380,3 @@ def finite_tensor(value: Any, name: str, shape: Sequence[int | None], expected: 
                 return value
             got = "NaN or infinite values"
     raise InputError(f"{name}: got {got}; expected {expected}.")
-
-
-def unit_interval(u: Tensor) -> Tensor:
-    """``u`` unchanged.
-
-    Raises:
-        InputError: If an entry is outside ``[0, 1]`` or NaN, or ``u`` is not of floating point.
-    """
-    if not isinstance(u, Tensor) or not u.is_floating_point():
-        raise InputError(f"u={u!r}: expected a floating-point tensor of probabilities.")
-    outside = ~((u >= 0) & (u <= 1))
-    if bool(outside.any()):
-        raise InputError(f"u has the entry {float(u[outside][0])!r}: expected values in [0, 1].")
-    return u
-
-
-def column(nodes: Tensor) -> Tensor:
-    """``nodes`` as a double tensor on the CPU.
-
-    Raises:
-        InputError: Unless ``nodes`` has one dimension.
-    """
-    if not isinstance(nodes, Tensor) or nodes.ndim != 1:
-        shape = tuple(nodes.shape) if isinstance(nodes, Tensor) else nodes
-        raise InputError(f"nodes of shape {shape!r}: expected a tensor with one dimension.")
-    return nodes.detach().to(device="cpu", dtype=torch.double)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
+    checked_items,
     distinct,
+    instance_of,
+    nonempty_string,
     nonnegative_number,
     positive_number,
-    sequence_of,
     set_fields,
 )
 
@@ -60,8 +63,8 @@ class ControlSet:
                 fixed cost that is negative or not finite, or beside a cost.
         """
         names = _checked_parameters(parameters)
-        if name is not None and not (isinstance(name, str) and name):
-            raise InputError(f"name={name!r}: expected a non-empty string, or None.")
+        if name is not None:
+            nonempty_string(name, "name", "a non-empty string, or None")
         checked_cost = None if cost is None else positive_number(cost, "cost")
         fixed = nonnegative_number(fixed_cost, "fixed_cost")
         if fixed and checked_cost is not None:
@@ -96,14 +99,11 @@ def check_control_sets(control_sets: Iterable[ControlSet]) -> tuple[ControlSet, 
             control the same parameters, in whatever order.
     """
     expected = "a list of one or more ControlSet with distinct names and parameters"
-    checked = sequence_of(control_sets, "control_sets", expected)
-    if not checked:
-        raise InputError(f"control_sets={control_sets!r}: expected {expected}.")
+    check = partial(instance_of, kind=ControlSet, expected=expected)
+    checked = checked_items(control_sets, "control_sets", expected, check)
     by_name: dict[str, ControlSet] = {}
     by_parameters: dict[frozenset[str], ControlSet] = {}
     for control_set in checked:
-        if not isinstance(control_set, ControlSet):
-            raise InputError(f"control_sets has the entry {control_set!r}: expected {expected}.")
         parameters = frozenset(control_set.parameters)
         if parameters in by_parameters:
             raise InputError(
@@ -120,11 +120,7 @@ def check_control_sets(control_sets: Iterable[ControlSet]) -> tuple[ControlSet, 
 
 
 def _checked_parameters(parameters: Any) -> tuple[str, ...]:
-    names = sequence_of(parameters, "parameters", _EXPECTED_PARAMETERS)
-    if not names:
-        raise InputError(f"parameters={parameters!r}: expected {_EXPECTED_PARAMETERS}.")
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise InputError(f"parameters has the entry {name!r}: expected {_EXPECTED_PARAMETERS}.")
+    check = partial(nonempty_string, expected=_EXPECTED_PARAMETERS)
+    names = checked_items(parameters, "parameters", _EXPECTED_PARAMETERS, check)
     distinct(names, "parameters", _EXPECTED_PARAMETERS)
-    return tuple(str(name) for name in names)
+    return names

@@ -24,6 +24,7 @@ from ax_costaware.queries.argument_checks import (
     check_fields,
     distinct,
     finite_number,
+    instance_of,
     pairs_of,
     plain_value,
     positive_number,
@@ -88,8 +89,7 @@ class Cost(ABC):
             InputError: If a parameter is missing or has a value that the cost is not defined for,
                 or the cost is not a finite number > 0.
         """
-        if not isinstance(values, Mapping):
-            raise InputError(f"values={values!r}: expected a mapping from parameters to values.")
+        instance_of(values, "values", Mapping, "a mapping from parameters to values")
         for key in self.parameters:
             if key not in values:
                 raise InputError(f"values={values!r}: expected also a value of {key!r}.")

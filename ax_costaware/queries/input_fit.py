@@ -20,13 +20,14 @@ from scipy.stats import chisquare, ks_2samp, kstest, kstwo, norm, spearmanr
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     finite_number,
+    instance_of,
     integer_at_least,
     number_between_zero_and_one,
     probability,
     sequence_of,
     values_of_one_kind,
 )
-from ax_costaware.queries.marginals import Discrete, Empirical, Learned, Marginal, RawValue
+from ax_costaware.queries.marginals import Discrete, Empirical, Marginal, RawValue
 
 Array: TypeAlias = npt.NDArray[np.float64]
 
@@ -35,9 +36,6 @@ KOLMOGOROV = "Kolmogorov-Smirnov"
 
 TWO_SAMPLES = "Kolmogorov-Smirnov, two samples"
 """Against a law that is itself a sample."""
-
-HALVES = "Kolmogorov-Smirnov, earlier against later half"
-"""Against no law: whether the values changed."""
 
 CHI_SQUARE = "chi-square"
 """Against the probabilities of finitely many values."""
@@ -115,25 +113,20 @@ def fit_of(name: str, values: Sequence[RawValue], law: Marginal, seed: int = 0) 
     A continuous law is put to the Kolmogorov-Smirnov test. An ``Empirical`` law is a sample: the
     two-sample test counts the error of both. A ``Discrete`` law is put to the chi-square test, its
     rarest neighbours joined; where the values are too few for that, to the Kolmogorov-Smirnov test
-    of the randomised probability integral transform (Brockwell 2007). A ``Learned`` law follows the
-    values, so that it cannot disagree with them for long: there the test compares the earlier half
-    of the values with the later one.
+    of the randomised probability integral transform (Brockwell 2007).
 
     Args:
         name: The input.
         values: The values it took, in the order of the trials, in raw units.
-        law: The law that is assumed, as it was before these values.
+        law: The law that is assumed; of one that is learned from the values see
+            ``conditional_fit_of``.
         seed: Seed of the randomised transform.
 
     Raises:
         InputError: For no values, or one that is no finite number where the law is on numbers.
     """
-    if not isinstance(law, Marginal):
-        raise InputError(f"law={law!r}: expected a marginal such as Uniform(0, 1).")
+    instance_of(law, "law", Marginal, "a marginal such as Uniform(0, 1)")
     items = _checked(values, name, law.is_numeric)
-    if isinstance(law, Learned):
-        statistic, p_value = _halves(_numbers(items, law.prior))
-        return _fit(name, items, statistic, p_value, HALVES, law)
     if isinstance(law, Discrete):
         return _fit(name, items, *_discrete_test(items, law, seed), law)
     x = np.array(items, dtype=np.float64)
@@ -325,13 +318,6 @@ def _uniform_test(
     return float(found.statistic), float(kstwo.sf(found.statistic, size))
 
 
-def _halves(x: Array) -> tuple[float, float]:
-    if len(x) < 2:
-        return 0.0, 1.0
-    found = ks_2samp(x[: len(x) // 2], x[len(x) // 2 :], method="asymp")
-    return float(found.statistic), float(found.pvalue)
-
-
 def _fit(
     name: str,
     items: Sequence[RawValue],
@@ -361,12 +347,11 @@ def _checked(values: Any, name: str, numeric: bool = False) -> tuple[RawValue, .
     return items
 
 
-def _numbers(items: Sequence[RawValue], law: Marginal | None = None) -> Array:
-    """Numbers in the order of the values: those of a law on strings are their places in it."""
-    if not isinstance(items[0], str):
-        return np.array(items, dtype=np.float64)
-    order = list(law.values) if isinstance(law, Discrete) else sorted(set(items))
-    return np.array([_place(item, [*order, item]) for item in items], dtype=np.float64)
+def _numbers(items: Sequence[RawValue]) -> Array:
+    """Numbers in the order of the values: those of strings are their places in the alphabet."""
+    if isinstance(items[0], str):
+        return np.unique(np.array(items), return_inverse=True)[1].astype(np.float64)
+    return np.array(items, dtype=np.float64)
 
 
 def _place(item: RawValue, values: Sequence[RawValue]) -> int | None:

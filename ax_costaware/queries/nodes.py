@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,9 +20,10 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     check_weights,
+    checked_items,
     finite_tensor,
+    instance_of,
     integer_at_least,
-    sequence_of,
     set_fields,
 )
 from ax_costaware.queries.marginals import Marginal
@@ -111,13 +113,8 @@ class ProductNodes:
 
 def _checked_marginals(marginals: Any) -> tuple[Marginal, ...]:
     expected = "a list of one or more marginals such as Uniform(0, 1)"
-    laws = sequence_of(marginals, "marginals", expected)
-    if not laws:
-        raise InputError(f"marginals={marginals!r}: expected {expected}.")
-    for law in laws:
-        if not isinstance(law, Marginal):
-            raise InputError(f"marginals has the entry {law!r}: expected {expected}.")
-    return laws
+    check = partial(instance_of, kind=Marginal, expected=expected)
+    return checked_items(marginals, "marginals", expected, check)
 
 
 def _check_rule(b: int, nodes: Tensor, weights: Tensor, width: int) -> None:

@@ -15,13 +15,12 @@ failed, timed out, lost, stopped), ``error``, ``started`` (seconds since 1970), 
 
 from __future__ import annotations
 
-import math
 import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 from ax.core.base_trial import BaseTrial
 from ax.core.trial import Trial
@@ -30,8 +29,10 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.utils.common.logger import get_logger
 
+from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.records import RECORD, outcome_record, with_one_arm
+from ax_costaware.queries.argument_checks import boolean, integer_at_least, positive_number
 from ax_costaware.runners.registry import StoredRunner
 from ax_costaware.runners.reporting import (
     failed_cost,
@@ -84,6 +85,7 @@ class PolledRunner(StoredRunner):
         UserInputError: If an argument is of the wrong type or out of range.
     """
 
+    @ax_errors()
     def __init__(
         self,
         function: TrialFunction | str,
@@ -92,16 +94,10 @@ class PolledRunner(StoredRunner):
         time_cost: bool = False,
     ) -> None:
         super().__init__(function)
-        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-        if timeout is not None and not (is_number and 0 < timeout < math.inf):
-            raise UserInputError(f"timeout={timeout!r}: expected a number of seconds > 0, or None.")
-        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-            raise UserInputError(f"retries={retries!r}: expected an integer >= 0.")
-        if not isinstance(time_cost, bool):
-            raise UserInputError(f"time_cost={time_cost!r}: expected True or False.")
-        self.timeout = timeout
-        self.retries = retries
-        self.time_cost = time_cost
+        expected = "a number of seconds > 0, or None"
+        self.timeout = None if timeout is None else positive_number(timeout, "timeout", expected)
+        self.retries = integer_at_least(retries, 0, "retries")
+        self.time_cost = boolean(time_cost, "time_cost")
         # No list: those Ax compares with the stored runner's, when it saves an experiment again.
         self._over: deque[str] = deque()
 
@@ -188,18 +184,6 @@ class PolledRunner(StoredRunner):
             seconds = _seconds_since(running["started"])
             self._record(trial, record, running, _STOPPED, seconds, error=reason)
         return {}
-
-    def run_trial(self, trial_index: int, parameterization: Any) -> NoReturn:
-        """Not used: a trial is started by ``run``, which sees the whole trial."""
-        raise UnsupportedError("this runner starts trials by run(trial).")
-
-    def poll_trial(self, trial_index: int, trial_metadata: Mapping[str, Any]) -> NoReturn:
-        """Not used: trials are polled by ``poll_trial_status``, which sees the whole trials."""
-        raise UnsupportedError("this runner is polled by poll_trial_status(trials).")
-
-    def stop_trial(self, trial_index: int, trial_metadata: Mapping[str, Any]) -> NoReturn:
-        """Not used: a trial is stopped by ``stop``, which sees the whole trial."""
-        raise UnsupportedError("this runner stops trials by stop(trial).")
 
     def _advance(self, trial: Trial) -> TrialStatus:
         """The status of a trial; staged where another attempt was started."""

@@ -10,7 +10,6 @@ attempt that takes too long is killed. ``docs/cluster.md`` says how to start a c
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +18,13 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from ax.utils.common.logger import get_logger
 
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.queries.argument_checks import (
+    instance_of,
+    nonempty_string,
+    optional,
+    positive_number,
+)
 from ax_costaware.runners.polled_runner import PolledRunner
 from ax_costaware.runners.ray_worker import attempt_class, pack, results_class
 from ax_costaware.runners.registry import trial_function
@@ -68,6 +74,7 @@ class RayRunner(PolledRunner):
         UserInputError: If an argument is of the wrong type or out of range.
     """
 
+    @ax_errors()
     def __init__(
         self,
         function: TrialFunction | str,
@@ -80,12 +87,9 @@ class RayRunner(PolledRunner):
         time_cost: bool = False,
     ) -> None:
         super().__init__(function, timeout=timeout, retries=retries, time_cost=time_cost)
-        for name, value in (("address", address), ("namespace", namespace)):
-            if not (isinstance(value, str) and value) and (name, value) != ("address", None):
-                raise UserInputError(f"{name}={value!r}: expected a non-empty string.")
         self.resources = _checked_resources(resources)
-        self.address = address
-        self.namespace = namespace
+        self.address = optional(nonempty_string)(address, "address")
+        self.namespace = nonempty_string(namespace, "namespace")
 
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
         """Start an attempt on the cluster, unless the cluster has it already.
@@ -214,13 +218,8 @@ class RayRunner(PolledRunner):
 def _checked_resources(resources: Any) -> dict[str, float]:
     if resources is None:
         return {"CPU": 1.0}
-    expected = "expected a mapping from Ray's names, such as 'CPU' and 'GPU', to amounts"
-    if not isinstance(resources, Mapping):
-        raise UserInputError(f"resources={resources!r}: {expected}.")
-    for name, amount in resources.items():
-        is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
-        if not (isinstance(name, str) and name and is_number and 0 < amount < math.inf):
-            raise UserInputError(
-                f"resources={dict(resources)!r}: got {amount!r} for {name!r}; {expected} > 0."
-            )
-    return {name: float(amount) for name, amount in resources.items()}
+    expected = "a mapping from Ray's names, such as 'CPU' and 'GPU', to amounts > 0"
+    named = dict(instance_of(resources, "resources", Mapping, expected))
+    if not all(isinstance(name, str) and name for name in named):
+        raise UserInputError(f"resources={named!r}: expected {expected}.")
+    return {name: positive_number(n, f"resources[{name!r}]") for name, n in named.items()}

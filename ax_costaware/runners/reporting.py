@@ -20,8 +20,8 @@ from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.metrics import ReportedMetric
+from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import nonnegative_number
-from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.runners.result import EXPECTED, read_result
 from ax_costaware.session.reported import completion_record
 

@@ -155,18 +155,14 @@ def plain_result(outcome: Any) -> dict[str, Any]:
         ValueError: If it holds a number that is not finite.
     """
     result = outcome if isinstance(outcome, TrialResult) else TrialResult(raw_data=outcome)
-    realized = result.realized
-    if not isinstance(realized, Mapping | None):
+    if not isinstance(result.realized, Mapping | None):
         raise TypeError(
-            f"realized={realized!r} is a {type(realized).__name__}: expected a mapping from "
-            "parameter to value."
+            f"realized={result.realized!r}: expected a mapping from parameter to value."
         )
     return {
         "returned": outcome is not None,
-        "raw_data": _plain_raw_data(result.raw_data),
-        "realized": None
-        if realized is None
-        else {str(k): _plain(v, f"realized[{k!r}]") for k, v in realized.items()},
+        "raw_data": _plain(result.raw_data, "its outcome"),
+        "realized": _plain(result.realized, "realized"),
         "cost": _plain(result.cost, "cost"),
     }
 
@@ -185,20 +181,15 @@ def _measurement(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _plain_raw_data(raw_data: Any) -> Any:
-    if isinstance(raw_data, Mapping):
-        return {str(k): _plain_measurement(v, f"{k!r}") for k, v in raw_data.items()}
-    return _plain_measurement(raw_data, "its outcome")
+def _plain(value: Any, what: str) -> Any:
+    """Plain numbers and texts, of which there may be a tuple, or a mapping of such.
 
-
-def _plain_measurement(value: Any, what: str) -> Any:
+    Scalars of numpy and torch are unpacked.
+    """
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part, f"{what}[{name!r}]") for name, part in value.items()}
     if isinstance(value, tuple):
         return [_plain(part, what) for part in value]
-    return _plain(value, what)
-
-
-def _plain(value: Any, what: str) -> Any:
-    """``value`` as a plain number or text; a scalar of numpy or torch is unpacked."""
     if getattr(value, "ndim", None) == 0 and callable(getattr(value, "item", None)):
         value = value.item()
     if value is None or isinstance(value, bool):

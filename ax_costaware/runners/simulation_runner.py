@@ -21,12 +21,16 @@ from torch import Tensor
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.parameters import Choice, Value
-from ax_costaware.queries.argument_checks import nonnegative_number
-from ax_costaware.queries.conditionals.conditional import Conditional
-from ax_costaware.queries.costs import Cost
-from ax_costaware.queries.joint.law import JointLaw, Placement
-from ax_costaware.queries.marginals import Discrete, Marginal
-from ax_costaware.queries.marginals.marginal import RawValue
+from ax_costaware.queries import (
+    Conditional,
+    Cost,
+    Discrete,
+    JointLaw,
+    Marginal,
+    Placement,
+    RawValue,
+)
+from ax_costaware.queries.argument_checks import instance_of, integer_at_least, nonnegative_number
 from ax_costaware.runners.function_runner import LocalRunner
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.result import AttemptState, TrialFunction, TrialResult, run_function
@@ -86,38 +90,24 @@ class SimulationRunner(LocalRunner):
         retries: int = 0,
     ) -> None:
         super().__init__(function, retries=retries)
-        if not isinstance(marginals, Mapping | None):
-            raise UserInputError(
-                f"marginals={marginals!r}: expected a mapping from parameter to its law."
-            )
-        self.marginals = dict(marginals or {})
+        expected = "a mapping from parameter to its law"
+        self.marginals = dict(instance_of(marginals, "marginals", Mapping | None, expected) or {})
         for name, law in self.marginals.items():
-            if not isinstance(law, Marginal):
-                raise UserInputError(
-                    f"marginals[{name!r}]={law!r}: expected a law such as ax_costaware.Uniform."
-                )
-        if not isinstance(joint, JointLaw | None):
-            raise UserInputError(
-                f"joint={joint!r}: expected a law such as ax_costaware.GaussianCopula, or None."
-            )
-        if not isinstance(conditional, Conditional | None):
-            raise UserInputError(
-                f"conditional={conditional!r}: expected a conditional such as "
-                "ax_costaware.GaussianConditional, or None."
-            )
+            expected = "a law such as ax_costaware.Uniform"
+            instance_of(law, f"marginals[{name!r}]", Marginal, expected)
+        expected = "a law such as ax_costaware.GaussianCopula, or None"
+        self.joint = instance_of(joint, "joint", JointLaw | None, expected)
+        expected = "a conditional such as ax_costaware.GaussianConditional, or None"
+        self.conditional = instance_of(conditional, "conditional", Conditional | None, expected)
         if (conditional is None) != (targets is None) or isinstance(targets, str):
             raise UserInputError(
                 f"conditional={conditional!r}, targets={targets!r}: expected both, with the names "
                 "of the columns of points as a list, or neither."
             )
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise UserInputError(f"seed={seed!r}: expected an integer >= 0.")
-        self.joint = joint
-        self.conditional = conditional
         self.targets = None if targets is None else list(targets)
         self.noise_std = nonnegative_number(noise_std, "noise_std")
         self.cost = _checked_costs(cost)
-        self.seed = seed
+        self.seed = integer_at_least(seed, 0, "seed")
 
     def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
         """The values to set, and the name of the control set if there is one.

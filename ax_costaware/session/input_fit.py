@@ -30,8 +30,8 @@ from ax_costaware.methods.control_sets.chance import (
     realized_inputs,
     values_of,
 )
-from ax_costaware.methods.method import check_integer
-from ax_costaware.queries.argument_checks import number_between_zero_and_one
+from ax_costaware.queries import Discrete, JointEmpirical, JointLaw, Learned, Marginal, RawValue
+from ax_costaware.queries.argument_checks import integer_at_least, number_between_zero_and_one
 from ax_costaware.queries.input_fit import (
     Dependence,
     InputFit,
@@ -41,8 +41,6 @@ from ax_costaware.queries.input_fit import (
     fit_of,
     rejected,
 )
-from ax_costaware.queries.joint import JointEmpirical, JointLaw
-from ax_costaware.queries.marginals import Discrete, Learned, Marginal, RawValue
 
 LEAST_PAIRS = 10
 """Inputs that met in fewer trials are not tested: the tests are good from here on."""
@@ -179,7 +177,7 @@ def input_fit(
     session = open_session(client)
     method = method_of_class(session.strategy, ControlSets)
     if last is not None:
-        check_integer("last", last, least=1)
+        integer_at_least(last, 1, "last")
     level = number_between_zero_and_one(significance, "significance")
     trials = realized_inputs(past_trials(session.experiment, method), method)
     earlier = () if last is None else trials[:-last]

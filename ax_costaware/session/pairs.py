@@ -18,7 +18,7 @@ from ax_costaware.ax_bridge.nodes import method_of_class
 from ax_costaware.ax_bridge.records import append_pairs, problem_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
-from ax_costaware.queries.conditionals import LearnedConditional
+from ax_costaware.queries import LearnedConditional
 
 Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, Any]] | Iterable[Any]
 """A data frame or rows by parameter name, or an array with a column for each parameter."""
@@ -54,8 +54,8 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
         raise UserInputError(
             f"pairs are for a LearnedConditional, and the strategy has {method.conditional!r}."
         )
-    points = method.target_names
-    queries = method.query_names(experiment.search_space.parameters)
+    points = list(method.target_names)
+    queries = list(method.query_names(experiment.search_space.parameters))
     encode: dict[str, Callable[[Any], float]] = {p.name: p.encode for p in method.target_parameters}
     columns = _table("X", X, points, encode), _table("A", A, queries, {})
     if len(columns[0]) != len(columns[1]):
@@ -80,37 +80,27 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
 
 
 def _table(
-    what: str, rows: Any, names: Sequence[str], encode: Mapping[str, Callable[[Any], float]]
+    what: str, rows: Any, names: list[str], encode: Mapping[str, Callable[[Any], float]]
 ) -> npt.NDArray[np.float64]:
     """Rows as an array with a column for each name."""
-    expected = f"rows with the columns {list(names)}"
-    if isinstance(rows, pd.DataFrame):
-        rows = rows.to_dict(orient="records")
-    elif hasattr(rows, "tolist"):
-        rows = rows.tolist()
-    elif not isinstance(rows, Iterable) or isinstance(rows, str | Mapping):
+    expected = f"rows with the columns {names}"
+    if not isinstance(rows, Iterable) or isinstance(rows, str | Mapping):
         raise UserInputError(f"{what}={rows!r}: expected {expected}.")
-    values = [_row(f"{what}, row {i}", row, names, expected) for i, row in enumerate(rows)]
-    if not values:
+    if not isinstance(rows, pd.DataFrame):
+        listed = [row.tolist() if hasattr(row, "tolist") else row for row in rows]
+        rows = pd.DataFrame(listed, dtype=object)
+        if not any(isinstance(row, Mapping) for row in listed) and rows.shape[1] == len(names):
+            rows.columns = pd.Index(names)
+    if rows.empty:
         raise UserInputError(f"{what} has no rows: expected {expected}.")
-    found = np.empty((len(values), len(names)))
-    for j, name in enumerate(names):
-        for i, row in enumerate(values):
-            found[i, j] = _number(f"{what}, row {i}, {name!r}", row[j], encode.get(name))
-    return found
-
-
-def _row(what: str, row: Any, names: Sequence[str], expected: str) -> list[Any]:
-    if isinstance(row, Mapping):
-        if set(row) != set(names):
-            raise UserInputError(f"{what}: got {list(row)}; expected {expected}.")
-        return [row[name] for name in names]
-    values = [row] if len(names) == 1 and not isinstance(row, list | tuple) else row
-    if hasattr(values, "tolist"):
-        values = values.tolist()
-    if not isinstance(values, list | tuple) or len(values) != len(names):
-        raise UserInputError(f"{what}: got {row!r}; expected {expected}.")
-    return list(values)
+    if set(rows.columns) != set(names):
+        raise UserInputError(f"{what} has the columns {list(rows.columns)}: expected {expected}.")
+    return np.array(
+        [
+            [_number(f"{what}, row {i}, {n!r}", row[n], encode.get(n)) for n in names]
+            for i, row in enumerate(rows.to_dict(orient="records"))
+        ]
+    )
 
 
 def _number(what: str, value: Any, encode: Callable[[Any], float] | None) -> float:

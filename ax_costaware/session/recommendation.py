@@ -22,7 +22,7 @@ from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.display import display_cost, display_number, display_values
-from ax_costaware.methods.method import checked_limit
+from ax_costaware.queries.argument_checks import positive_number_or_none
 
 _ALTERNATIVES_SHOWN = 10
 
@@ -86,7 +86,7 @@ def recommend(client: SessionClient, max_cost: float | None = None) -> Recommend
     """
     session = open_session(client)
     with ax_errors():
-        limit = checked_limit("max_cost", max_cost)
+        limit = positive_number_or_none(max_cost, "max_cost")
     try:
         adapter = fitted_adapter(session.experiment, session.strategy)
     except DataRequiredError as error:

@@ -21,12 +21,12 @@ from ax.exceptions.core import UserInputError
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import Outcomes
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import (
     finite_number,
     nonnegative_number,
     positive_number,
 )
-from ax_costaware.queries.control_sets import ControlSet
 
 Measurement: TypeAlias = float | tuple[float, float | None]
 """A mean, or a mean with its standard error (None: unknown, to be inferred by the model)."""

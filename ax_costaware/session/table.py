@@ -23,10 +23,10 @@ from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import CHARGED, problem_of
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.method import Method, check_bool
-from ax_costaware.methods.past import PastTrial, ledger_of
-from ax_costaware.methods.problem import Problem
-from ax_costaware.queries.argument_checks import nonnegative_number, positive_number
+from ax_costaware.methods import Method, PastTrial, Problem
+from ax_costaware.methods.loop import check_all
+from ax_costaware.methods.past import ledger_of
+from ax_costaware.queries.argument_checks import boolean, nonnegative_number, positive_number
 from ax_costaware.session.reported import (
     OutOfBoundsWarning,
     check_cost_of_control_set,
@@ -76,11 +76,11 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
             are.
     """
     session = open_session(client, to_write=True)
-    check_bool("charge", charge)
+    boolean(charge, "charge")
     experiment, method = session.experiment, session.method
     check_optimization_config(experiment.optimization_config)
     problem = replace(problem_of(experiment, method), trials=())
-    method.check_all(problem)
+    check_all(method, problem)
     table = _Table(frame, problem, method, experiment)
     rows = [table.row(i) for i in range(len(frame))]
     _check_trials(table, rows)
@@ -231,7 +231,7 @@ def _check_trials(table: _Table, rows: Sequence[PastRow]) -> None:
     trials = tuple(table.past_trial(i, row) for i, row in enumerate(rows))
 
     def check(*some: PastTrial) -> None:
-        table.method.check_all(replace(table.problem, trials=some))
+        check_all(table.method, replace(table.problem, trials=some))
         ledger_of(some, table.method)
 
     try:

@@ -29,11 +29,7 @@ from ax_costaware.analysis import CostAndValueAnalysis
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.policies.control_set_rules import (
-    ControlSetDecision,
-    ControlSetHistory,
-    EvaluateBounds,
-)
+from ax_costaware.policies import ControlSetDecision, ControlSetHistory, EvaluateBounds
 from tests.ax.cost_toy import (
     RULE,
     UNKNOWN_SETS,

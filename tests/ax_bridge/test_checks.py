@@ -29,7 +29,7 @@ from ax_costaware.ax_bridge.checks import (
     check_optimization_config,
     constraints_of,
 )
-from ax_costaware.ax_bridge.records import space_of
+from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 
 SETS = (ControlSet(["x"], cost=1.0), ControlSet(["x", "n", "soil"], cost=2.0, name="all"))

@@ -17,10 +17,10 @@ from ax_costaware.ax_bridge.nodes import method_of_class
 from ax_costaware.ax_bridge.records import (
     RECORD,
     append_pairs,
-    parameters_of_configs,
     past_trials,
     problem_of,
 )
+from ax_costaware.ax_bridge.search_space import parameters_of_configs
 from ax_costaware.methods.averages.law import pairs_of
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.learned_costs import (

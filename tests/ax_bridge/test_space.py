@@ -20,7 +20,7 @@ from torch import Tensor
 from ax_costaware import FixedHyperparameters, complete_trial, gittins_strategy
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.nodes import fitted_adapter
-from ax_costaware.ax_bridge.records import space_of
+from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.methods.costs import known_cost
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.space import Space

@@ -28,6 +28,7 @@ from ax_costaware.methods.constraints import (
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.gittins.search import Search
 from ax_costaware.methods.gittins.weighing import weigh
+from ax_costaware.methods.loop import next_trial
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Choice, Row
@@ -298,7 +299,7 @@ def test_a_batch_looks_for_the_first_feasible_point_in_several_places() -> None:
     for _ in range(3):
         made = tuple(Pending(None, decision.parameters) for decision in found)
         with reproducible(0):
-            decision = simulation.method.next_trial(replace(problem, pending=made), initial=False)
+            decision = next_trial(simulation.method, replace(problem, pending=made), initial=False)
         assert isinstance(decision, Decision)
         found.append(decision)
     X = SQUARE.encode([decision.parameters for decision in found])

@@ -36,7 +36,7 @@ from ax_costaware.methods.parameters import Parameter
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.methods.simulation import Outcome
-from ax_costaware.policies.control_set_rules import KnowledgePerBudget, LargestValuePerCost
+from ax_costaware.policies import KnowledgePerBudget, LargestValuePerCost
 from ax_costaware.policies.query_rules import QueryRule
 from ax_costaware.queries.conditionals import GaussianConditional
 from ax_costaware.queries.control_sets import ControlSet

@@ -27,7 +27,7 @@ from ax_costaware.methods import (
 from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.failures import after_failures, failures_as_constraint
 from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
-from ax_costaware.queries.conditionals import GaussianConditional
+from ax_costaware.queries import GaussianConditional
 
 torch.manual_seed(0)
 X = torch.rand(8, 2, dtype=torch.double)

@@ -1,4 +1,4 @@
-"""The checks that methods share, and what a method has to answer."""
+"""The settings that methods share, and what a method has to answer."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.method import (
-    Method,
-    check_bool,
-    check_integer,
-    check_one_of,
-    checked_limit,
-    initial_place,
-)
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.parameters import Range
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.problem import Problem, Stop
+from ax_costaware.methods.space import Space
 
 
 def test_a_method_must_decide() -> None:
@@ -27,31 +24,43 @@ def test_a_method_must_decide() -> None:
         Silent()  # type: ignore[abstract]
 
 
+class Idle(Method):
+    """Decides nothing."""
+
+    def decide(self, problem: Problem) -> Stop:
+        return Stop("Nothing to do.")
+
+
 @pytest.mark.parametrize("budget", [0, -1.0, float("nan"), float("inf"), True, "10", [1]])
 def test_budget_is_refused(budget: Any) -> None:
     """By name, with what it takes."""
     with pytest.raises(InputError, match=r"budget=.*: expected a finite number > 0, or None"):
-        checked_limit("budget", budget)
+        Idle(budget=budget)
 
 
-def test_checks_pass_what_is_right() -> None:
-    """And a budget comes back as a float."""
-    assert checked_limit("budget", None) is None
-    assert type(checked_limit("budget", 3)) is float
-    check_integer("seed", 0, least=0)
-    check_bool("charge_initial", False)
-    check_one_of("acquisition", "ei", ("ucb", "ei"))
+def test_settings_are_checked() -> None:
+    """And become plain Python values."""
+    assert type(Idle(budget=3).budget) is float
+    assert Idle(seed=0, num_restarts=None).budget is None
     for value in (-1, 1.0, True, None):
         with pytest.raises(InputError, match=r"seed=.*: expected an integer >= 0"):
-            check_integer("seed", value, least=0)
+            Idle(seed=value)  # type: ignore[arg-type]
     for other in (0, None, "no"):
         with pytest.raises(InputError, match=r"charge_initial=.*: expected True or False"):
-            check_bool("charge_initial", other)
-    with pytest.raises(InputError, match=r"acquisition='pi': expected one of \['ucb', 'ei'\]"):
-        check_one_of("acquisition", "pi", ("ucb", "ei"))
+            Idle(charge_initial=other)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"num_restarts=0: expected an integer >= 1"):
+        Idle(num_restarts=0)
 
 
-def test_initial_trials_are_counted() -> None:
+@pytest.mark.parametrize(
+    ("begun", "place"),
+    [(1, "trial 2 of 5:"), (5, "trial 6, since not all of the 5 before it came to an end:")],
+)
+def test_initial_trials_are_counted(begun: int, place: str) -> None:
     """Where some failed there are more of them than were asked for."""
-    assert initial_place(2, 5) == "initial trial 2 of 5"
-    assert initial_place(6, 5) == "initial trial 6, since not all of the 5 before it came to an end"
+    ended = tuple(
+        PastTrial(i, {"x": 0.5}, "FAILED", record={"phase": "initial"}) for i in range(begun)
+    )
+    problem = Problem(space=Space.of([Range("x", 0.0, 1.0)]), trials=ended)
+    decision = Idle().initial_decision(problem, {"x": 0.1}, None, Idle().money(problem), join=":")
+    assert decision.why == f"This is initial {place} its values are quasi-random."

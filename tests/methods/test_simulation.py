@@ -35,10 +35,10 @@ from ax_costaware.methods import (
 from ax_costaware.methods.past import spent
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.methods.simulation import Outcome
-from ax_costaware.policies.control_set_rules import EpsilonSchedule
+from ax_costaware.policies import EpsilonSchedule
 from ax_costaware.policies.gittins import GittinsStop
 from ax_costaware.policies.query_rules import QueryRule
-from ax_costaware.queries.conditionals import FiniteConditional, GaussianConditional
+from ax_costaware.queries import FiniteConditional, GaussianConditional
 from ax_costaware.queries.costs import AffineCost
 from tests.methods.control_sets import toy
 

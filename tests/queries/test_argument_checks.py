@@ -11,13 +11,16 @@ import torch
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    column,
+    boolean,
     finite_number,
+    instance_of,
     integer_at_least,
     nonnegative_number,
+    one_of,
     positive_number,
     sequence_of,
 )
+from ax_costaware.queries.marginals.marginal import column
 
 
 @pytest.mark.parametrize("value", [2, 2.0, np.float32(2), np.int64(2), Fraction(2)])
@@ -69,3 +72,16 @@ def test_columns_are_one_dimensional() -> None:
         column(torch.tensor(1.0))
     with pytest.raises(InputError, match=r"nodes of shape \[1\.0\]: expected a tensor"):
         column([1.0])  # type: ignore[arg-type]
+
+
+def test_what_passes_is_unchanged() -> None:
+    assert boolean(False, "x") is False
+    assert one_of("ei", "x", ("ucb", "ei")) == "ei"
+    assert instance_of(None, "x", int | None, "an integer") is None
+    for other in (0, None, "no"):
+        with pytest.raises(InputError, match=r"x=.*: expected True or False"):
+            boolean(other, "x")
+    with pytest.raises(InputError, match=r"x='pi': expected one of \['ucb', 'ei'\]"):
+        one_of("pi", "x", ("ucb", "ei"))
+    with pytest.raises(InputError, match="x='1': expected an integer"):
+        instance_of("1", "x", int, "an integer")

@@ -79,9 +79,9 @@ EXPECTED = "expected a list of one or more distinct parameter names"
         ("xy", f"parameters='xy': {EXPECTED}"),
         (None, f"parameters=None: {EXPECTED}"),
         (["x", "y", "x"], f"parameters has 'x' more than once: {EXPECTED}"),
-        (["x", 1], f"parameters has the entry 1: {EXPECTED}"),
-        ([""], f"parameters has the entry '': {EXPECTED}"),
-        ([["x"], ["x"]], rf"parameters has the entry \['x'\]: {EXPECTED}"),
+        (["x", 1], rf"parameters\[1\]=1: {EXPECTED}"),
+        ([""], rf"parameters\[0\]='': {EXPECTED}"),
+        ([["x"], ["x"]], rf"parameters\[0\]=\['x'\]: {EXPECTED}"),
     ],
 )
 def test_refuses_parameters(parameters: Any, message: str) -> None:
@@ -114,7 +114,7 @@ def test_checked_control_sets_are_the_same_in_order() -> None:
     [
         ([], r"control_sets=\[\]: expected a list of one or more ControlSet"),
         (ControlSet(["x"], 1), r"control_sets=ControlSet.*: expected a list"),
-        ([ControlSet(["x"], 1), "y"], "control_sets has the entry 'y': expected a list"),
+        ([ControlSet(["x"], 1), "y"], r"control_sets\[1\]='y': expected a list"),
         (
             [ControlSet(["x"], 1, "a"), ControlSet(["y"], 2, "a")],
             "control_sets has two control sets named 'a'",

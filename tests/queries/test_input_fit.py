@@ -17,17 +17,14 @@ from ax_costaware.queries import (
     Discrete,
     Empirical,
     GaussianCopula,
-    Learned,
     Marginal,
     TruncatedNormal,
     Uniform,
 )
 from ax_costaware.queries.input_fit import (
     CHI_SQUARE,
-    HALVES,
     KOLMOGOROV,
     TWO_SAMPLES,
-    InputFit,
     conditional_fit_of,
     dependence_of,
     fit_of,
@@ -139,37 +136,6 @@ def test_a_value_that_the_law_does_not_have_decides(values: Any, law: Marginal) 
 def test_numbers_that_went_through_transforms_are_those_of_the_law() -> None:
     fit = fit_of("x", [1.0 + 1e-9] * 6 + [2.0 - 1e-9] * 3 + [3.0], COUNT)
     assert fit.p_value > 0.5
-
-
-def test_learned_law_is_tested_for_drift() -> None:
-    """It follows the values, so that only their change can disagree."""
-    rng = np.random.default_rng(0)
-    steady = fit_of("x", rng.normal(5, 0.1, 80).tolist(), Learned(Uniform(0, 10)))
-    assert steady.test == HALVES
-    assert steady.p_value > 0.01
-    moved = [*rng.normal(5, 0.1, 40), *rng.normal(5.2, 0.1, 40)]
-    assert fit_of("x", moved, Learned(Uniform(0, 10))).p_value < 1e-6
-    law = Learned(SOIL)
-    changed = fit_of("soil", ["sand"] * 15 + ["loam"] * 15, law)
-    assert changed.p_value < 1e-4
-    assert fit_of("soil", ["sand", "loam"] * 15, law).p_value > 0.5
-
-
-def test_drift() -> None:
-    def drift(values: list[Any], prior: Marginal = NORMAL) -> InputFit:
-        return fit_of("x", values, Learned(prior))
-
-    rng = np.random.default_rng(0)
-    same = [drift(rng.normal(size=80).tolist()).p_value for _ in range(REPEATS)]
-    check_false_alarms(same, exact=False)
-    assert np.mean(same) == pytest.approx(0.5, abs=0.1)
-    trend = drift((np.linspace(0, 2, 80) + rng.normal(size=80)).tolist())
-    assert trend.p_value < 0.01
-    assert trend.assumed_mean == NORMAL.expectation
-    assert drift(["sand"] * 20 + ["clay"] * 20, SOIL).p_value < 1e-6
-    assert drift([True, False] * 20, Discrete([False, True])).p_value > 0.5
-    single = drift([3.0])
-    assert (single.n, single.p_value, single.realised_std) == (1, 1.0, 0.0)
 
 
 @pytest.mark.parametrize(("name", "law_size"), [("b", None), ("c", 10_000)])

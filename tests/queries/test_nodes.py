@@ -82,7 +82,7 @@ def test_choices_are_positions() -> None:
     [
         (([], 4), r"marginals=\[\]: expected a list of one or more marginals"),
         ((Uniform(0, 1), 4), r"marginals=Uniform.*: expected a list of one or more marginals"),
-        (([Uniform(0, 1), 0.5], 4), r"marginals has the entry 0\.5: expected a list"),
+        (([Uniform(0, 1), 0.5], 4), r"marginals\[1\]=0\.5: expected a list"),
         (([Uniform(0, 1)], 0), r"n=0: expected an integer >= 1\."),
         (([Uniform(0, 1)], 4.0), r"n=4\.0: expected an integer >= 1\."),
         (([Uniform(0, 1)], 4, -1), r"seed=-1: expected an integer >= 0\."),

@@ -325,7 +325,7 @@ def test_a_function_that_cannot_be_sent_is_named(cluster: str) -> None:
     ],
 )
 def test_bad_arguments_are_named(argument: str, value: Any) -> None:
-    with pytest.raises(UserInputError, match=f"{argument}="):
+    with pytest.raises(UserInputError, match=rf"{argument}(\[.*\])?="):
         RayRunner(**{"function": "hill", argument: value})
 
 

@@ -33,7 +33,7 @@ from ax_costaware.methods.averages.law import (
     target_space,
     target_transform,
 )
-from ax_costaware.methods.method import Method, check_integer, check_one_of, check_type
+from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.past import Money
@@ -42,7 +42,8 @@ from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.policies.resolution_tree import Cell
-from ax_costaware.queries.conditionals import Conditional
+from ax_costaware.queries import Conditional
+from ax_costaware.queries.argument_checks import instance_of, integer_at_least, one_of
 
 Information: TypeAlias = Literal[
     "joint_entropy", "max_value_entropy", "max_value_entropy_noise_aware"
@@ -125,10 +126,10 @@ class Targets(Method):
     def __post_init__(self) -> None:
         object.__setattr__(self, "target_parameters", checked_targets(self.target_parameters))
         super().__post_init__()
-        check_one_of("acquisition", self.acquisition, get_args(Information))
-        check_integer("num_samples", self.num_samples, 1)
+        one_of(self.acquisition, "acquisition", get_args(Information))
+        integer_at_least(self.num_samples, 1, "num_samples")
         expected = "FixedHyperparameters, or None for fitted ones"
-        check_type("hyperparameters", self.hyperparameters, FixedHyperparameters | None, expected)
+        instance_of(self.hyperparameters, "hyperparameters", FixedHyperparameters | None, expected)
         lengthscale = None if self.hyperparameters is None else self.hyperparameters.lengthscale
         if isinstance(lengthscale, tuple) and len(lengthscale) != len(self.target_parameters):
             raise InputError(

@@ -34,12 +34,11 @@ from ax_costaware.methods.costs import (
     known_cost,
     named_cost,
 )
-from ax_costaware.methods.method import check_type
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
 from ax_costaware.methods.past import Money, unfit
 from ax_costaware.methods.problem import Decision, Problem, Stop
-from ax_costaware.queries.argument_checks import positive_number
-from ax_costaware.queries.conditionals import Conditional, FiniteConditional, LearnedConditional
+from ax_costaware.queries import Conditional, FiniteConditional, LearnedConditional
+from ax_costaware.queries.argument_checks import instance_of, positive_number
 from ax_costaware.queries.costs import Cost
 
 NUM_STARTS = 512
@@ -88,7 +87,7 @@ class IndirectQueries(Targets):
         classes = (
             "GaussianConditional, UniformBoxConditional, FiniteConditional or LearnedConditional"
         )
-        check_type("conditional", self.conditional, Conditional, f"one such as {classes}")
+        instance_of(self.conditional, "conditional", Conditional, f"one such as {classes}")
         if isinstance(self.cost, Cost):
             named_cost(self.cost)
         else:

@@ -29,8 +29,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
 from ax_costaware.methods.problem import Pairs as StoredPairs
 from ax_costaware.methods.space import Space
-from ax_costaware.queries.argument_checks import sequence_of
-from ax_costaware.queries.conditionals import (
+from ax_costaware.queries import (
     ColumnNodes,
     Conditional,
     FiniteConditional,
@@ -40,6 +39,7 @@ from ax_costaware.queries.conditionals import (
     PairNodes,
     SharedNodes,
 )
+from ax_costaware.queries.argument_checks import sequence_of
 
 
 @dataclass(frozen=True, eq=False)

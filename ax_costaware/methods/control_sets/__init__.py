@@ -33,17 +33,13 @@ from ax_costaware.methods.control_sets.checks import (
 from ax_costaware.methods.control_sets.choosing import choose, initial_trial
 from ax_costaware.methods.control_sets.learned_costs import check_reported_costs
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.method import NO_LIMIT, Method, check_integer, check_one_of
+from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial, control_sets_of
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
+from ax_costaware.policies import ControlSetRule, ExploreThenCommit, LargestValuePerCost
 from ax_costaware.policies.beta import TheoreticalBeta
-from ax_costaware.policies.control_set_rules import (
-    ControlSetRule,
-    ExploreThenCommit,
-    LargestValuePerCost,
-)
-from ax_costaware.queries.argument_checks import nonnegative_number
+from ax_costaware.queries.argument_checks import integer_at_least, nonnegative_number, one_of
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
@@ -115,8 +111,8 @@ class ControlSets(Method):
         if not isinstance(self.beta, TheoreticalBeta):
             expected = "a finite number >= 0, or a TheoreticalBeta"
             set_field(self, "beta", nonnegative_number(self.beta, "beta", expected))
-        check_one_of("acquisition", self.acquisition, ACQUISITIONS)
-        check_integer("num_nodes", self.num_nodes, 1)
+        one_of(self.acquisition, "acquisition", ACQUISITIONS)
+        integer_at_least(self.num_nodes, 1, "num_nodes")
         set_field(self, "initial_control_sets", checked_initial_control_sets(self))
         check_budget(self)
         check_rule(self)

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.chance import atoms_of
 from ax_costaware.methods.equalities import shown
-from ax_costaware.methods.method import check_type
 from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 from ax_costaware.methods.past import ROUNDING
 from ax_costaware.methods.problem import Problem
-from ax_costaware.policies.control_set_rules import (
-    ControlSetHistory,
-    ControlSetRule,
-    CostEstimate,
-    ExploreThenCommit,
-)
-from ax_costaware.queries.argument_checks import sequence_of
+from ax_costaware.policies import ControlSetHistory, ControlSetRule, CostEstimate, ExploreThenCommit
+from ax_costaware.queries.argument_checks import instance_of, sequence_of
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Learned, Marginal
@@ -201,7 +195,7 @@ def checked_marginals(marginals: object) -> dict[str, Marginal]:
 def check_joint(joint: JointLaw | None, marginals: Mapping[str, Marginal]) -> None:
     """Refuse what is no joint law, or one that does not go with the marginals."""
     expected = "a joint law such as JointEmpirical(frame), or None"
-    check_type("joint", joint, JointLaw | None, expected)
+    instance_of(joint, "joint", JointLaw | None, expected)
     if joint is None:
         return
     if twice := [name for name in joint.names if name in marginals]:

@@ -22,11 +22,7 @@ from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial
 from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed
-from ax_costaware.policies.control_set_rules import (
-    ControlSetDecision,
-    ControlSetHistory,
-    PastDecision,
-)
+from ax_costaware.policies import ControlSetDecision, ControlSetHistory, PastDecision
 from ax_costaware.queries.control_sets import ControlSet
 
 if TYPE_CHECKING:

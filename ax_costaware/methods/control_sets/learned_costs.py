@@ -18,7 +18,7 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.models.control_set_cost import ControlSetCostModel
-from ax_costaware.policies.control_set_rules import CostEstimate
+from ax_costaware.policies import CostEstimate
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets

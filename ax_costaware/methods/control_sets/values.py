@@ -22,8 +22,8 @@ from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.models import information_gain
 from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.policies import CostEstimate
 from ax_costaware.policies.beta import TheoreticalBeta
-from ax_costaware.policies.control_set_rules import CostEstimate
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets

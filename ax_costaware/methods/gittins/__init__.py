@@ -21,13 +21,13 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import check_cost, cost_of, named_cost
 from ax_costaware.methods.gittins.prices import check_reported_costs, cost_function
 from ax_costaware.methods.gittins.weighing import weigh
-from ax_costaware.methods.method import Method, check_one_of
+from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ledger_of
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
-from ax_costaware.queries.argument_checks import positive_number
+from ax_costaware.queries.argument_checks import one_of, positive_number
 from ax_costaware.queries.costs import Cost
 
 ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
@@ -94,13 +94,13 @@ class Gittins(Method):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        check_one_of("learn_failures", self.learn_failures, (False, True, "abandoned"))
+        one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
         set_field(self, "cost", _checked_cost(self.cost))
         if self.lmbda is not None:
             expected = "a finite number > 0, or None"
             set_field(self, "lmbda", positive_number(self.lmbda, "lmbda", expected))
-        check_one_of("acquisition", self.acquisition, ACQUISITIONS)
-        check_one_of("cost_model", self.cost_model, COST_MODELS)
+        one_of(self.acquisition, "acquisition", ACQUISITIONS)
+        one_of(self.cost_model, "cost_model", COST_MODELS)
         if self.initial_share is not None:
             expected = "a number in (0, 1], or None"
             share = positive_number(self.initial_share, "initial_share", expected)

@@ -6,7 +6,7 @@ with an objective in dollars, ``EpsilonSchedule.constant(5.0)`` gives up at most
 expected upper confidence bound for a cheaper trial.
 
 It is found without looking at all control sets: with every subset of ten inputs there are 1023 of
-them, and each value is an optimisation. Values are monotone under inclusion (see ``inclusion``),
+them, and each value is an optimisation. Values are monotone under inclusion (see ``rule``),
 and therefore
 
 * the best value is found on the sets that are part of no other;
@@ -24,28 +24,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from ax_costaware.policies.control_set_rules.inclusion import (
-    Mask,
-    cost_groups,
-    maximal,
-    proper_supersets,
-)
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
     Evaluate,
+    Mask,
     SeenValues,
+    cost_groups,
+    maximal,
+    proper_supersets,
 )
-from ax_costaware.queries.argument_checks import (
-    check_fields,
-    nonnegative_number,
-    number_where,
-)
+from ax_costaware.queries.argument_checks import check_fields, nonnegative_number, share
 
 Indices = npt.NDArray[np.intp]
 
@@ -73,10 +66,7 @@ class EpsilonSchedule:
     """Factor of the geometric decay from one decision to the next."""
 
     def __post_init__(self) -> None:
-        ratio = partial(
-            number_where, expected="a number in (0, 1]", holds=lambda number: 0 < number <= 1
-        )
-        check_fields(self, initial=nonnegative_number, power=nonnegative_number, ratio=ratio)
+        check_fields(self, initial=nonnegative_number, power=nonnegative_number, ratio=share)
 
     @classmethod
     def constant(cls, epsilon: float) -> EpsilonSchedule:

@@ -15,16 +15,14 @@ from numbers import Integral
 from typing import Any
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.policies.control_set_rules.inclusion import (
-    cost_groups,
-    maximal,
-    proper_supersets,
-)
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
     Evaluate,
     SeenValues,
+    cost_groups,
+    maximal,
+    proper_supersets,
 )
 from ax_costaware.queries.argument_checks import (
     check_fields,

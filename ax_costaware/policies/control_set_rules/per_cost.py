@@ -10,28 +10,52 @@ spend the last of a budget on the largest value whatever it costs, as "explore, 
 no numbers of plays and no schedule, and works with declared and with learned costs. The values are
 information in nats (``acquisition="information"`` of ``optimize_control_sets``), so that neither
 the unit of cost nor a shift or scale of the objective changes a decision.
+
+``KnowledgePerBudget``, a rule of this package, takes the one of which the money that is left
+teaches most about what to deploy. What is deployed in the end is the query with the best
+expectation, whatever was played; so control sets are compared by what all the money that is left
+would add to that expectation if it went into one of them: many cheap trials, or a few dear ones (a
+batch knowledge gradient, see ``ax_costaware.acquisition.batch_knowledge``). One trial per unit of
+cost would mislead, since a first trial may tell next to nothing and the tenth a lot. Neither a
+shift or scale of the objective nor the unit of cost changes a decision.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ax_costaware.exceptions import InputError
-from ax_costaware.policies.control_set_rules.inclusion import (
-    cost_groups,
-    maximal,
-    proper_supersets,
-)
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
     Evaluate,
     EvaluateBounds,
+    EvaluateKnowledge,
     SeenValues,
+    cost_groups,
     expected_costs,
+    finite_values,
+    maximal,
+    proper_supersets,
 )
-from ax_costaware.queries.argument_checks import given_fields, nonnegative_number, set_fields
+from ax_costaware.queries.argument_checks import (
+    check_fields,
+    given_fields,
+    instance_of,
+    one_of,
+    probability,
+    share,
+)
+
+_MOST_PLAYS = 100
+"""Trials that are looked ahead, where the money pays for more."""
+
+_HORIZON = 10
+"""Trials of the dearest control set that stand for the money where there is no budget."""
+
+_ALIKE = 1.25
+"""Control sets whose costs differ by no more than this factor cost the same."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +83,8 @@ class LargestValuePerCost:
     always do."""
 
     def __post_init__(self) -> None:
-        if self.above not in ("zero", "worst"):
-            raise InputError(f"above={self.above!r}: expected 'zero' or 'worst'.")
-        expected = "a number from 0 to 1"
-        commit = nonnegative_number(self.commit, "commit", expected)
-        if commit > 1:
-            raise InputError(f"commit={self.commit!r}: expected {expected}.")
-        set_fields(self, commit=commit)
+        one_of(self.above, "above", ("zero", "worst"))
+        check_fields(self, commit=probability)
 
     def __repr__(self) -> str:
         return f"LargestValuePerCost({', '.join(given_fields(self))})"
@@ -80,13 +99,10 @@ class LargestValuePerCost:
         affordable, seen = history.affordable_indices(), SeenValues(evaluate)
         least, costs, what = 0.0, dict(enumerate(history.costs)), "value"
         if self.above == "worst":
-            if not isinstance(evaluate, EvaluateBounds):
-                raise InputError(
-                    f"evaluate={evaluate!r}: expected an EvaluateBounds, which knows the worst "
-                    "value."
-                )
+            expected = "an EvaluateBounds, which knows the worst value"
+            known: EvaluateBounds = instance_of(evaluate, "evaluate", EvaluateBounds, expected)
             seen.look(affordable)
-            least, costs = evaluate.worst(), expected_costs(history, evaluate, affordable)
+            least, costs = known.worst(), expected_costs(history, known, affordable)
             what = f"value above the worst, {least:.6g},"
         else:
             contained = proper_supersets(history.parameters)
@@ -107,9 +123,9 @@ class LargestValuePerCost:
         index = history.largest(ratios, ratios)
         return ControlSetDecision(
             index=index,
-            reason=f"Of the {len(affordable)} affordable control sets {history.describe(index)} has "
-            f"the largest {what} per cost, {ratios[index]:.6g}: the value {seen.values[index]:.6g} at "
-            f"cost {costs[index]:g}.",
+            reason=f"Of the {len(affordable)} affordable control sets {history.describe(index)} "
+            f"has the largest {what} per cost, {ratios[index]:.6g}: the value "
+            f"{seen.values[index]:.6g} at cost {costs[index]:g}.",
             in_play=tuple(affordable),
             values=seen.values,
         )
@@ -144,4 +160,51 @@ class InformationPerCost:
             f"expected cost of {costs[index]:g}.",
             in_play=tuple(affordable),
             values=seen.values,
+        )
+
+
+@dataclass(frozen=True)
+class KnowledgePerBudget:
+    """The cheapest of the control sets that the money left is worth most in, or nearly.
+
+    Raises:
+        InputError: If ``share`` is no number in (0, 1].
+    """
+
+    share: float = 0.7
+    """A control set is in play if the money is worth at least this share of the most in it. Cheap
+    trials can react to one another, which the worth of a batch leaves out."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, share=share)
+
+    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
+        """Choose a control set; see ``ControlSetRule.decide``.
+
+        Raises:
+            InputError: Also if ``evaluate`` is no ``EvaluateKnowledge``.
+        """
+        expected = "an EvaluateKnowledge, which says what trials are worth to the recommendation"
+        known: EvaluateKnowledge = instance_of(evaluate, "evaluate", EvaluateKnowledge, expected)
+        affordable = history.affordable_indices()
+        costs = expected_costs(history, known, affordable)
+        money = history.remaining
+        if money is None:
+            money = _HORIZON * max(costs.values())
+        plays = [min(_MOST_PLAYS, max(1, math.floor(money / costs[i] + 1e-9))) for i in affordable]
+        given = finite_values(known.knowledge(affordable, plays), affordable, "a worth of ")
+        worth = dict(zip(affordable, given, strict=True))
+        least = self.share * max(worth.values())
+        in_play = [i for i in affordable if worth[i] >= least]
+        cheapest = min(costs[i] for i in in_play)
+        in_play = [i for i in in_play if costs[i] <= _ALIKE * cheapest]
+        index = history.largest(in_play, worth)
+        trials = dict(zip(affordable, plays, strict=True))[index]
+        return ControlSetDecision(
+            index=index,
+            reason=f"{trials} trials of {history.describe(index)}, for {money:g}, are expected to "
+            f"add {worth[index]:.4g} to the best expectation, at most {max(given):.4g} would be "
+            f"added by any control set; it is the cheapest that adds {self.share:.0%} of that.",
+            in_play=tuple(in_play),
+            values=worth,
         )

@@ -42,7 +42,6 @@ from functools import partial
 from typing import Any
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.policies.control_set_rules.inclusion import maximal, proper_supersets
 from ax_costaware.policies.control_set_rules.rule import (
     ControlSetDecision,
     ControlSetHistory,
@@ -51,6 +50,8 @@ from ax_costaware.policies.control_set_rules.rule import (
     PastDecision,
     SeenValues,
     finite_values,
+    maximal,
+    proper_supersets,
 )
 from ax_costaware.queries.argument_checks import (
     at_least,

@@ -36,10 +36,10 @@ from ax_costaware.policies.costly_feedback.domain import (
     Hyperparameters,
     Observation,
     Point,
-    array_of,
 )
 from ax_costaware.policies.costly_feedback.finite import TOLERANCE
 from ax_costaware.policies.query_rules import RIVAL_CORRELATION, Compare, Rivals
+from ax_costaware.queries.tables import table
 
 MOST_OBSERVATIONS = 1_000
 """How many observations are kept, the latest, however slowly they are forgotten: a measurement
@@ -245,13 +245,10 @@ class BoxDomain:
 
 def _checked(bounds: ArrayLike) -> Point:
     expected = "a 2 x d array of finite numbers, lower bounds and, above them, upper ones"
-    found = array_of(bounds, "bounds", expected)
-    if found.ndim != 2 or len(found) != 2 or found.shape[1] == 0:
-        raise InputError(f"bounds of shape {found.shape}: expected {expected}.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        width = found[1] - found[0]
-    good = np.isfinite(found).all(axis=0) & np.isfinite(width) & (width > 0)
-    if not good.all():
-        column = int(np.flatnonzero(~good)[0])
+    found = table(bounds, "bounds")
+    if np.ndim(bounds) != 2 or len(found) != 2:
+        raise InputError(f"bounds of shape {np.shape(bounds)}: expected {expected}.")
+    if not (found[0] < found[1]).all():
+        column = int((found[0] < found[1]).argmin())
         raise InputError(f"bounds[:, {column}]={found[:, column].tolist()!r}: expected {expected}.")
     return found

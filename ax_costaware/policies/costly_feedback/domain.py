@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import torch
 from gpytorch.kernels import Kernel
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.independent_kernel import IndependentKernel
@@ -91,28 +91,6 @@ class Choice:
 
     variance: float
     """Posterior variance there."""
-
-
-def array_of(values: ArrayLike, name: str, expected: str) -> Point:
-    """An array, a tensor, a data frame or nested lists as an array of numbers, a copy.
-
-    Args:
-        values: What was given.
-        name: How the refusal names it.
-        expected: What the refusal says that the argument takes.
-
-    Raises:
-        InputError: If there are other things than numbers in it, or rows of different lengths.
-    """
-    try:
-        if isinstance(values, torch.Tensor):
-            values = values.detach().cpu().numpy()
-        found = np.array(values)
-        if found.dtype.kind in "SUc":
-            raise TypeError("strings, or complex numbers")
-        return found.astype(float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name}={values!r}: expected {expected}.") from error
 
 
 def check_kernel(kernel: Kernel, dimension: int, in_box: bool) -> None:

@@ -23,9 +23,9 @@ from ax_costaware.policies.costly_feedback.domain import (
     Hyperparameters,
     Observation,
     Point,
-    array_of,
 )
 from ax_costaware.policies.query_rules import RIVAL_CORRELATION, Compare, Rivals
+from ax_costaware.queries.tables import table
 
 TOLERANCE = 1e-4
 """Weight below which an observation is dropped; it shifts a posterior mean by about that share of a
@@ -47,8 +47,8 @@ class FiniteDomain:
     """
 
     def __init__(self, candidates: ArrayLike, unit_cube: bool) -> None:
-        self._given = _checked(candidates)
-        self._points = self._given.reshape(len(self._given), -1)
+        self._points = _checked(candidates)
+        self._are_numbers = np.ndim(candidates) == 1
         lower = self._points.min(axis=0)
         width = self._points.max(axis=0) - lower
         self._unit = (self._points - lower) / np.where(width > 0, width, 1.0)
@@ -58,11 +58,11 @@ class FiniteDomain:
     @property
     def dimension(self) -> int:
         """Number of coordinates of a candidate."""
-        return self._points.shape[1]
+        return int(self._points.shape[1])
 
     def point(self, key: int) -> Point | float:
         """The candidate, a number if numbers were given."""
-        return self._points[key].copy() if self._given.ndim == 2 else float(self._given[key])
+        return float(self._points[key, 0]) if self._are_numbers else self._points[key].copy()
 
     def inputs(self, key: int) -> Point:
         """The coordinates that the kernel is given."""
@@ -146,7 +146,8 @@ class FiniteDomain:
 
     def to_dict(self) -> dict[str, Any]:
         """The candidates as plain values, and the one that is kept."""
-        return {"candidates": self._given.tolist(), "kept": self._kept}
+        given = self._points[:, 0] if self._are_numbers else self._points
+        return {"candidates": given.tolist(), "kept": self._kept}
 
     def restore(self, stored: dict[str, Any]) -> None:
         """Keep the candidate that was kept."""
@@ -207,18 +208,9 @@ class _Prior:
 
 def _checked(candidates: ArrayLike) -> Point:
     expected = "an m x d array of numbers, or m numbers, with m >= 2"
-    points = array_of(candidates, "candidates", expected)
-    if points.ndim not in (1, 2) or points.shape[-1] == 0:
-        raise InputError(f"candidates of shape {points.shape}: expected {expected}.")
+    points = table(candidates, "candidates")
     if len(points) < 2:
         raise InputError(f"candidates has {len(points)} point: expected {expected}.")
-    if not np.isfinite(points).all():
-        row = int(np.flatnonzero(~np.isfinite(points.reshape(len(points), -1)).all(axis=1))[0])
-        raise InputError(f"candidates[{row}]={points[row].tolist()!r}: expected finite numbers.")
-    with np.errstate(over="ignore"):
-        width = np.ptp(points, axis=0)
-    if not np.isfinite(width).all():
-        raise InputError("candidates has points at an infinite distance: expected smaller numbers.")
     _, first, counts = np.unique(points, axis=0, return_index=True, return_counts=True)
     if (counts > 1).any():
         twice = points[first[counts > 1][0]].tolist()

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.policies.beta import LogarithmicBeta
+from ax_costaware.policies.beta import LogarithmicBeta, checked_beta
 from ax_costaware.policies.costly_feedback.box import BoxDomain
 from ax_costaware.policies.costly_feedback.domain import (
     Hyperparameters,
@@ -42,8 +42,8 @@ from ax_costaware.policies.costly_feedback.plain_values import (
 from ax_costaware.policies.query_rules import FeedbackRule, Prospect, QueryDecision, default_rule
 from ax_costaware.queries.argument_checks import (
     finite_number,
+    instance_of,
     integer_at_least,
-    nonnegative_number,
     number_between_zero_and_one,
     plain_value,
     positive_number,
@@ -130,16 +130,14 @@ class CostlyFeedbackLoop:
             raise InputError(
                 f"candidates={candidates!r}, bounds={bounds!r}: expected exactly one of them."
             )
-        if kernel is not None and not isinstance(kernel, Kernel):
-            raise InputError(f"kernel={kernel!r}: expected a GPyTorch kernel, or None.")
+        instance_of(kernel, "kernel", Kernel | None, "a GPyTorch kernel, or None")
         if forgetting is not None and not isinstance(forgetting, ResetEvery):
             forgetting = number_between_zero_and_one(forgetting, "forgetting")
-        if rule is not None and not isinstance(rule, FeedbackRule):
-            raise InputError(f"rule={rule!r}: expected a rule such as QueryRule(0.9), or None.")
+        instance_of(rule, "rule", FeedbackRule | None, "a rule such as QueryRule(0.9), or None")
         self._forgetting = forgetting
         self._noise = None if noise is None else positive_number(noise, "noise")
         self._rule = default_rule(forgetting is not None) if rule is None else rule
-        self._beta = _checked_beta(beta)
+        self._beta = checked_beta(beta, "beta")
         self._seed = 0 if seed is None else integer_at_least(seed, 0, "seed")
         self._kernel = None if kernel is None else deepcopy(kernel).double().requires_grad_(False)
         self._domain: FiniteDomain | BoxDomain
@@ -378,11 +376,3 @@ class _Asked(NamedTuple):
 
 
 _FITS = frozenset(_FIRST_FIT * 2**k for k in range((_LARGEST_FIT // _FIRST_FIT).bit_length()))
-
-
-def _checked_beta(beta: float | LogarithmicBeta | None) -> float | LogarithmicBeta:
-    if beta is None:
-        return LogarithmicBeta()
-    if isinstance(beta, LogarithmicBeta):
-        return beta
-    return nonnegative_number(beta, "beta")

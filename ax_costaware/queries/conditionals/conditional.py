@@ -137,7 +137,6 @@ class Conditional(ABC):
         Args:
             A: Queries ``... x p``.
         """
-        self.check_shape(A)
         return None
 
     def pair_rule(self, A: Tensor, refinement: Sequence[int] = (1, 1)) -> PairNodes | None:
@@ -147,8 +146,6 @@ class Conditional(ABC):
             A: Queries ``... x p``.
             refinement: How many times more nodes than usual each column has.
         """
-        del refinement
-        self.check_shape(A)
         return None
 
     def normal_law(self, A: Tensor) -> NormalLaw | None:
@@ -157,7 +154,6 @@ class Conditional(ABC):
         Args:
             A: Queries ``... x p``.
         """
-        self.check_shape(A)
         return None
 
     def refinement(self, reach: float) -> int:
@@ -169,12 +165,10 @@ class Conditional(ABC):
         Returns:
             1 where ``column_rule`` has enough nodes, or has no rule that can be refined.
         """
-        del reach
         return 1
 
     def refined(self, factor: int) -> Self:
         """This conditional with so many times more nodes in the rules of columns."""
-        del factor
         return self
 
     def check_queries(self, A: Tensor) -> None:

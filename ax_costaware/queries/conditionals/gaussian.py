@@ -18,6 +18,7 @@ from ax_costaware.queries.argument_checks import (
     at_least,
     check_fields,
     matrix,
+    nonempty_string,
     nonnegative_number,
     numbers,
     plain_value,
@@ -44,6 +45,8 @@ from ax_costaware.queries.quadrature import gauss_legendre, normal_grid
 MeanFunction: TypeAlias = Callable[[Tensor], Tensor]
 
 _MEANS: dict[str, MeanFunction] = {}
+
+_EXPECTED_NAME = "the name of a registered function"
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class GaussianConditional(IndependentConditional):
             bias = (0.0,) * d if self.bias is None else numbers(self.bias, "bias", d)
             set_fields(self, weight=weight, bias=bias)
         else:
-            _checked_name(self.mean)
+            nonempty_string(self.mean, "mean", _EXPECTED_NAME)
             if self.weight is not None or self.bias is not None:
                 raise InputError(
                     f"mean={self.mean!r} beside weight={self.weight!r}, bias={self.bias!r}: "
@@ -290,7 +293,7 @@ def register_conditional_mean(name: str, function: MeanFunction) -> None:
     """
     if not callable(function):
         raise InputError(f"function={function!r}: expected a function of a tensor.")
-    _MEANS[_checked_name(name)] = function
+    _MEANS[nonempty_string(name, "mean", _EXPECTED_NAME)] = function
 
 
 def conditional_mean(name: str) -> MeanFunction:
@@ -306,12 +309,6 @@ def conditional_mean(name: str) -> MeanFunction:
             f"register_conditional_mean({name!r}, function) first, in each process."
         )
     return _MEANS[name]
-
-
-def _checked_name(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        raise InputError(f"mean={name!r}: expected the name of a registered function.")
-    return name
 
 
 def _checked_covariance(value: Any, d: int | None) -> float | Numbers | Matrix:

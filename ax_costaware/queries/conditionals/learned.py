@@ -28,6 +28,7 @@ from ax_costaware.queries.conditionals import fields
 from ax_costaware.queries.conditionals.conditional import BoundedConditional, SharedNodes, plain
 from ax_costaware.queries.conditionals.embedding import Embedding, fit
 from ax_costaware.queries.conditionals.fields import Array, Outside
+from ax_costaware.queries.tables import column_names, table
 
 _FARTHEST = 3.0
 """In length-scales: a query farther than this from every pair is refused."""
@@ -95,10 +96,10 @@ class LearnedConditional(BoundedConditional):
 
     def __post_init__(self) -> None:
         for side, field in (("X", "target_names"), ("A", "query_names")):
-            names = getattr(self, field) or fields.column_names(getattr(self, side))
+            names = getattr(self, field) or column_names(getattr(self, side))
             set_fields(self, **{field: None if names is None else tuple(names)})
-        X = fields.table(self.X, "X", self.target_names)
-        A = fields.table(self.A, "A", self.query_names)
+        X = table(self.X, "X", self.target_names)
+        A = table(self.A, "A", self.query_names)
         if len(X) != len(A):
             raise InputError(
                 f"X has {len(X)} rows and A has {len(A)}: expected pairs, one row each."
@@ -218,7 +219,7 @@ class LearnedConditional(BoundedConditional):
         Raises:
             InputError: For another number of columns, or as the class.
         """
-        more = fields.table(X, "X", self.target_names), fields.table(A, "A", self.query_names)
+        more = table(X, "X", self.target_names), table(A, "A", self.query_names)
         for name, mine, new in zip("XA", (self.X, self.A), more, strict=True):
             if mine.shape[1] != new.shape[1]:
                 raise InputError(

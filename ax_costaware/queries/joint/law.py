@@ -19,6 +19,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     distinct,
     integer_at_least,
+    nonempty_string,
     pairs_of,
     values_of_one_kind,
 )
@@ -246,8 +247,7 @@ def named_pairs(values: Any, name: str, expected: str) -> tuple[tuple[str, Any],
     """
     pairs = pairs_of(values, name, expected)
     for key, _ in pairs:
-        if not isinstance(key, str) or not key:
-            raise InputError(f"{name} has the name {key!r}: expected non-empty strings.")
+        nonempty_string(key, f"a name in {name}")
     distinct([key for key, _ in pairs], name, "distinct names")
     return tuple((str(key), value) for key, value in pairs)
 

@@ -1,7 +1,6 @@
 """Laws of inputs that a trial does not control, in the raw units of the parameters."""
 
-from ax_costaware.queries.marginals.discrete import Discrete
-from ax_costaware.queries.marginals.empirical import Empirical
+from ax_costaware.queries.marginals.atomic import Discrete, Empirical
 from ax_costaware.queries.marginals.learned import Learned
 from ax_costaware.queries.marginals.marginal import Marginal, RawValue
 from ax_costaware.queries.marginals.truncated_normal import TruncatedNormal

@@ -24,11 +24,9 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     sequence_of,
     set_fields,
-    unit_interval,
 )
-from ax_costaware.queries.marginals.discrete import Discrete
-from ax_costaware.queries.marginals.empirical import Empirical
-from ax_costaware.queries.marginals.marginal import Marginal, RawValue
+from ax_costaware.queries.marginals.atomic import Discrete, Empirical
+from ax_costaware.queries.marginals.marginal import Marginal, RawValue, unit_interval
 from ax_costaware.queries.quadrature import gauss_rule
 
 _MAX_PRINTED = 8

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from typing_extensions import override
 
-from ax_costaware.queries.argument_checks import column, integer_at_least, unit_interval
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import integer_at_least
 
 RawValue: TypeAlias = float | int | str | bool
 """A value of a parameter as the user writes it."""
@@ -131,59 +131,27 @@ class Marginal(ABC):
         return self.icdf(torch.rand(size, generator=generator, dtype=torch.double))
 
 
-class AtomicMarginal(Marginal):
-    """A law whose nodes are finitely many."""
+def unit_interval(u: Tensor) -> Tensor:
+    """``u`` unchanged.
 
-    @abstractmethod
-    def _atoms(self) -> tuple[Tensor, Tensor]:
-        """Nodes in increasing order and their masses > 0, of any sum, both double."""
+    Raises:
+        InputError: If an entry is outside ``[0, 1]`` or NaN, or ``u`` is not of floating point.
+    """
+    if not isinstance(u, Tensor) or not u.is_floating_point():
+        raise InputError(f"u={u!r}: expected a floating-point tensor of probabilities.")
+    outside = ~((u >= 0) & (u <= 1))
+    if bool(outside.any()):
+        raise InputError(f"u has the entry {float(u[outside][0])!r}: expected values in [0, 1].")
+    return u
 
-    def _numbers(self, what: str) -> tuple[Tensor, Tensor]:
-        """Nodes and weights of a law on numbers.
 
-        Args:
-            what: What of the law they are asked for; any other law does not have it.
-        """
-        del what
-        nodes, masses = self._atoms()
-        return nodes, masses / masses.sum()
+def column(nodes: Tensor) -> Tensor:
+    """``nodes`` as a double tensor on the CPU.
 
-    @property
-    @override
-    def expectation(self) -> float:
-        nodes, weights = self._numbers("expectation")
-        return float(nodes @ weights)
-
-    @property
-    @override
-    def variance(self) -> float:
-        nodes, weights = self._numbers("variance")
-        return float((nodes - nodes @ weights).square() @ weights)
-
-    @property
-    @override
-    def lower(self) -> float:
-        return float(self._numbers("lower")[0][0])
-
-    @property
-    @override
-    def upper(self) -> float:
-        return float(self._numbers("upper")[0][-1])
-
-    @override
-    def cdf(self, nodes: Tensor) -> Tensor:
-        atoms, reached = self._steps()
-        below = torch.searchsorted(atoms, nodes.detach().cpu().double(), right=True)
-        return torch.cat([reached.new_zeros(1), reached])[below].to(nodes)
-
-    @override
-    def icdf(self, u: Tensor) -> Tensor:
-        atoms, reached = self._steps()
-        p = unit_interval(u).detach().cpu().double().contiguous()
-        return atoms[torch.searchsorted(reached, p)].to(u)
-
-    def _steps(self) -> tuple[Tensor, Tensor]:
-        """Nodes, and the distribution function there."""
-        nodes, masses = self._atoms()
-        reached = masses.cumsum(dim=0)
-        return nodes, reached / reached[-1]
+    Raises:
+        InputError: Unless ``nodes`` has one dimension.
+    """
+    if not isinstance(nodes, Tensor) or nodes.ndim != 1:
+        shape = tuple(nodes.shape) if isinstance(nodes, Tensor) else nodes
+        raise InputError(f"nodes of shape {shape!r}: expected a tensor with one dimension.")
+    return nodes.detach().to(device="cpu", dtype=torch.double)

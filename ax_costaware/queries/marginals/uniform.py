@@ -12,9 +12,8 @@ from ax_costaware.queries.argument_checks import (
     integer_at_least,
     interval,
     set_fields,
-    unit_interval,
 )
-from ax_costaware.queries.marginals.marginal import Marginal
+from ax_costaware.queries.marginals.marginal import Marginal, unit_interval
 from ax_costaware.queries.quadrature import gauss_legendre
 
 

@@ -10,7 +10,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages import little_left
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.parameters import Choice, Fixed, Range
-from ax_costaware.queries.conditionals import GaussianConditional
+from ax_costaware.queries import GaussianConditional
 
 
 def test_the_reason_says_when_nothing_is_left_to_learn() -> None:

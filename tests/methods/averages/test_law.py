@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ax_costaware.methods.averages.law import Pairs, grown, pairs_of
-from ax_costaware.queries.conditionals import GaussianConditional, LearnedConditional
+from ax_costaware.queries import GaussianConditional, LearnedConditional
 
 
 def some(count: int, seed: int = 0) -> Pairs:

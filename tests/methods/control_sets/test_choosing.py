@@ -14,11 +14,7 @@ from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Decision, Pending, Problem, Stop
 from ax_costaware.methods.simulation import Simulation
-from ax_costaware.policies.control_set_rules import (
-    ControlSetHistory,
-    InformationPerCost,
-    UnknownCosts,
-)
+from ax_costaware.policies import ControlSetHistory, InformationPerCost, UnknownCosts
 from ax_costaware.queries.joint import JointEmpirical
 from ax_costaware.queries.marginals import Empirical, Uniform
 from tests.methods.control_sets.toy import (

@@ -17,7 +17,7 @@ from ax_costaware.methods.parameters import Choice, Range
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.space import Space
-from ax_costaware.policies.control_set_rules import ExploreThenCommit, UnknownCosts
+from ax_costaware.policies import ExploreThenCommit, UnknownCosts
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 

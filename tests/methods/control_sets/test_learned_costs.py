@@ -20,7 +20,7 @@ from ax_costaware.methods.parameters import Fixed, Range
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.space import Space
-from ax_costaware.policies.control_set_rules import UnknownCosts
+from ax_costaware.policies import UnknownCosts
 from ax_costaware.queries.control_sets import ControlSet
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, UNKNOWN_SETS, run
 from tests.methods.control_sets.toy import SPACE as SIMULATED

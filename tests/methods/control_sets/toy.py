@@ -17,11 +17,7 @@ from ax_costaware.methods.parameters import Choice, Range, Row
 from ax_costaware.methods.problem import Decision
 from ax_costaware.methods.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.space import Space
-from ax_costaware.policies.control_set_rules import (
-    ControlSetDecision,
-    ControlSetHistory,
-    EvaluateBounds,
-)
+from ax_costaware.policies import ControlSetDecision, ControlSetHistory, EvaluateBounds
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Marginal, Uniform
 

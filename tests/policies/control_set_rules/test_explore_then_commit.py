@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.policies import ControlSetHistory, ExploreThenCommit
-from ax_costaware.policies.control_set_rules.inclusion import cost_groups
+from ax_costaware.policies.control_set_rules.rule import cost_groups
 from tests.policies.control_set_rules.tables import Table, history, largest, monotone_tables
 
 # The paper's seven control sets of three inputs, with its costs.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ax_costaware.policies.control_set_rules.inclusion import (
+from ax_costaware.policies.control_set_rules.rule import (
     cost_groups,
     maximal,
     proper_supersets,

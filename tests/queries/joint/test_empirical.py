@@ -246,8 +246,8 @@ OK = [0.1 * i for i in range(12)]
         ({"a": [True, *OK]}, r"frame\['a'\]\[1\]=0\.0: expected a list of"),
         ({"a": 3}, r"frame\['a'\]=3: expected a list of"),
         ({"a": "abcdefghijkl"}, r"frame\['a'\]='abcdefghijkl': expected a list of"),
-        ({1: OK}, "frame has the name 1: expected non-empty strings"),
-        ({"": OK}, "frame has the name '': expected non-empty strings"),
+        ({1: OK}, "a name in frame=1: expected a non-empty string"),
+        ({"": OK}, "a name in frame='': expected a non-empty string"),
         ([("a", OK), ("a", OK)], "frame has 'a' more than once: expected distinct names"),
         (
             pd.DataFrame([[1.0, 2.0]] * 12, columns=["a", "a"]),

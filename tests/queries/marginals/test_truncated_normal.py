@@ -98,10 +98,13 @@ def test_distribution_function_and_quantiles(parameters: Parameters) -> None:
     x = law.icdf(u)
     with forty_digits():
         expected = [exact.cdf(value) for value in x.tolist()]
-    assert law.cdf(x).tolist() == pytest.approx(expected, abs=1e-10)
-    assert law.cdf(x).tolist() == pytest.approx(u.tolist(), abs=1e-10)
+    # In standard deviations, how far the interval is from the mean.
+    away = max(law.lower - law.mean, law.mean - law.upper, 0.0) / law.std
+    tolerance = 1e-10 if away < 10 else 1e-9 * away
+    assert law.cdf(x).tolist() == pytest.approx(expected, abs=tolerance)
+    assert law.cdf(x).tolist() == pytest.approx(u.tolist(), abs=tolerance)
     # The least quantile keeps its relative accuracy next to a bound at zero.
-    if law.lower == 0.0 and law.mean <= 0.0:
+    if law.lower == 0.0 and law.mean <= 0.0 and away < 10:
         density = float(exact.density(exact.mode) / exact.mass)
         assert float(x[1]) == pytest.approx(1e-12 / density, rel=1e-6)
 
@@ -216,7 +219,7 @@ def test_from_variance_refuses(arguments: tuple[Any, ...], message: str) -> None
         ((0.5, True, 0, 1), r"std=True: expected a finite number > 0\."),
         ((0.5, 1, 1, 1), r"lower=1, upper=1: expected lower < upper\."),
         ((0.5, 1e-10, 0, 1), r"std=1e-10 on \[0\.0, 1\.0\] is a single value .* at least 1e-09"),
-        ((-1e3, 1e-7, 0, 1), r"is a single value to rounding: expected std at least 1e-06"),
+        ((-1e3, 1e-7, 0, 1), r"is a single value to rounding: expected std at least 0\.001"),
         ((0.5, 1e7, 0, 1), r"std=10000000\.0 .* uniform to rounding: expected std at most 1e\+06"),
     ],
 )
@@ -226,7 +229,7 @@ def test_refuses(arguments: tuple[Any, ...], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [(0.5, 1e-9, 0, 1), (0.5, 1e6, 0, 1), (-1e3, 1e-6, 0, 1), (1001, 1e-6, 0, 1)]
+    "arguments", [(0.5, 1e-9, 0, 1), (0.5, 1e6, 0, 1), (-1e3, 1e-3, 0, 1), (1001, 1e-3, 0, 1)]
 )
 def test_works_up_to_what_it_refuses(arguments: Parameters) -> None:
     law = TruncatedNormal(*arguments)

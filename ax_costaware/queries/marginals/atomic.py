@@ -1,30 +1,96 @@
-"""The law of an input with finitely many values: integers, choices, booleans."""
+"""Laws with finitely many values: given ones, or those of a sample."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    column,
+    checked_items,
     distinct,
     integer_at_least,
     probabilities,
     set_fields,
     values_of_one_kind,
 )
-from ax_costaware.queries.marginals.marginal import AtomicMarginal, RawValue
+from ax_costaware.queries.marginals.marginal import Marginal, RawValue, column, unit_interval
+from ax_costaware.queries.quadrature import gauss_rule
 
 _NODE_TOLERANCE = 1e-6
 """How far a node may be from a value, relative to the values' size: it went through transforms."""
 
 _EXPECTED_VALUES = "one or more distinct values, all numbers or all strings or all booleans"
+
+_MAX_PRINTED = 8
+"""Longer samples are printed by their size and range."""
+
+_SAMPLES = "one or more finite numbers in a list, array or one-dimensional tensor"
+
+
+class AtomicMarginal(Marginal):
+    """A law whose nodes are finitely many."""
+
+    @abstractmethod
+    def _atoms(self) -> tuple[Tensor, Tensor]:
+        """Nodes in increasing order and their masses > 0, of any sum, both double."""
+
+    def _numbers(self, what: str) -> tuple[Tensor, Tensor]:
+        """Nodes and weights of a law on numbers.
+
+        Args:
+            what: What of the law they are asked for; any other law does not have it.
+        """
+        del what
+        nodes, masses = self._atoms()
+        return nodes, masses / masses.sum()
+
+    @property
+    @override
+    def expectation(self) -> float:
+        nodes, weights = self._numbers("expectation")
+        return float(nodes @ weights)
+
+    @property
+    @override
+    def variance(self) -> float:
+        nodes, weights = self._numbers("variance")
+        return float((nodes - nodes @ weights).square() @ weights)
+
+    @property
+    @override
+    def lower(self) -> float:
+        return float(self._numbers("lower")[0][0])
+
+    @property
+    @override
+    def upper(self) -> float:
+        return float(self._numbers("upper")[0][-1])
+
+    @override
+    def cdf(self, nodes: Tensor) -> Tensor:
+        atoms, reached = self._steps()
+        below = torch.searchsorted(atoms, nodes.detach().cpu().double(), right=True)
+        return torch.cat([reached.new_zeros(1), reached])[below].to(nodes)
+
+    @override
+    def icdf(self, u: Tensor) -> Tensor:
+        atoms, reached = self._steps()
+        p = unit_interval(u).detach().cpu().double().contiguous()
+        return atoms[torch.searchsorted(reached, p)].to(u)
+
+    def _steps(self) -> tuple[Tensor, Tensor]:
+        """Nodes, and the distribution function there."""
+        nodes, masses = self._atoms()
+        reached = masses.cumsum(dim=0)
+        return nodes, reached / reached[-1]
 
 
 @dataclass(frozen=True, init=False)
@@ -114,6 +180,47 @@ class Discrete(AtomicMarginal):
                 "expected numbers; the most probable value is the mode."
             )
         return super()._numbers(what)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Empirical(AtomicMarginal):
+    """The law that gives each of the samples the same probability."""
+
+    samples: tuple[float, ...]
+    """The samples in increasing order: the law does not depend on the order they came in."""
+
+    def __init__(self, samples: Sequence[float]) -> None:
+        """The law of a sample.
+
+        Args:
+            samples: Finite numbers, of which several may be equal.
+
+        Raises:
+            InputError: For no samples, or one that is not a finite number.
+        """
+        set_fields(self, samples=tuple(sorted(checked_items(samples, "samples", _SAMPLES))))
+
+    def __repr__(self) -> str:
+        if len(self.samples) <= _MAX_PRINTED:
+            return f"Empirical(samples={self.samples!r})"
+        return (
+            f"Empirical(<{len(self.samples)} samples from {self.lower:g} to {self.upper:g}, "
+            f"mean {self.expectation:g}>)"
+        )
+
+    @override
+    def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
+        size = integer_at_least(n, 1, "n")
+        points, counts = np.unique(np.array(self.samples), return_counts=True)
+        if len(points) <= size:
+            return torch.tensor(points), torch.tensor(counts / len(self.samples))
+        nodes, weights = gauss_rule(points, counts / len(self.samples), size)
+        return torch.tensor(nodes), torch.tensor(weights)
+
+    @override
+    def _atoms(self) -> tuple[Tensor, Tensor]:
+        samples = torch.tensor(self.samples, dtype=torch.double)
+        return samples, torch.ones_like(samples)
 
 
 def _checked_values(values: Any) -> tuple[RawValue, ...]:

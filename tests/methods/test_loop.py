@@ -12,11 +12,11 @@ import torch
 
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.loop import apart, has_much_noise, next_trial, repeated
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Choice, Range, Row
 from ax_costaware.methods.problem import Decision, Pending, Problem, Stop, reproducible
-from ax_costaware.methods.repeats import apart, has_much_noise, repeated
 from ax_costaware.methods.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.space import Space
 from ax_costaware.queries.control_sets import ControlSet
@@ -60,7 +60,7 @@ def _batch(simulation: Simulation, problem: Problem, most: int = AT_ONCE) -> lis
         made = tuple(Pending(None, decision.parameters) for decision in found)
         given = replace(problem, pending=(*problem.pending, *made))
         with reproducible(len(found)):
-            decision = simulation.method.next_trial(given, initial=False)
+            decision = next_trial(simulation.method, given, initial=False)
         if isinstance(decision, Stop):
             break
         found.append(decision)

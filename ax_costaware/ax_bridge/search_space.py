@@ -1,0 +1,129 @@
+"""Ax's parameters and search spaces as a method sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.parameter import (
+    ChoiceParameter,
+    DerivedParameter,
+    FixedParameter,
+    Parameter,
+    ParameterType,
+    RangeParameter,
+)
+from ax.core.search_space import SearchSpace
+from ax.exceptions.core import UnsupportedError, UserInputError
+
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.methods.equalities import WeightedSum
+from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Range
+from ax_costaware.methods.parameters import Parameter as OurParameter
+from ax_costaware.methods.space import Space
+
+
+def parameter_of(parameter: Parameter) -> OurParameter:
+    """A parameter of Ax as a value object.
+
+    Raises:
+        UnsupportedError: If it is of a kind that no method takes.
+    """
+    if isinstance(parameter, DerivedParameter):
+        raise UnsupportedError(
+            f"parameter {parameter.name!r} is derived from others: it has no value of its own to "
+            "control or to realise. Compute it where the trial is run."
+        )
+    if isinstance(parameter, FixedParameter):
+        return Fixed(parameter.name, parameter.value)
+    for kind in ("task", "fidelity"):
+        if getattr(parameter, f"is_{kind}", False):
+            raise UnsupportedError(
+                f"parameter {parameter.name!r} is a {kind} parameter, which is not supported."
+            )
+    if isinstance(parameter, RangeParameter):
+        return Range(
+            parameter.name,
+            parameter.lower,
+            parameter.upper,
+            is_integer=parameter.parameter_type is ParameterType.INT,
+            log_scale=parameter.log_scale,
+            logit_scale=parameter.logit_scale,
+        )
+    assert isinstance(parameter, ChoiceParameter)
+    return Choice(
+        parameter.name,
+        tuple(parameter.values),
+        is_ordered=bool(parameter.is_ordered and parameter.is_numeric),
+        log_scale=parameter.log_scale,
+        is_ranked=bool(parameter.is_ordered and not parameter.is_numeric),
+    )
+
+
+def parameters_of_configs(configs: Any) -> tuple[FreeParameter, ...]:
+    """Ax's configurations of parameters that are none of the experiment's, as value objects.
+
+    Raises:
+        UserInputError: If there is no list of them, or one is of another kind.
+        InputError: If one cannot be used.
+    """
+    expected = "RangeParameterConfig and ChoiceParameterConfig"
+    if not isinstance(configs, Iterable) or isinstance(configs, str | Mapping):
+        raise UserInputError(f"target_parameters={configs!r}: expected a list of {expected}.")
+    return tuple(_parameter_of_config(config) for config in configs)
+
+
+def _parameter_of_config(config: Any) -> FreeParameter:
+    if isinstance(config, Range | Choice):
+        return config
+    if isinstance(config, RangeParameterConfig):
+        lower, upper = config.bounds
+        if config.step_size is not None:
+            # As Ax does, with values that rounding leaves alone.
+            count = round((upper - lower) / config.step_size)
+            values = tuple(lower + (upper - lower) * i / count for i in range(count + 1))
+            return Choice(config.name, values, is_ordered=True)
+        return Range(
+            config.name,
+            lower,
+            upper,
+            is_integer=config.parameter_type == "int",
+            log_scale=config.scaling == "log",
+        )
+    if isinstance(config, ChoiceParameterConfig) and not config.dependent_parameters:
+        is_number = config.parameter_type in ("int", "float")
+        return Choice(config.name, tuple(config.values), bool(config.is_ordered and is_number))
+    raise UserInputError(
+        f"target_parameters has {config!r}: expected RangeParameterConfig or ChoiceParameterConfig "
+        "objects, without dependent parameters."
+    )
+
+
+def space_of(search_space: SearchSpace, hidden: Sequence[str] = ()) -> Space:
+    """A search space as a method sees it before there is a model.
+
+    Raises:
+        UnsupportedError: If no method takes it: parameters are free-standing.
+        UserInputError: If its equality constraints cannot be kept.
+    """
+    if search_space.is_hierarchical:
+        raise UnsupportedError(
+            "the search space is hierarchical: every parameter is needed in every trial."
+        )
+    constraints: dict[bool, list[WeightedSum]] = {False: [], True: []}
+    for constraint in search_space.parameter_constraints:
+        constraints[constraint.is_equality].append((constraint.constraint_dict, constraint.bound))
+        for name in constraint.constraint_dict if constraint.is_equality else ():
+            if (digits := getattr(search_space.parameters[name], "digits", None)) is not None:
+                raise UnsupportedError(
+                    f"equality constraint {constraint}: {name!r} is rounded to digits={digits}, "
+                    "with which it would not hold. Leave out digits."
+                )
+    with ax_errors():
+        return Space.of(
+            [parameter_of(p) for p in search_space.parameters.values()],
+            constraints[False],
+            hidden,
+            constraints[True],
+        )

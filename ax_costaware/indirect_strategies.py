@@ -1,0 +1,175 @@
+"""Factories of Ax generation strategies for trials that measure averages of what is searched.
+
+- ``indirect_query_strategy``: CMES of Zhang et al. 2024, "Indirect Query Bayesian Optimization with
+  Integrated Feedback": clinics report averages, satellites coarse pixels, and what is wanted is the
+  best point. Each trial asks the query whose answer is expected to tell most about it.
+- ``resolution_tree_strategy``: CMETS of the same, section 5.2. A cell of a tree over the space is
+  measured as a whole: coarse and cheap, or fine and dear? Each trial measures the cell whose mean
+  is expected to tell most, per unit of cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.search_space import parameters_of_configs
+from ax_costaware.ax_bridge.strategy import strategy_with
+from ax_costaware.methods.averages import Information
+from ax_costaware.methods.averages.indirect_queries import IndirectQueries
+from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods.resolution_tree import LEVEL, TreeSearch
+from ax_costaware.queries import Conditional, Cost
+from ax_costaware.queries.argument_checks import integer_at_least
+
+
+@ax_errors()
+def indirect_query_strategy(
+    target_parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig],
+    conditional: Conditional,
+    cost: float | Cost = 1.0,
+    budget: float | None = None,
+    query_parameters: Sequence[str] | None = None,
+    acquisition: Information = "max_value_entropy",
+    initial_trials: int = 5,
+    max_trial_cost: float | None = None,
+    charge_initial: bool = True,
+    hyperparameters: FixedHyperparameters | None = None,
+    seed: int = 0,
+    num_samples: int = 32,
+    num_restarts: int | None = None,
+    raw_samples: int | None = None,
+    count_attached: bool = True,
+) -> GenerationStrategy:
+    """A strategy that asks what tells most about the best point, and is answered by averages.
+
+    The parameters of the Ax experiment are those of the queries, and its metric is the answer: the
+    average of the objective over the points that a query reaches. ``recommend(client)`` says which
+    point is best, in terms of ``target_parameters``, and what to expect there.
+
+    Args:
+        target_parameters: The parameters of the points, as Ax's configurations, in the order of the
+            conditional's columns of X. They are no parameters of the experiment, and may have the
+            names of such.
+        conditional: The law of a point given a query: ``GaussianConditional``,
+            ``UniformBoxConditional``, ``FiniteConditional`` for policies over arms, or
+            ``LearnedConditional`` from pairs of points and queries, to which ``add_pairs`` adds
+            while the experiment runs. Bounds that it lacks are those of ``target_parameters``. A
+            column of X for a choice without an order has the position of the value in it. The
+            points of a ``FiniteConditional`` are all that can be recommended.
+        cost: What a query costs, in a unit of your own: a number, or a value object such as
+            ``AffineCost({"patients": 2.5})`` by the names of the experiment's parameters. Queries
+            are then compared by information per unit of cost.
+        budget: What all trials may cost together. When what is left pays for no query, asking for
+            one raises ``OptimizationShouldStop``, which says what to deploy. None: no limit.
+        query_parameters: Names of the experiment's parameters in the order of the conditional's
+            query columns; None: in the experiment's own order.
+        acquisition: What a query is to tell of: ``"max_value_entropy"``, the best point's value
+            (CMES, as published); ``"max_value_entropy_noise_aware"``, the same with an account of
+            the answer's noise; or ``"joint_entropy"``, the best point together with its value,
+            which also decides where no query tells of the value (less than 1e-6 nats).
+        initial_trials: Quasi-random queries before the model decides. With 0 the experiment needs a
+            trial with data, attached, before the first is asked for.
+        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
+            are learned are held against it once one was reported.
+        charge_initial: Whether the initial trials are paid from the budget.
+        hyperparameters: ``FixedHyperparameters`` of the model of the objective over the points, on
+            the unit cube of the target parameters; None: fitted to the answers.
+        seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
+        num_samples: Sampled optima over which the information is averaged.
+        num_restarts: Local searches for the query; None for the method's default.
+        raw_samples: Queries from the best of which these start; None for the method's default.
+        count_attached: Whether trials that were attached with their data, such as past ones, count
+            towards ``initial_trials``.
+
+    Returns:
+        A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
+        ``Orchestrator``.
+
+    Raises:
+        UserInputError: If an argument has a value that the method cannot use. Whether the
+            arguments fit the experiment is checked when the first trial is asked for.
+    """
+    settings = locals()
+    settings["target_parameters"] = parameters_of_configs(target_parameters)
+    return strategy_with(IndirectQueries, settings)
+
+
+@ax_errors()
+def level_parameter(max_level: int) -> RangeParameterConfig:
+    """The parameter that says how fine a cell is, to be added to those of the experiment.
+
+    Args:
+        max_level: The finest level, at least 1; the whole space is level 0.
+
+    Raises:
+        UserInputError: For any other ``max_level``.
+    """
+    integer_at_least(max_level, 1, "max_level")
+    return RangeParameterConfig(LEVEL, bounds=(0, max_level), parameter_type="int")
+
+
+@ax_errors()
+def resolution_tree_strategy(
+    target_parameters: Sequence[RangeParameterConfig],
+    max_level: int,
+    splits: int | Sequence[int] = 2,
+    costs: Sequence[float] | None = None,
+    noise: Sequence[float] | float | None = None,
+    budget: float | None = None,
+    acquisition: Information = "max_value_entropy",
+    initial_trials: int | None = None,
+    max_trial_cost: float | None = None,
+    charge_initial: bool = True,
+    hyperparameters: FixedHyperparameters | None = None,
+    seed: int = 0,
+    num_samples: int = 32,
+    count_attached: bool = True,
+) -> GenerationStrategy:
+    """A strategy that chooses where to measure, and how finely.
+
+    The experiment has the parameters of ``level_parameter(max_level)`` and the target parameters
+    themselves: a trial is a cell, given by its level and its centre, and its metric is the mean of
+    the objective over the cell. Candidates are the leaves of a tree, which the cells that were
+    measured have grown, and their children. ``recommend(client)`` says which point is best.
+
+    Args:
+        target_parameters: The parameters of the points: ranges of real numbers without a log scale.
+        max_level: The finest level, at least 1.
+        splits: Into how many parts a cell is split along every parameter, or along each of them.
+        costs: What a cell of each level costs, from level 0 to ``max_level``; None:
+            ``0.5 (level + 1)``.
+        noise: Standard deviation of the noise of a measurement, one for each level or one for all;
+            None: fitted, or that of ``hyperparameters``. Standard errors that are reported with the
+            outcomes replace it for these outcomes.
+        budget: What all trials may cost together. When what is left pays for no cell, asking for
+            one raises ``OptimizationShouldStop``, which says what to deploy. None: no limit.
+        acquisition: What a cell is to tell of; see ``indirect_query_strategy``.
+        initial_trials: Cells that are measured before the model decides, the coarsest first. None:
+            the whole space and the cells of level 1. With 0 the experiment needs a trial with data,
+            attached, before the first is asked for.
+        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
+            are learned are held against it once one was reported.
+        charge_initial: Whether the initial trials are paid from the budget.
+        hyperparameters: ``FixedHyperparameters`` of the model of the objective, on the unit cube of
+            the target parameters; None: fitted.
+        seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
+        num_samples: Sampled optima over which the information is averaged.
+        count_attached: Whether trials that were attached with their data, such as past ones, count
+            towards ``initial_trials``.
+
+    Returns:
+        A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
+        ``Orchestrator``.
+
+    Raises:
+        UserInputError: If an argument has a value that the method cannot use. Whether the
+            arguments fit the experiment is checked when the first trial is asked for.
+    """
+    settings = locals()
+    settings["target_parameters"] = parameters_of_configs(target_parameters)
+    settings["noise_sd"] = settings.pop("noise")
+    return strategy_with(TreeSearch, settings)

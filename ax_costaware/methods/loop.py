@@ -1,0 +1,176 @@
+"""What a loop asks of a method: whether it fits, the next trial, and what is stored of that.
+
+A decision that comes near to a trial that failed, or was given up, is made again by a model that
+takes what failed for middling at best, see ``after_failures``.
+
+One that comes back to a point which is under way is made again, too. With noise a second trial at
+one point tells something more, and a model that has seen few outcomes seldom takes them for exact:
+decision after decision of a batch would be for one point. But whether a little noise makes a repeat
+worth its cost is known better when the first trial has reported. So such a decision is made again
+as if that point were known, and where it comes back to it nevertheless, as where nothing else is
+worth as much, the batch ends before it. Where there is much noise, repeats are what averages it
+out, and stay.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.methods.failures import (
+    WARINESS,
+    is_near_failures,
+    stop_of_failures,
+    wary_of_failures,
+)
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.problem import Decision, Pending, Problem, SpaceExhausted, Stop
+
+REPEAT = 0.01
+"""Part of a parameter's range within which a trial repeats another one."""
+
+_MUCH = 0.25
+"""Noise, in standard deviations of the outcomes, above which repeats are of use: exact outcomes are
+fitted with 0.14 of it in the median of BoTorch's prior, and less as they become more."""
+
+
+def check_all(method: Method, problem: Problem) -> None:
+    """Refuse an experiment that the method cannot run: ``Method.check``, and outcome constraints.
+
+    Raises:
+        InputError: As ``Method.check``.
+        UnsupportedInputError: If there are outcome constraints, and the method takes none.
+    """
+    if problem.constraints and method.refuses_constraints is not None:
+        named = ", ".join(map(str, problem.constraints))
+        raise UnsupportedInputError(
+            f"outcome constraints {named}: {method.factory} takes none, since "
+            f"{method.refuses_constraints}. Remove them, or let the objective carry a penalty; "
+            "gittins_strategy takes them."
+        )
+    method.check(problem)
+
+
+def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | Stop:
+    """The next trial: by ``method.initial`` or by ``method.decide``.
+
+    A run of which every trial failed is stopped.
+
+    Args:
+        method: The method.
+        problem: What the decision is made from.
+        initial: Whether the initial design goes on.
+
+    Raises:
+        InputError: If the limits of cost allow no trial at all.
+    """
+    stop = stop_of_failures(problem, method.initial_trials)
+    if stop is not None:
+        return stop
+
+    def wary(problem: Problem) -> Decision | Stop:
+        decision = method.decide(problem)
+        for wariness in WARINESS:
+            if is_near_failures(problem, decision):
+                points = method.failed_points(problem)
+                decision = method.decide(wary_of_failures(problem, points, wariness))
+        return decision
+
+    try:
+        decision = method.initial(problem) if initial else apart(method, problem, wary)
+    except SpaceExhausted:
+        return Stop(SpaceExhausted.REASON)
+    if isinstance(decision, Stop) and not problem.trials and not problem.undelivered:
+        money = method.money(problem, initial)
+        name = "max_trial_cost" if money.capped else "budget"
+        if money.limit is not None:
+            raise InputError(
+                f"{name}={getattr(method, name)!r}: expected a larger one. {decision.reason}"
+            )
+    return decision
+
+
+def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str, Any]:
+    """What is stored of a decision: what it says, and the money before it if it leaves it out.
+
+    Args:
+        method: The method.
+        problem: What the decision was made from.
+        decision: The decision.
+    """
+    record = decision.record()
+    if method.cost_metric is not None:
+        record = {"cost_metric": method.cost_metric, **record}
+    if "spent" not in decision.details:
+        money = method.money(problem, initial=decision.phase == "initial")
+        record["decision"] = {**money.record(), **decision.details}
+    return record
+
+
+def repeated(method: Method, problem: Problem, decision: Decision | Stop) -> list[Pending]:
+    """What is under way that a decision repeats: next to it in every column of the model's space.
+
+    What may be repeated is not repeated, see ``Method.may_repeat``.
+    """
+    if isinstance(decision, Stop) or not problem.pending:
+        return []
+    row = decision.parameters
+    if method.may_repeat(problem, row):
+        return []
+    near = problem.space.are_near(row, [o.parameters for o in problem.pending], REPEAT)
+    return [
+        other
+        for other, is_near in zip(problem.pending, near, strict=True)
+        if is_near and all(other.parameters[name] == row[name] for name in method.hidden)
+    ]
+
+
+def apart(
+    method: Method, problem: Problem, decide: Callable[[Problem], Decision | Stop]
+) -> Decision | Stop:
+    """What is decided, which is decided again as far as it repeats what is under way.
+
+    Args:
+        method: The method.
+        problem: What the decision is made from.
+        decide: Makes it.
+
+    Returns:
+        A decision that repeats nothing, unless there is much noise; else, in a batch, that there
+        should be none. What repeats a trial that runs is kept: where one trial is asked for, there
+        is to be one.
+    """
+    decision = again = decide(problem)
+    known = problem.known
+    if not repeated(method, problem, decision) or has_much_noise(problem):
+        return decision
+    while found := [o for o in repeated(method, problem, again) if o not in known]:
+        known = (*known, *found)
+        again = decide(replace(problem, known=known))
+    if not repeated(method, problem, again):
+        return again
+    if not problem.undelivered:
+        return decision
+    return Stop(
+        "Nothing but a trial that repeats another one of the batch would be worth as much, and "
+        "whether to repeat it is known better once it has reported."
+    )
+
+
+def has_much_noise(problem: Problem) -> bool:
+    """Whether the model takes a large part of what outcomes differ by for noise."""
+    outcomes = [trial.outcome or 0.0 for trial in problem.observed]
+    X = problem.evaluated[:1]
+    with torch.no_grad():
+        exact, noisy = (
+            cast(GPyTorchPosterior, problem.model.posterior(X, observation_noise=noise))
+            for noise in (False, True)
+        )
+        noise = float((noisy.variance - exact.variance).mean())
+    return noise > _MUCH**2 * statistics.pvariance(outcomes)
