@@ -38,7 +38,7 @@ from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies import KnowledgePerBudget, LargestValuePerCost
 from ax_costaware.policies.query_rules import QueryRule
-from ax_costaware.queries.conditionals import GaussianConditional
+from ax_costaware.queries import GaussianConditional
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.queries.marginals import Uniform
