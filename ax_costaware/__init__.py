@@ -29,6 +29,7 @@ from ax_costaware.policies.query_rules import (
     MixedRule,
     QueryRule,
 )
+from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.conditionals import (
     FiniteConditional,
     GaussianConditional,
@@ -84,6 +85,7 @@ register_all()
 __all__ = [
     "AffineCost",
     "BernoulliRule",
+    "ChangeCost",
     "ConstantCost",
     "ControlSet",
     "CostMetric",

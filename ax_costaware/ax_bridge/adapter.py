@@ -183,7 +183,7 @@ class CostAwareAdapter(TorchAdapter):
             observed={int(index): float(mean) for (index, *_), mean in means.items()},
             space=space,
             fit=self._model_of,
-            maximize=lambda acquisition, options: lent()(acquisition, options),
+            maximize=lambda *args: lent()(*args),
         )
         return problem
 

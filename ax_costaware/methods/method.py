@@ -18,6 +18,11 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.methods.change_overs import (
+    change_over,
+    change_overs_of_undelivered,
+    check_change_cost,
+)
 from ax_costaware.methods.failures import (
     WARINESS,
     is_near_failures,
@@ -41,6 +46,7 @@ from ax_costaware.queries.argument_checks import (
     number_between_zero_and_one,
     positive_number,
 )
+from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet
 
 NO_LIMIT = 2**31
@@ -144,6 +150,11 @@ class Method(ABC):
         return None
 
     @property
+    def change_cost(self) -> ChangeCost | None:
+        """What change-overs cost on top of all other costs; None: nothing."""
+        return None
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """Metrics beside the objective that the method reads."""
         return () if self.cost_metric is None else (self.cost_metric,)
@@ -163,6 +174,8 @@ class Method(ABC):
     def cost_at(self, parameters: Row) -> float | None:
         """What a trial costs by the settings alone; None where it can only be learned.
 
+        A change-over comes on top, see ``change_cost``.
+
         Raises:
             InputError: If the settings give the trial no finite cost > 0.
         """
@@ -170,6 +183,8 @@ class Method(ABC):
 
     def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
         """What trials are expected to cost by all that is known; None where nothing is.
+
+        Without change-overs, as ``cost_at``.
 
         Raises:
             InputError: If a trial has no finite cost > 0, or what costs are learned from is none.
@@ -185,7 +200,8 @@ class Method(ABC):
 
         Args:
             control_set: Name of the trial's control set; None if it controls every parameter.
-            reported: Reported costs of trials, by the name of their control set.
+            reported: Reported costs of trials less their change-overs, by the name of their
+                control set.
 
         Returns:
             The cost; None if nothing was reported that tells.
@@ -194,7 +210,7 @@ class Method(ABC):
         return math.fsum(costs) / len(costs) if costs else None
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """What the undelivered decisions of a problem are expected to cost.
+        """What the undelivered decisions of a problem are expected to cost, but for change-overs.
 
         Args:
             problem: The problem.
@@ -211,7 +227,7 @@ class Method(ABC):
         rows = problem.space.sobol_rows(_LOOKS)
         # A cost need not be one where no trial can be.
         costs = [self.cost_at(row) or 0.0 for row in rows if problem.space.meets(row)]
-        return max(costs, default=0.0)
+        return max(costs, default=0.0) + (self.change_cost.most if self.change_cost else 0.0)
 
     def group_of(self, parameters: Row) -> str | None:
         """What a trial is spent on, for pictures of spending; None: nothing that has a name."""
@@ -315,6 +331,7 @@ class Method(ABC):
                 f"{self.refuses_constraints}. Remove them, or let the objective carry a penalty; "
                 "gittins_strategy takes them."
             )
+        check_change_cost(problem, self)
         self.check(problem)
 
     def check(self, problem: Problem) -> None:
@@ -331,7 +348,7 @@ class Method(ABC):
         failed = [trial.parameters for trial in problem.failed]
         for _ in range(_MOST_DRAWS if money.pays(None) else 0):
             row = dict(problem.draw())
-            cost = self.cost_at(row)
+            cost = self.with_change_over(problem, row, self.cost_at(row))
             # A design that begins anew, as that of another strategy, comes by what failed.
             if money.pays(cost) and row not in failed:
                 return self.initial_decision(problem, row, cost, money)
@@ -400,10 +417,20 @@ class Method(ABC):
     ) -> Money:
         """What was spent before a decision, and what is left for it."""
         if reserved is None:
-            reserved = self.reserved(problem, initial) if problem.undelivered else ()
+            reserved = self.reservations(problem, initial) if problem.undelivered else ()
         free = initial and not self.charge_initial
         entries = ledger_of(problem.trials, self)
         return money_of(entries, self.budget, reserved, free, self.max_trial_cost)
+
+    def reservations(self, problem: Problem, initial: bool) -> list[float]:
+        """What the undelivered decisions are expected to cost, change-overs included."""
+        changes = change_overs_of_undelivered(problem, self)
+        costs = self.reserved(problem, initial)
+        return [cost + change for cost, change in zip(costs, changes, strict=True)]
+
+    def with_change_over(self, problem: Problem, row: Row, cost: float | None) -> float | None:
+        """What the next trial costs with its change-over; None if the rest of it is not known."""
+        return None if cost is None else cost + change_over(problem, self, row)
 
     def initial_decision(
         self,
@@ -434,6 +461,8 @@ class Method(ABC):
             decision: The decision.
         """
         record = decision.record()
+        if self.change_cost is not None:
+            record["change_over"] = change_over(problem, self, decision.parameters)
         if self.cost_metric is not None:
             record = {"cost_metric": self.cost_metric, **record}
         if "spent" not in decision.details:
