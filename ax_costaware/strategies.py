@@ -46,6 +46,7 @@ from ax_costaware.policies.beta import LogarithmicBeta, TheoreticalBeta
 from ax_costaware.policies.control_set_rules import ControlSetRule
 from ax_costaware.policies.gittins import GittinsDecay
 from ax_costaware.policies.query_rules import FeedbackRule
+from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.conditionals import Conditional
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.costs import Cost
@@ -90,6 +91,7 @@ def control_set_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     joint: JointLaw | None = None,
+    change_cost: ChangeCost | None = None,
     count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses for every trial which inputs to control, and their values.
@@ -129,6 +131,9 @@ def control_set_strategy(
         joint: Joint law of inputs that depend on each other, ``JointEmpirical`` or
             ``GaussianCopula``; these are not among ``marginals``. A trial that controls some of
             them leaves the others to their law given the controlled values.
+        change_cost: What it costs, on top, to set parameters to other values than in the trial
+            before: ``ChangeCost({"oven_temperature": 5.0})``. What a trial leaves to chance costs
+            nothing, and the next one that sets it pays for the change.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
 

@@ -64,17 +64,27 @@ def change_overs_of_undelivered(problem: Problem, method: Method) -> list[float]
     return change_overs([*problem.trials, *batch], method)[len(problem.trials) :]
 
 
-def kept_settings(problem: Problem, method: Method) -> list[dict[str, Value]]:
+def kept_settings(
+    problem: Problem, method: Method, among: Sequence[str] | None = None
+) -> list[dict[str, Value]]:
     """What the next trial could keep of the one before, by name, from the fewest parameters on.
 
     Every subset of up to three parameters; of more than that each on its own, and all.
+
+    Args:
+        problem: What is decided from.
+        method: Says what change-overs cost.
+        among: The parameters that the next trial sets; None for all.
     """
     before = settings_before(problem, method) or {}
     columns = problem.space.columns
     names = [
         name
         for name, value in before.items()
-        if name in columns and name not in problem.fixed and takes(columns[name].parameter, value)
+        if name in columns
+        and (among is None or name in among)
+        and name not in problem.fixed
+        and takes(columns[name].parameter, value)
     ]
     many = len(names) > _MOST_SUBSETS
     sizes = (1, len(names)) if many else range(1, len(names) + 1)

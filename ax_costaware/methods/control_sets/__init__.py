@@ -33,7 +33,13 @@ from ax_costaware.methods.control_sets.checks import (
 from ax_costaware.methods.control_sets.choosing import choose, initial_trial
 from ax_costaware.methods.control_sets.learned_costs import check_reported_costs
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.method import NO_LIMIT, Method, check_integer, check_one_of
+from ax_costaware.methods.method import (
+    NO_LIMIT,
+    Method,
+    check_integer,
+    check_one_of,
+    check_type,
+)
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial, control_sets_of
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
@@ -44,6 +50,7 @@ from ax_costaware.policies.control_set_rules import (
     LargestValuePerCost,
 )
 from ax_costaware.queries.argument_checks import nonnegative_number
+from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
@@ -102,8 +109,17 @@ class ControlSets(Method):
     joint: JointLaw | None = None
     """Joint law of inputs that depend on each other; they are not among ``marginals``."""
 
+    change_cost: ChangeCost | None = None
+    """What it costs, on top, to set parameters otherwise than in the trial before."""
+
     def __post_init__(self) -> None:
         set_field = object.__setattr__
+        check_type("change_cost", self.change_cost, ChangeCost | None, "a ChangeCost, or None")
+        if self.change_cost is not None and self.change_cost.base is not None:
+            raise InputError(
+                f"change_cost={self.change_cost!r}: expected no base, since control sets have "
+                "costs of their own."
+            )
         set_field(self, "control_sets", check_control_sets(self.control_sets))
         set_field(self, "marginals", checked_marginals(self.marginals))
         check_joint(self.joint, self.marginals)
@@ -254,10 +270,11 @@ class ControlSets(Method):
         payable = [cost for cost, _ in open_sets if cost is not None]
         if not payable:
             return NO_LIMIT if open_sets else 1
-        dearest = max(cost for _, cost in open_sets)
+        change = 0.0 if self.change_cost is None else self.change_cost.most
+        dearest = max(cost for _, cost in open_sets) + change
         # After j trials at most j * dearest is gone, and the cheapest must still fit.
         left = money.remaining or 0.0
-        return 1 + max(0, math.floor((left - min(payable)) / dearest + 1e-9))
+        return 1 + max(0, math.floor((left - min(payable) - change) / dearest + 1e-9))
 
     def groups(self) -> list[str]:
         """The control sets, as declared."""
