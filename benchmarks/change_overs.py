@@ -3,14 +3,15 @@
 Functions of BoTorch on the unit cube, of which one or two inputs are dear to change and the others
 are free. A trial costs 1, and 10 more for each dear input that is set to another value than in the
 trial before. Both methods are the same but for their cost: ``ChangeCost`` or 1. Both are charged
-for their change-overs.
+for their change-overs. In the last problem a trial leaves the third input to chance, for 1, or sets
+it, too, for 2.
 
     python benchmarks/change_overs.py --seeds 20 --processes 1     # resumable
     python benchmarks/change_overs.py --table                      # of all that was run
 
 A regret is that of the best outcome so far, in units of the distance from the best value to the
-median one. Runs are kept in ``benchmarks/results/partial``; the table goes to
-``benchmarks/results/change_overs.md``.
+median one; with control sets that of the expectation that is recommended. Runs are kept in
+``benchmarks/results/partial``; the table goes to ``benchmarks/results/change_overs.md``.
 """
 
 from __future__ import annotations
@@ -33,9 +34,21 @@ from gpytorch.utils.warnings import NumericalWarning
 from kept_runs import RESULTS, keep, path_of, read, run_all
 from torch import Tensor
 
-from ax_costaware.methods import Gittins, Range, Simulation, Space, Stop
+from ax_costaware.methods import (
+    Best,
+    Choice,
+    ControlSets,
+    Gittins,
+    Method,
+    Range,
+    Simulation,
+    Space,
+    Stop,
+)
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.simulation import Outcome
-from ax_costaware.queries import ChangeCost
+from ax_costaware.queries import ChangeCost, ControlSet, Uniform
 
 CHANGE = 10.0
 """What it costs to change a dear input, where a trial costs 1 without."""
@@ -60,15 +73,30 @@ class Task:
     dear: int
     """Number of inputs, the first ones, that are dear to change."""
 
+    has_sets: bool = False
+    """Whether a trial may leave the last input to chance."""
+
     @property
     def change_cost(self) -> ChangeCost:
         """What change-overs cost beside a trial."""
-        return ChangeCost({f"x{i}": CHANGE for i in range(self.dear)}, base=1.0)
+        return ChangeCost({f"x{i}": CHANGE for i in range(self.dear)})
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the inputs."""
+        return [f"x{i}" for i in range(self.function.dim)]
+
+    @property
+    def control_sets(self) -> list[ControlSet]:
+        """What trials control and cost: everything, or all but the last input."""
+        return [ControlSet(self.names[:-1], 1.0, "part"), ControlSet(self.names, 2.0, "all")]
 
     @property
     def space(self) -> Space:
         """The inputs."""
-        return Space.of([Range(f"x{i}", 0.0, 1.0) for i in range(self.function.dim)])
+        sets = [Choice(CONTROL_SET, ("part", "all"))] if self.has_sets else []
+        ranges = [Range(name, 0.0, 1.0) for name in self.names]
+        return Space.of([*sets, *ranges], hidden=[CONTROL_SET])
 
     def value(self, X: Tensor) -> Tensor:
         """Values ``n`` at points ``n x d``."""
@@ -80,6 +108,14 @@ class Task:
     def _median(self) -> float:
         bounds = torch.tensor([[0.0], [1.0]]).double().expand(2, self.function.dim)
         return float(self.value(draw_sobol_samples(bounds, 2**14, 1, seed=1).squeeze(1)).median())
+
+    def expectation(self, row: Row, is_set: bool) -> float:
+        """The mean over the last input, or the value where that is set."""
+        X = torch.tensor([[row[name] for name in self.names]], dtype=torch.double)
+        if not is_set:
+            X = X.repeat(257, 1)
+            X[:, -1] = torch.linspace(0.0, 1.0, 257, dtype=torch.double)
+        return float(self.value(X).mean())
 
     def regret(self, value: float) -> float:
         """The regret of a value."""
@@ -96,6 +132,7 @@ def tasks() -> dict[str, Task]:
         "Ackley, 1 of 3 dear": Task(shifted, 1),
         "Hartmann, 1 of 3 dear": Task(Hartmann(dim=3), 1),
         "Hartmann, 2 of 6 dear": Task(Hartmann(dim=6), 2),
+        "Hartmann, 1 of 3 dear, control sets": Task(Hartmann(dim=3), 1, has_sets=True),
     }
 
 
@@ -110,10 +147,20 @@ class Run(NamedTuple):
 METHODS = ("counted", "ignored")
 
 
-def method_of(run: Run) -> Gittins:
+def method_of(run: Run) -> Method:
     """The method of a run."""
-    if run.method == "counted":
-        return Gittins(tasks()[run.task].change_cost, budget=BUDGET, seed=run.seed)
+    task, is_counted = tasks()[run.task], run.method == "counted"
+    if task.has_sets:
+        return ControlSets(
+            tuple(task.control_sets),
+            {name: Uniform(0.0, 1.0) for name in task.names},
+            budget=BUDGET,
+            change_cost=task.change_cost if is_counted else None,
+            seed=run.seed,
+        )
+    if is_counted:
+        cost = ChangeCost(task.change_cost.changes, base=1.0)
+        return Gittins(cost, budget=BUDGET, seed=run.seed)
     # A price is given so that none is looked for: nothing is stopped by it.
     return Gittins(1.0, lmbda=1.0, stop=False, seed=run.seed)
 
@@ -131,17 +178,22 @@ def simulate(run: Run) -> None:
     started, task = time.process_time(), tasks()[run.task]
     simulation = Simulation(method_of(run), task.space, minimize=True)
     spent, best, changes, trace, before = 0.0, math.inf, 0.0, [(0.0, math.inf)], None
+    chance = np.random.default_rng(run.seed)
     while not isinstance(decision := simulation.ask(), Stop):
         row = decision.parameters
-        change = task.change_cost.between(before, row)
-        if spent + 1.0 + change > BUDGET * (1 + 1e-9):
+        change, is_set = task.change_cost.between(before, row), row.get(CONTROL_SET) != "part"
+        cost = 1.0 + (task.has_sets and is_set) + change
+        if spent + cost > BUDGET * (1 + 1e-9):
             break
-        spent, changes, before = spent + 1.0 + change, changes + change, row
-        X = torch.tensor([[row[f"x{i}"] for i in range(task.function.dim)]], dtype=torch.double)
-        value = float(task.value(X))
+        spent, changes, before = spent + cost, changes + change, row
+        realized = {} if is_set else {task.names[-1]: float(chance.random())}
+        value = task.expectation({**row, **realized}, is_set=True)
+        simulation.tell(decision, Outcome(value, realized=realized))
         best = min(best, task.regret(value))
+        if task.has_sets:
+            found = simulation.recommend()
+            best = task.regret(task.expectation(_whole(task, found), found.control_set == "all"))
         trace.append((spent, best))
-        simulation.tell(decision, Outcome(value))
     keep(
         key(run),
         {
@@ -151,6 +203,11 @@ def simulate(run: Run) -> None:
             "cpu_s": round(time.process_time() - started, 1),
         },
     )
+
+
+def _whole(task: Task, best: Best) -> Row:
+    """A recommendation with some value of what it leaves to chance."""
+    return {**dict.fromkeys(task.names, 0.5), **best.parameters}
 
 
 def regret_at(trace: Sequence[Sequence[float]], cost: float) -> float:
