@@ -49,7 +49,7 @@ from ax_costaware.ax_bridge.records import (
 )
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import TrialTimes, check_inputs
+from ax_costaware.methods.past import check_inputs
 from ax_costaware.methods.problem import (
     Best,
     Decision,
@@ -59,6 +59,7 @@ from ax_costaware.methods.problem import (
     reproducible,
 )
 from ax_costaware.methods.space import Space
+from ax_costaware.methods.trial_times import TrialTimes
 
 _USED_STRATEGY = (
     " A strategy that has made trials of another experiment does not begin anew: make a new one."

@@ -34,12 +34,12 @@ from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import (
     Money,
     PastTrial,
-    TrialTimes,
     ledger_of,
     money_of,
 )
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.methods.repeats import apart
+from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import (
     integer_at_least,
