@@ -48,6 +48,7 @@ from ax_costaware.methods import (
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.simulation import Outcome
+from ax_costaware.policies import LargestValuePerCost
 from ax_costaware.queries import ChangeCost, ControlSet, Uniform
 
 CHANGE = 10.0
@@ -155,6 +156,7 @@ def method_of(run: Run) -> Method:
             tuple(task.control_sets),
             {name: Uniform(0.0, 1.0) for name in task.names},
             budget=BUDGET,
+            rule=LargestValuePerCost(above="worst"),
             change_cost=task.change_cost if is_counted else None,
             seed=run.seed,
         )
