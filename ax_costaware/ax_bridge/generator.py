@@ -182,7 +182,7 @@ class LentOptimizer(Acquisition):
         """
         space, tried = self.problem.space, self.problem.tried
         if space.elimination is not None:
-            return maximum_within(self.problem, acquisition, {**options, **self.given}, held)
+            return maximum_within(self.problem, acquisition, {**options, **self.given})
         self.acqf = acquisition
         fixed = {**(self.config.fixed_features or {}), **(held or {})} or None
         try:

@@ -54,10 +54,7 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
 
 
 def maximum_within(
-    problem: Problem,
-    acquisition: AcquisitionFunction,
-    options: Mapping[str, Any],
-    held: Mapping[int, float] | None = None,
+    problem: Problem, acquisition: AcquisitionFunction, options: Mapping[str, Any]
 ) -> Maximum:
     """The best point of an acquisition function where equality constraints determine columns.
 
@@ -65,18 +62,16 @@ def maximum_within(
         problem: Says which these are, and what is fixed.
         acquisition: The function, of points ``b x 1 x d``.
         options: ``num_restarts`` and ``raw_samples``.
-        held: Further columns to hold, with their values; none that is determined.
 
     Raises:
         InputError: If no point meets the parameter constraints.
     """
-    space, options, held = problem.space, {**OPTIMIZER, **options}, held or {}
-    points = space.sobol_points(options["raw_samples"], 0, {**problem.held, **held})
+    space, options = problem.space, {**OPTIMIZER, **options}
+    points = space.sobol_points(options["raw_samples"], 0, problem.held)
     if not len(points):
         raise InputError(f"no point met the parameter constraints {list(space.sums)}: loosen them.")
-    immovable = sorted({*problem.immovable, *held})
     search = LocalSearch(
-        space.bounds, immovable, space.inequality_constraints, space.elimination
+        space.bounds, problem.immovable, space.inequality_constraints, space.elimination
     )
     _, ends = search.climb(
         lambda X: acquisition(X.unsqueeze(-2)), points, int(options["num_restarts"])

@@ -59,7 +59,7 @@ class Maximize(Protocol):
             acquisition: The function, of points ``b x 1 x d``.
             options: ``num_restarts`` and ``raw_samples``, where the caller says so.
             held: Columns to hold, with their values, beside those that the user fixes; some column
-                of real numbers is left free.
+                of real numbers is left free, and there is no equality constraint.
 
         Raises:
             SpaceExhausted: If every point was tried, of a space that has finitely many.

@@ -210,7 +210,7 @@ class Simulation:
     ) -> Maximum:
         space, held = self.space, dict(held or {})
         if space.elimination is not None:
-            return maximum_within(self.problem(), acquisition, options, held)
+            return maximum_within(self.problem(), acquisition, options)
         shared: dict[str, Any] = {
             "bounds": space.bounds,
             "q": 1,

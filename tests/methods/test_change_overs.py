@@ -215,6 +215,23 @@ def test_a_failed_trial_was_set() -> None:
     assert change_over(problem, simulation.method, row(250)) == 0
 
 
+def test_settings_are_kept_within_an_equality() -> None:
+    """Also of the parameter that it determines otherwise."""
+    space = Space.of(
+        [Range(name, 0.0, 1.0) for name in ("a", "b", "c")],
+        equalities=[({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0)],
+    )
+    cost = ChangeCost({"a": 50.0}, 1.0)
+    simulation = Simulation(Gittins(cost, lmbda=1e-6, stop=False, initial_trials=3, **QUICK), space)
+    for _ in range(5):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        values: Any = decision.parameters
+        assert sum(values.values()) == pytest.approx(1.0)
+        simulation.tell(decision, Outcome(-((values["b"] - 0.1) ** 2)))
+    assert [entry.change_over for entry in simulation.ledger[3:]] == [0.0, 0.0]
+
+
 @pytest.mark.parametrize(
     ("cost", "message"),
     [

@@ -23,6 +23,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.affordable import Affordable, Cheapness
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
 from ax_costaware.methods.failures import failures_as_constraint
@@ -152,9 +153,13 @@ class Search:
         problem, found = self.problem, []
         for row in kept_settings(problem, self.method):
             held = problem.space.columns_of(row)
-            points = problem.space.sobol_points(
-                _NUM_KEPT, self.method.seed, {**problem.held, **held}
-            )
+            try:
+                space = problem.space.held_at(row)
+            except InputError:  # equality constraints determine something else
+                continue
+            fixed = {**problem.held, **held}
+            points = space.sobol_points(_NUM_KEPT, self.method.seed, fixed)
+            points[:, list(held)] = points.new_tensor([*held.values()])
             if not problem.space.smooth:
                 points = untried(points, problem.tried)
             if len(points):
@@ -287,7 +292,8 @@ class Search:
         scaled = acquisition if unit is None else _InUnits(acquisition, *unit)
         options, immovable = self.method.search_options, self.problem.immovable
         point, value = self.problem.maximize(scaled, options)
-        for held, _ in self.kept:
+        # Where equality constraints determine columns, there are the points that keep them besides.
+        for held, _ in self.kept if self.problem.space.elimination is None else ():
             if len({*held, *immovable}) < len(point):
                 other = self.problem.maximize(scaled, options, held)
                 if other.value > value:
