@@ -41,6 +41,7 @@ from ax_costaware.queries import (
     UniformBoxConditional,
     register_conditional_mean,
 )
+from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost, ConstantCost, ProductCost, TableCost
 from ax_costaware.queries.joint import GaussianCopula, JointEmpirical
@@ -86,6 +87,7 @@ register_all()
 __all__ = [
     "AffineCost",
     "BernoulliRule",
+    "ChangeCost",
     "ConstantCost",
     "ControlSet",
     "CostMetric",

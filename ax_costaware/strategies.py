@@ -38,7 +38,7 @@ from ax_costaware.policies import (
     LogarithmicBeta,
     TheoreticalBeta,
 )
-from ax_costaware.queries import ControlSet, JointLaw, Marginal, check_control_sets
+from ax_costaware.queries import ChangeCost, ControlSet, JointLaw, Marginal, check_control_sets
 
 
 @ax_errors()
@@ -78,6 +78,7 @@ def control_set_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     joint: JointLaw | None = None,
+    change_cost: ChangeCost | None = None,
     count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses for every trial which inputs to control, and their values.
@@ -117,6 +118,9 @@ def control_set_strategy(
         joint: Joint law of inputs that depend on each other, ``JointEmpirical`` or
             ``GaussianCopula``; these are not among ``marginals``. A trial that controls some of
             them leaves the others to their law given the controlled values.
+        change_cost: What it costs, on top, to set parameters to other values than in the trial
+            before: ``ChangeCost({"oven_temperature": 5.0})``. What a trial leaves to chance costs
+            nothing, and the next one that sets it pays for the change.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
 

@@ -23,6 +23,7 @@ from ax.storage.json_store.registry import (
 from ax_costaware import (
     AffineCost,
     BernoulliRule,
+    ChangeCost,
     ConstantCost,
     ControlSet,
     Discrete,
@@ -108,6 +109,9 @@ VALUES = [
     ProductCost({"a": 0.1, "b": -2}, scale=0.30000000000000004),
     ProductCost({0: 1, -1: 1e-300}),
     Gittins(ProductCost({"x1": 2}, scale=0.1), budget=7),
+    ChangeCost({"a": 0.1, "b": 0.30000000000000004}),
+    Gittins(ChangeCost({"x1": 5}, TableCost("x2", {True: 1.0, False: 2.0})), budget=7),
+    Gittins(ChangeCost({"x1": 5}, "hours")),
     TABLE,
     TableCost("lid", {True: 1.0, False: 2.0}),
     TableCost(2, {1: 1.0, 2.5: 2.0}),

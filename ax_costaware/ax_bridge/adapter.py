@@ -50,7 +50,7 @@ from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data
 from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import TrialTimes, check_inputs
+from ax_costaware.methods.past import check_inputs
 from ax_costaware.methods.problem import (
     Best,
     Decision,
@@ -60,6 +60,7 @@ from ax_costaware.methods.problem import (
     reproducible,
 )
 from ax_costaware.methods.space import Space
+from ax_costaware.methods.trial_times import TrialTimes
 
 _USED_STRATEGY = (
     " A strategy that has made trials of another experiment does not begin anew: make a new one."
@@ -184,7 +185,7 @@ class CostAwareAdapter(TorchAdapter):
             observed={int(index): float(mean) for (index, *_), mean in means.items()},
             space=space,
             fit=self._model_of,
-            maximize=lambda acquisition, options: lent()(acquisition, options),
+            maximize=lambda *args: lent()(*args),
         )
         return problem
 

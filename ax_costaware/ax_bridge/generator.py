@@ -169,7 +169,12 @@ class LentOptimizer(Acquisition):
         """Nothing: the acquisition function comes with each call."""
         self.acq_function_sequence = None
 
-    def __call__(self, acquisition: AcquisitionFunction, options: Mapping[str, Any]) -> Maximum:
+    def __call__(
+        self,
+        acquisition: AcquisitionFunction,
+        options: Mapping[str, Any],
+        held: Mapping[int, float] | None = None,
+    ) -> Maximum:
         """The best point of an acquisition function; one that was not tried, of finitely many.
 
         Raises:
@@ -179,12 +184,13 @@ class LentOptimizer(Acquisition):
         if space.elimination is not None:
             return maximum_within(self.problem, acquisition, {**options, **self.given})
         self.acqf = acquisition
+        fixed = {**(self.config.fixed_features or {}), **(held or {})} or None
         try:
             points, values, _ = self.optimize(
                 n=1,
                 search_space_digest=self.search_space_digest,
                 inequality_constraints=space.inequality_constraints or None,
-                fixed_features=self.config.fixed_features,
+                fixed_features=fixed,
                 rounding_func=get_rounding_func(self.config.rounding_func),
                 optimizer_options={**options, **self.given},
             )
@@ -193,7 +199,7 @@ class LentOptimizer(Acquisition):
         point = points[0].detach().cpu()
         if not space.smooth and not len(untried(point.to(tried).unsqueeze(0), tried)):
             # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
-            choices = space.sobol_points(ALL_POINTS, 0, self.config.fixed_features)
+            choices = space.sobol_points(ALL_POINTS, 0, fixed)
             left = untried(choices.to(tried), tried)
             if not len(left):
                 raise SpaceExhausted

@@ -70,6 +70,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     policies.TheoreticalBeta,
     policies.UnknownCosts,
     queries.AffineCost,
+    queries.ChangeCost,
     queries.ConstantCost,
     queries.ControlSet,
     queries.Discrete,
@@ -211,6 +212,8 @@ def _check_storable(argument: str, value: object) -> None:
         )
     elif isinstance(value, policies.MixedRule):
         _check_storable(f"{argument}.rule", value.rule)
+    elif isinstance(value, queries.ChangeCost):
+        _check_storable(f"{argument}.base", value.base)
 
 
 def _encode_strategy(strategy: CostAwareStrategy) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import ROUNDING, Money, PastTrial, TrialTimes
+from ax_costaware.methods.past import ROUNDING, Money, PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
+from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.posterior_now import PosteriorNow

@@ -23,6 +23,7 @@ import torch
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.methods.change_overs import change_over, check_change_cost
 from ax_costaware.methods.failures import (
     WARINESS,
     is_near_failures,
@@ -54,6 +55,7 @@ def check_all(method: Method, problem: Problem) -> None:
             f"{method.refuses_constraints}. Remove them, or let the objective carry a penalty; "
             "gittins_strategy takes them."
         )
+    check_change_cost(problem, method)
     method.check(problem)
 
 
@@ -105,6 +107,8 @@ def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str,
         decision: The decision.
     """
     record = decision.record()
+    if method.change_cost is not None:
+        record["change_over"] = change_over(problem, method, decision.parameters)
     if method.cost_metric is not None:
         record = {"cost_metric": method.cost_metric, **record}
     if "spent" not in decision.details:

@@ -17,10 +17,12 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.change_overs import change_over, change_overs_of_undelivered
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import Money, PastTrial, TrialTimes, ledger_of, money_of
+from ax_costaware.methods.past import Money, PastTrial, ledger_of, money_of
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
+from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import (
     at_least,
@@ -30,6 +32,7 @@ from ax_costaware.queries.argument_checks import (
     optional,
     positive_number_or_none,
 )
+from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet
 
 NO_LIMIT = 2**31
@@ -135,6 +138,11 @@ class Method(ABC):
         return None
 
     @property
+    def change_cost(self) -> ChangeCost | None:
+        """What change-overs cost on top of all other costs; None: nothing."""
+        return None
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """Metrics beside the objective that the method reads."""
         return () if self.cost_metric is None else (self.cost_metric,)
@@ -154,6 +162,8 @@ class Method(ABC):
     def cost_at(self, parameters: Row) -> float | None:
         """What a trial costs by the settings alone; None where it can only be learned.
 
+        A change-over comes on top, see ``change_cost``.
+
         Raises:
             InputError: If the settings give the trial no finite cost > 0.
         """
@@ -161,6 +171,8 @@ class Method(ABC):
 
     def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
         """What trials are expected to cost by all that is known; None where nothing is.
+
+        Without change-overs, as ``cost_at``.
 
         Raises:
             InputError: If a trial has no finite cost > 0, or what costs are learned from is none.
@@ -176,7 +188,8 @@ class Method(ABC):
 
         Args:
             control_set: Name of the trial's control set; None if it controls every parameter.
-            reported: Reported costs of trials, by the name of their control set.
+            reported: Reported costs of trials less their change-overs, by the name of their
+                control set.
 
         Returns:
             The cost; None if nothing was reported that tells.
@@ -185,7 +198,7 @@ class Method(ABC):
         return math.fsum(costs) / len(costs) if costs else None
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """What the undelivered decisions of a problem are expected to cost.
+        """What the undelivered decisions of a problem are expected to cost, but for change-overs.
 
         Args:
             problem: The problem.
@@ -202,7 +215,7 @@ class Method(ABC):
         rows = problem.space.sobol_rows(_LOOKS)
         # A cost need not be one where no trial can be.
         costs = [self.cost_at(row) or 0.0 for row in rows if problem.space.meets(row)]
-        return max(costs, default=0.0)
+        return max(costs, default=0.0) + (self.change_cost.most if self.change_cost else 0.0)
 
     def group_of(self, parameters: Row) -> str | None:
         """What a trial is spent on, for pictures of spending; None: nothing that has a name."""
@@ -268,7 +281,7 @@ class Method(ABC):
         failed = [trial.parameters for trial in problem.failed]
         for _ in range(_MOST_DRAWS if money.pays(None) else 0):
             row = dict(problem.draw())
-            cost = self.cost_at(row)
+            cost = self.with_change_over(problem, row, self.cost_at(row))
             # A design that begins anew, as that of another strategy, comes by what failed.
             if money.pays(cost) and row not in failed:
                 return self.initial_decision(problem, row, cost, money)
@@ -337,10 +350,20 @@ class Method(ABC):
     ) -> Money:
         """What was spent before a decision, and what is left for it."""
         if reserved is None:
-            reserved = self.reserved(problem, initial) if problem.undelivered else ()
+            reserved = self.reservations(problem, initial) if problem.undelivered else ()
         free = initial and not self.charge_initial
         entries = ledger_of(problem.trials, self)
         return money_of(entries, self.budget, reserved, free, self.max_trial_cost)
+
+    def reservations(self, problem: Problem, initial: bool) -> list[float]:
+        """What the undelivered decisions are expected to cost, change-overs included."""
+        changes = change_overs_of_undelivered(problem, self)
+        costs = self.reserved(problem, initial)
+        return [cost + change for cost, change in zip(costs, changes, strict=True)]
+
+    def with_change_over(self, problem: Problem, row: Row, cost: float | None) -> float | None:
+        """What the next trial costs with its change-over; None if the rest of it is not known."""
+        return None if cost is None else cost + change_over(problem, self, row)
 
     def initial_decision(
         self,

@@ -17,7 +17,9 @@ What a trial is charged:
   what its last attempt cost;
 - attempts of such a runner that failed, timed out or were lost, and were followed by another, are
   charged on top: their known cost, else what is expected of an attempt;
-- a trial that is not finished yet is charged what is expected of it, which reserves that much.
+- a trial that is not finished yet is charged what is expected of it, which reserves that much;
+- what is expected of a trial counts its change-over from the trial that ran before it; a reported
+  cost is that of the whole trial, its change-over included.
 
 Where the method may do without a measurement, what costs is to measure (Wang et al. 2020,
 "Cost-Efficient Online Hyperparameter Optimization"): a trial that was completed without an outcome
@@ -28,10 +30,8 @@ for it is charged like any other.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ax_costaware.exceptions import InputError
@@ -127,6 +127,11 @@ class PastTrial:
         return self.status in NEVER_RUN and self.reported_cost is None and not self.was_started
 
     @property
+    def was_set_up(self) -> bool:
+        """Whether what is set in it was set here, or is to be: what the next trial may change."""
+        return self.is_charged and not self.never_ran
+
+    @property
     def has_failed(self) -> bool:
         """Whether it came to an end without an outcome, though it was to have one."""
         gone = self.status in _FAILED or (self.status == "EARLY_STOPPED" and self.outcome is None)
@@ -176,6 +181,9 @@ class LedgerEntry:
     lost: float = 0.0
     """The part of ``charged`` that went into attempts which failed and were followed by another."""
 
+    change_over: float = 0.0
+    """What it cost to set other values than in the trial before; part of what is charged."""
+
 
 def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry, ...]:
     """The ledger: one entry per trial, by increasing trial index.
@@ -190,31 +198,35 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
             an input is no number of a size that models can take.
     """
     check_inputs(trials)
-    names = control_sets_of(trials, method)
+    names, changes = control_sets_of(trials, method), change_overs(trials, method)
     reported: dict[str | None, list[float]] = {name: [] for name in names}
-    for trial, name in zip(trials, names, strict=True):
+    for trial, name, change in zip(trials, names, changes, strict=True):
         if trial.reported_cost is not None:
-            reported[name].append(trial.reported_cost)
+            reported[name].append(trial.reported_cost - change)
     entries: list[LedgerEntry] = []
     rule_has_begun = False
-    for trial, name in zip(trials, names, strict=True):
+    for trial, name, change in zip(trials, names, changes, strict=True):
         phase, is_measured = trial.record.get("phase"), trial.outcome is not None
         by_rule = phase == "rule"
         rule_has_begun = rule_has_begun or by_rule
         initial = not by_rule and (phase == "initial" or not rule_has_begun)
         skipped = method.may_skip and trial.is_completed and not is_measured
-        expected = estimate = expected_cost_of(trial, method)
+        expected = estimate = expected_cost_of(trial, method, change)
+        if estimate is not None:
+            # Of the trials before it, the one that it was to follow may never have run.
+            estimate += change - float(trial.record.get("change_over", change))
         if method.may_skip and is_measured:
             # Where the strategy asked for no measurement, none was expected to be paid.
             estimate = method.cost_at(trial.parameters)
         if estimate is None and not trial.never_ran:
-            estimate = method.cost_by_others(name, reported)
-        estimate = 0.0 if skipped else estimate or 0.0
+            estimate = (method.cost_by_others(name, reported) or 0.0) + change
+        estimate, change = (0.0, 0.0) if skipped else (estimate or 0.0, change)
         free = trial.never_ran or not trial.is_charged
         free = free or (initial and not method.charge_initial)
         last = None if trial.is_completed else trial.last_attempt
         charged = next(c for c in (trial.reported_cost, last, estimate) if c is not None)
-        lost = math.fsum(estimate if cost is None else cost for cost in trial.lost)
+        again = estimate - change
+        lost = math.fsum(again if cost is None else cost for cost in trial.lost)
         entries.append(
             LedgerEntry(
                 trial_index=trial.index,
@@ -227,9 +239,36 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
                 status=trial.status,
                 skipped=skipped,
                 lost=0.0 if free else lost,
+                change_over=0.0 if free else change,
             )
         )
     return tuple(entries)
+
+
+def settings_of(trial: PastTrial, method: Method) -> Row:
+    """What a trial sets of what costs to be changed, by name; nothing of what it does not name."""
+    cost = method.change_cost
+    if cost is None:
+        return {}
+    control_set = method.control_set_of(trial)
+    names = cost.names if control_set is None else {*cost.names} & {*control_set.parameters}
+    return {name: trial.parameters[name] for name in names if name in trial.parameters}
+
+
+def change_overs(trials: Sequence[PastTrial], method: Method) -> list[float]:
+    """What it cost each trial to set other values than in the one before.
+
+    Args:
+        trials: All trials, by increasing index.
+        method: Says what change-overs cost, and what a trial sets.
+    """
+    cost, found, before = method.change_cost, [0.0] * len(trials), None
+    for i, trial in enumerate(trials if cost is not None else ()):
+        if trial.was_set_up:
+            assert cost is not None
+            now = settings_of(trial, method)
+            found[i], before = cost.between(before, now), now
+    return found
 
 
 def control_sets_of(trials: Sequence[PastTrial], method: Method) -> list[str | None]:
@@ -250,17 +289,24 @@ def control_sets_of(trials: Sequence[PastTrial], method: Method) -> list[str | N
     return names
 
 
-def expected_cost_of(trial: PastTrial, method: Method) -> float | None:
-    """Cost expected when the trial was generated, else the declared one; None if unknown."""
+def expected_cost_of(trial: PastTrial, method: Method, change: float = 0.0) -> float | None:
+    """Cost expected when the trial was generated, else the declared one; None if unknown.
+
+    Args:
+        trial: The trial.
+        method: Declares costs.
+        change: What its change-over costs beside a declared one.
+    """
     recorded = trial.record.get("expected_cost")
     if recorded is not None:
         return float(recorded)
     try:
-        return method.cost_at(trial.parameters)
+        declared = method.cost_at(trial.parameters)
     except InputError as error:
         if not trial.never_ran:
             raise unfit(trial, error) from error
         return None
+    return None if declared is None else declared + change
 
 
 def check_inputs(trials: Iterable[PastTrial]) -> None:
@@ -359,41 +405,3 @@ def money_of(
     capped = most is not None and (limit is None or most < limit)
     limit = most if capped else limit
     return Money(tuple(entries), spent(entries) + total, left, before, limit, capped)
-
-
-@dataclass(frozen=True)
-class TrialTimes:
-    """The times of the trials, past and to come, in the user's own unit of time.
-
-    Time is the index of a trial, or what is reported under a metric: a round, a number of training
-    steps, hours by the clock. Then a trial that has not reported its time yet is placed after the
-    last one that has, by the median step of time from trial to trial.
-    """
-
-    reported: Mapping[int, float] | None
-    """Times by trial index as they were reported; None where the index itself is the time."""
-
-    next_trial: int
-    """Index that the next trial will have."""
-
-    @property
-    def now(self) -> float:
-        """The time of the next trial."""
-        return self[self.next_trial]
-
-    def __getitem__(self, trial_index: int) -> float:
-        """The time of a trial, which need not exist yet: reported, or else estimated."""
-        reported = self.reported
-        if reported is None:
-            return float(trial_index)
-        if trial_index in reported:
-            return reported[trial_index]
-        if not reported:
-            return 0.0
-        ordered = sorted(reported.items())
-        steps = [(b - a) / (j - i) for (i, a), (j, b) in pairwise(ordered)]
-        last_index, last_time = ordered[-1]
-        step = statistics.median(steps) if steps else 0.0
-        expected = last_time + (trial_index - last_index) * step
-        # A trial whose report is late was not before what has been reported since.
-        return max(expected, *reported.values())

@@ -47,12 +47,19 @@ class Maximum(NamedTuple):
 class Maximize(Protocol):
     """An optimiser of acquisition functions over the search space."""
 
-    def __call__(self, acquisition: AcquisitionFunction, options: Mapping[str, Any]) -> Maximum:
+    def __call__(
+        self,
+        acquisition: AcquisitionFunction,
+        options: Mapping[str, Any],
+        held: Mapping[int, float] | None = None,
+    ) -> Maximum:
         """The best point of an acquisition function.
 
         Args:
             acquisition: The function, of points ``b x 1 x d``.
             options: ``num_restarts`` and ``raw_samples``, where the caller says so.
+            held: Columns to hold, with their values, beside those that the user fixes; some column
+                of real numbers is left free, and there is no equality constraint.
 
         Raises:
             SpaceExhausted: If every point was tried, of a space that has finitely many.
@@ -228,11 +235,7 @@ class Problem:
     @cached_property
     def held(self) -> dict[int, float]:
         """Columns of the model's space that the caller fixes, with their values."""
-        found: dict[int, float] = {}
-        for name, column in self.space.columns.items():
-            if name in self.fixed:
-                found |= zip(column.indices, column.encode(self.fixed[name]), strict=True)
-        return found
+        return self.space.columns_of(self.fixed)
 
     @property
     def immovable(self) -> tuple[int, ...]:

@@ -203,8 +203,13 @@ class Simulation:
                 found[column.indices[0]] = [column.encode(value)[0] for value in values]
         return found
 
-    def _maximize(self, acquisition: AcquisitionFunction, options: Mapping[str, Any]) -> Maximum:
-        space = self.space
+    def _maximize(
+        self,
+        acquisition: AcquisitionFunction,
+        options: Mapping[str, Any],
+        held: Mapping[int, float] | None = None,
+    ) -> Maximum:
+        space, held = self.space, dict(held or {})
         if space.elimination is not None:
             return maximum_within(self.problem(), acquisition, options)
         shared: dict[str, Any] = {
@@ -215,12 +220,16 @@ class Simulation:
         has_blocks = any(len(column.indices) > 1 for column in space.columns.values())
         if space.smooth and not has_blocks and not (self._choices and space.sums):
             X, _ = optimize_acqf_mixed_alternating(
-                acquisition, discrete_dims=self._choices, **shared, **{**OPTIMIZER, **options}
+                acquisition,
+                discrete_dims={i: v for i, v in self._choices.items() if i not in held},
+                fixed_features=held,
+                **shared,
+                **{**OPTIMIZER, **options},
             )
         else:
             # A one-hot block moves as a whole, and integers between constraints hardly move one by
             # one: the best of valid points, whose real parameters are moved to where they are best.
-            points = space.sobol_points(OPTIMIZER["raw_samples"], seed=0)
+            points = space.sobol_points(OPTIMIZER["raw_samples"], seed=0, fixed=held)
             if not space.smooth:
                 points = untried(points, self.problem().tried)
                 if not len(points):
@@ -228,7 +237,7 @@ class Simulation:
             with torch.no_grad():
                 X = points[acquisition(points.unsqueeze(-2)).argmax()].unsqueeze(0)
             if space.smooth:
-                held = {i: float(v) for i, v in enumerate(X[0]) if i not in space.smooth}
+                held |= {i: float(v) for i, v in enumerate(X[0]) if i not in space.smooth}
                 X, _ = optimize_acqf(
                     acquisition,
                     **shared,

@@ -43,6 +43,13 @@ _EMPTY = 1e-12
 """Weight of a value whose one-hot column is zero, so that a block of zeros has a mean, too."""
 
 
+def takes(parameter: Parameter, value: Any) -> bool:
+    """Whether a raw value is one of a parameter's."""
+    if not isinstance(parameter, Range):
+        return value in parameter.values_up_to(0)
+    return isinstance(value, int | float) and parameter.lower <= value <= parameter.upper
+
+
 @dataclass(frozen=True)
 class Column:
     """One free parameter in the model's space."""
@@ -285,6 +292,14 @@ class Space:
             X[:, list(column.indices)] = values.reshape(len(rows), len(column.indices))
         return X
 
+    def columns_of(self, row: Row) -> dict[int, float]:
+        """Columns of some raw values, with their numbers; what is no free parameter has none."""
+        found: dict[int, float] = {}
+        for name, column in self.columns.items():
+            if name in row:
+                found |= zip(column.indices, column.encode(row[name]), strict=True)
+        return found
+
     def are_near(self, row: Row, others: Sequence[Row], part: float) -> list[bool]:
         """Which of other parameterizations are near one in every column of the model's space.
 
@@ -300,17 +315,10 @@ class Space:
 
     def contains(self, row: Row) -> bool:
         """Whether a parameterization has a valid value for every parameter, hidden ones too."""
-        for name, parameter in {**self.parameters, **self.hidden}.items():
-            value: Any = row.get(name)
-            if not isinstance(parameter, Range):
-                valid = value in parameter.values_up_to(0)
-            elif isinstance(value, int | float):
-                valid = parameter.lower <= value <= parameter.upper
-            else:
-                valid = False
-            if not valid:
-                return False
-        return True
+        return all(
+            takes(parameter, row.get(name))
+            for name, parameter in {**self.parameters, **self.hidden}.items()
+        )
 
     def meets(self, row: Row, among: Iterable[str] | None = None) -> bool:
         """Whether a parameterization meets the parameter constraints.

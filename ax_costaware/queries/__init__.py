@@ -1,5 +1,6 @@
 """What a trial controls and costs, and the laws of what it leaves: value objects without Ax."""
 
+from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.conditionals.boxes import CellConditional, UniformBoxConditional
 from ax_costaware.queries.conditionals.conditional import (
     ColumnNodes,
@@ -38,6 +39,7 @@ from ax_costaware.queries.nodes import ProductNodes, sobol_nodes
 __all__ = [
     "AffineCost",
     "CellConditional",
+    "ChangeCost",
     "ColumnNodes",
     "Conditional",
     "ConstantCost",

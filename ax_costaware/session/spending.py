@@ -20,7 +20,7 @@ from ax_costaware.display import display_number
 from ax_costaware.methods.past import ROUNDING, LedgerEntry, remaining, spent
 from ax_costaware.queries.argument_checks import positive_number
 
-_COSTS = ("expected_cost", "reported_cost", "charged", "lost")
+_COSTS = ("expected_cost", "reported_cost", "charged", "lost", "change_over")
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,9 @@ class Spending:
         The columns are ``trial_index``, ``control_set`` (None for a method without control sets),
         ``expected_cost`` (NaN where nothing was expected yet), ``reported_cost`` (NaN where none
         was reported), ``charged``, ``lost`` (the part of it that went into attempts of a runner
-        which failed and were followed by another), ``status``, ``initial`` and ``skipped``
-        (completed without a measurement, under a method that may do without).
+        which failed and were followed by another), ``change_over`` (the part of it for setting
+        other values than in the trial before), ``status``, ``initial`` and ``skipped`` (completed
+        without a measurement, under a method that may do without).
         """
         columns = ["trial_index", "control_set", *_COSTS, "status", "initial", "skipped"]
         frame = pd.DataFrame(list(self.entries), columns=columns)
@@ -64,11 +65,20 @@ class Spending:
         """The part of ``spent`` that went into attempts which failed and were tried again."""
         return math.fsum(entry.lost for entry in self.entries)
 
+    @property
+    def change_overs(self) -> float:
+        """What it cost, of ``spent``, to set other values than in the trial before."""
+        return math.fsum(entry.change_over for entry in self.entries)
+
     def __str__(self) -> str:
         total = f"Spent {display_number(self.spent)}"
         if self.budget is not None:
             total += f" of {display_number(self.budget)}"
-        parts = {"reserved for unfinished trials": self.reserved, "lost in attempts": self.lost}
+        parts = {
+            "reserved for unfinished trials": self.reserved,
+            "lost in attempts": self.lost,
+            "for change-overs": self.change_overs,
+        }
         shares = [
             f"{display_number(part)} of it {what}" for what, part in parts.items() if part > 0
         ]

@@ -30,7 +30,7 @@ from ax_costaware.methods.control_sets.learned_costs import (
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.parameters import Choice, Range
-from ax_costaware.methods.past import TrialTimes
+from ax_costaware.methods.trial_times import TrialTimes
 from tests.ax.cost_toy import UNKNOWN_SETS, make_cost_client, run_with_costs
 from tests.ax.toy import arm_of, make_client, run_trials
 

@@ -18,7 +18,7 @@ from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import TrialTimes
+from ax_costaware.methods.trial_times import TrialTimes
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 
 

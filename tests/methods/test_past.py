@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ax_costaware.methods.past import TrialTimes, money_of
+from ax_costaware.methods.past import money_of
+from ax_costaware.methods.trial_times import TrialTimes
 
 
 def test_index_as_time() -> None:

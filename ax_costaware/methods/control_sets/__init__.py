@@ -39,7 +39,13 @@ from ax_costaware.methods.past import PastTrial, control_sets_of
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.policies import ControlSetRule, ExploreThenCommit, LargestValuePerCost
 from ax_costaware.policies.beta import TheoreticalBeta
-from ax_costaware.queries.argument_checks import integer_at_least, nonnegative_number, one_of
+from ax_costaware.queries.argument_checks import (
+    instance_of,
+    integer_at_least,
+    nonnegative_number,
+    one_of,
+)
+from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
@@ -98,8 +104,17 @@ class ControlSets(Method):
     joint: JointLaw | None = None
     """Joint law of inputs that depend on each other; they are not among ``marginals``."""
 
+    change_cost: ChangeCost | None = None
+    """What it costs, on top, to set parameters otherwise than in the trial before."""
+
     def __post_init__(self) -> None:
         set_field = object.__setattr__
+        instance_of(self.change_cost, "change_cost", ChangeCost | None, "a ChangeCost, or None")
+        if self.change_cost is not None and self.change_cost.base is not None:
+            raise InputError(
+                f"change_cost={self.change_cost!r}: expected no base, since control sets have "
+                "costs of their own."
+            )
         set_field(self, "control_sets", check_control_sets(self.control_sets))
         set_field(self, "marginals", checked_marginals(self.marginals))
         check_joint(self.joint, self.marginals)
@@ -250,10 +265,11 @@ class ControlSets(Method):
         payable = [cost for cost, _ in open_sets if cost is not None]
         if not payable:
             return NO_LIMIT if open_sets else 1
-        dearest = max(cost for _, cost in open_sets)
+        change = 0.0 if self.change_cost is None else self.change_cost.most
+        dearest = max(cost for _, cost in open_sets) + change
         # After j trials at most j * dearest is gone, and the cheapest must still fit.
         left = money.remaining or 0.0
-        return 1 + max(0, math.floor((left - min(payable)) / dearest + 1e-9))
+        return 1 + max(0, math.floor((left - min(payable) - change) / dearest + 1e-9))
 
     def groups(self) -> list[str]:
         """The control sets, as declared."""

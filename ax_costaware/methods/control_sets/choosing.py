@@ -15,6 +15,7 @@ import torch
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
@@ -110,7 +111,7 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
     rows = problem.undelivered
     past += [
         PastDecision(method.index_of(row), cost)
-        for row, cost in zip(rows, method.reserved(problem, False) if rows else (), strict=True)
+        for row, cost in zip(rows, method.reservations(problem, False) if rows else (), strict=True)
     ]
     plays = [decision.index for decision in past]
     return ControlSetHistory(
@@ -229,16 +230,20 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     costs = values.space.costs.averages
     able = _open_sets(values, costs)
     if not any(able):
-        return Stop(
-            f"{_exhausted(values, costs)} The initial design is not finished, so "
-            "no model says what to deploy: compare the trials themselves, or raise the budget."
-        )
+        return _no_initial(values, costs)
     cycle = [method.names.index(name) for name in method.initial_control_sets]
     turn = index % len(cycle)
     rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
     place = next(i for i in (*cycle[turn:], *cycle[:turn], *rest) if able[i])
     chosen, cost = method.control_sets[place], costs[place]
     arm = _initial_arm(values.space, index, chosen)
+    kept = [{**arm, **settings} for settings in kept_settings(problem, method, chosen.parameters)]
+    arms = [arm, *(one for one in kept if problem.space.meets(one, among=chosen.parameters))]
+    prices = [method.with_change_over(problem, one, cost) for one in arms]
+    payable = [pair for pair in zip(arms, prices, strict=True) if values.money.pays(pair[1])]
+    if not payable:
+        return _no_initial(values, costs)
+    arm, cost = payable[0]
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"
     return method.initial_decision(
@@ -251,6 +256,13 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
         details={"in_play": [chosen.name], "values": {}, "rule": "initial design"},
         **_extra(chosen, arm),
         join=":",
+    )
+
+
+def _no_initial(values: ControlSetValues, costs: Sequence[float | None]) -> Stop:
+    return Stop(
+        f"{_exhausted(values, costs)} The initial design is not finished, so "
+        "no model says what to deploy: compare the trials themselves, or raise the budget."
     )
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.past import PastTrial, change_overs
 from ax_costaware.models.control_set_cost import ControlSetCostModel
 from ax_costaware.policies import CostEstimate
 
@@ -39,9 +39,10 @@ def costs_to_learn_from(
     found: dict[str, dict[int, float]] = {
         str(s.name): {} for s in method.control_sets if s.cost is None
     }
-    for trial, control_set in _of_unknown_cost(trials, method):
-        if trial.reported_cost is not None and trial.reported_cost > control_set.fixed_cost:
-            found[str(control_set.name)][trial.index] = trial.reported_cost
+    for trial, control_set, change in _of_unknown_cost(trials, method):
+        cost = None if trial.reported_cost is None else trial.reported_cost - change
+        if cost is not None and cost > control_set.fixed_cost:
+            found[str(control_set.name)][trial.index] = cost
     return found
 
 
@@ -53,14 +54,15 @@ def check_reported_costs(trials: Sequence[PastTrial], method: ControlSets) -> No
             of its control set's.
     """
     missing: list[int] = []
-    for trial, control_set in _of_unknown_cost(trials, method):
+    for trial, control_set, change in _of_unknown_cost(trials, method):
         if trial.reported_cost is None:
             missing += [trial.index] if trial.is_completed else []
-        elif not trial.reported_cost > control_set.fixed_cost:
+        elif not trial.reported_cost - change > control_set.fixed_cost:
+            changed = f", and the {change:g} of its change-over" if change else ""
             raise InputError(
                 f"trial {trial.index} has the reported cost {trial.reported_cost:g}: expected more "
                 f"than fixed_cost={control_set.fixed_cost:g} of its control set "
-                f"{control_set.name!r}."
+                f"{control_set.name!r}{changed}."
             )
     if missing:
         raise InputError(
@@ -73,14 +75,16 @@ def check_reported_costs(trials: Sequence[PastTrial], method: ControlSets) -> No
 
 def _of_unknown_cost(
     trials: Sequence[PastTrial], method: ControlSets
-) -> Iterator[tuple[PastTrial, ControlSet]]:
-    """The trials of control sets with an unknown cost, and their control sets."""
-    for trial in trials if method.learns_costs else ():
+) -> Iterator[tuple[PastTrial, ControlSet, float]]:
+    """The trials of control sets with an unknown cost, with these and what change-overs cost."""
+    if not method.learns_costs:
+        return
+    for trial, change in zip(trials, change_overs(trials, method), strict=True):
         if trial.never_ran:
             continue
         control_set = method.control_set_of(trial)
         if control_set.cost is None:
-            yield trial, control_set
+            yield trial, control_set, change
 
 
 @dataclass(frozen=True)

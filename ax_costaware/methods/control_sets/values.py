@@ -7,7 +7,7 @@ in raw units of the objective with the sign of maximisation, costs in the user's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition import ControlSetOptima
+from ax_costaware.methods.control_sets.change_overs import Query, price, worth_changing_for
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Problem, decision_seed
@@ -79,10 +80,20 @@ class ControlSetValues:
         """Of each control set the point ``d`` with the largest value, and the value."""
         missing = [i for i in indices if i not in self._found]
         if missing:
-            optima = self._search(missing, self.acquisition, self.problem.X_pending)
-            for i, point, value in zip(missing, optima.points, optima.values, strict=True):
-                self._found[i] = point.detach(), float(value)
+            found = self.search(missing, self.problem.held)
+            if self.method.change_cost is not None:
+                found = worth_changing_for(self, missing, found)
+            self._found.update(zip(missing, found, strict=True))
         return [self._found[i] for i in indices]
+
+    def search(self, indices: Sequence[int], held: Mapping[int, float]) -> list[Query]:
+        """The best points of control sets that set some columns, which are held, with values."""
+        held = {**self.problem.held, **held}
+        optima = self._search(indices, self.acquisition, self.problem.X_pending, held)
+        return [
+            (point.detach(), float(value))
+            for point, value in zip(optima.points, optima.values, strict=True)
+        ]
 
     def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """A lower bound of the best expected value of each, from observed outcomes only."""
@@ -91,7 +102,8 @@ class ControlSetValues:
 
     def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """An upper bound of the best expected value of each, from observed outcomes only."""
-        if pointwise and self.acquisition == "ucb" and self.problem.X_pending is None:
+        is_found = self.acquisition == "ucb" and self.method.change_cost is None
+        if pointwise and is_found and self.problem.X_pending is None:
             return self(indices)
         values: list[float] = self._search(indices, "ucb" if pointwise else "upper").values.tolist()
         return values
@@ -115,23 +127,28 @@ class ControlSetValues:
 
     def cost_of(self, index: int) -> CostEstimate | None:
         """The cost of one at its best values; None while nothing is known."""
-        if index not in self.space.costs.models:
+        if index not in self.space.costs.models and self.method.change_cost is None:
             return self.space.costs.at(index, self.space.default)
         ((point, _),) = self.found([index])
-        return self.space.costs.at(index, point)
+        return price(self, index, point)
 
     def is_priced(self, index: int) -> bool:
         """Whether ``cost_of`` needs no search, as for one with a model that was not looked at."""
-        return index in self._found or index not in self.space.costs.models
+        needs_none = index not in self.space.costs.models and self.method.change_cost is None
+        return needs_none or index in self._found
 
     def _search(
-        self, indices: Sequence[int], acquisition: str, pending: Tensor | None = None
+        self,
+        indices: Sequence[int],
+        acquisition: str,
+        pending: Tensor | None = None,
+        held: Mapping[int, float] | None = None,
     ) -> ControlSetOptima:
         return self.space.search(
             indices,
             acquisition,
             decision_seed(self.method.seed, self.problem.next_index),
-            held=self.problem.held,
+            held=self.problem.held if held is None else held,
             beta=self.beta,
             X_pending=pending,
             **self.method.search_options,

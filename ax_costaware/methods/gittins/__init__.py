@@ -18,6 +18,7 @@ import torch
 
 from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.costs import check_cost, cost_of, named_cost
 from ax_costaware.methods.gittins.prices import check_reported_costs, cost_function
 from ax_costaware.methods.gittins.weighing import weigh
@@ -28,6 +29,7 @@ from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import one_of, positive_number
+from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.costs import Cost
 
 ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
@@ -45,9 +47,9 @@ StopRule: TypeAlias = GittinsStop | ImprovementPerCostStop
 CostFunction: TypeAlias = Callable[[dict[str, Any]], float]
 """A user's own function from a parameterization to its cost."""
 
-CostArgument: TypeAlias = float | Cost | str | CostFunction
+CostArgument: TypeAlias = float | Cost | ChangeCost | str | CostFunction
 """A number, a value object by parameter names, the name of the metric in which each trial's cost
-is reported, or a function."""
+is reported, or a function; or a cost of change-overs with one of these as its base."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,10 @@ class Gittins(Method):
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
-        set_field(self, "cost", _checked_cost(self.cost))
+        cost = self.cost
+        if isinstance(cost, ChangeCost):
+            cost = ChangeCost(cost.changes, _checked_cost(cost.base, "base"))
+        set_field(self, "cost", cost if isinstance(cost, ChangeCost) else _checked_cost(cost))
         if self.lmbda is not None:
             expected = "a finite number > 0, or None"
             set_field(self, "lmbda", positive_number(self.lmbda, "lmbda", expected))
@@ -120,7 +125,17 @@ class Gittins(Method):
     @property
     def cost_metric(self) -> str | None:
         """The metric under which costs are reported; None where they are known beforehand."""
-        return self.cost if isinstance(self.cost, str) else None
+        return self.base_cost if isinstance(self.base_cost, str) else None
+
+    @property
+    def base_cost(self) -> CostArgument:
+        """What a trial costs without change-overs."""
+        return self.cost.base if isinstance(self.cost, ChangeCost) else self.cost
+
+    @property
+    def change_cost(self) -> ChangeCost | None:
+        """What change-overs cost on top."""
+        return self.cost if isinstance(self.cost, ChangeCost) else None
 
     @property
     def lambda_source(self) -> str:
@@ -148,7 +163,8 @@ class Gittins(Method):
         Raises:
             InputError: If ``cost`` gives no finite positive number for the trial.
         """
-        return None if isinstance(self.cost, str) else cost_of(self.cost, parameters)
+        cost = self.base_cost
+        return None if isinstance(cost, str) else cost_of(cost, parameters)
 
     def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
         """What trials are expected to cost, as declared or as learned.
@@ -176,7 +192,7 @@ class Gittins(Method):
                 f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
                 "of each trial is reported."
             )
-        check_cost(problem, self.cost, self)
+        check_cost(problem, self.base_cost, self)
         if self.cost_metric is not None:
             check_reported_costs(self, problem)
 
@@ -198,11 +214,14 @@ class Gittins(Method):
             left = self.initial_share * self.budget - money.spent
             part = left / max(1, self.initial_trials - problem.num_begun)
         rows = self._drawn(problem)
-        payable = [
-            (row, cost)
-            for row, cost in zip(rows, self.costs_at(problem, rows), strict=True)
-            if money.pays(cost)
+        # What a trial keeps of the one before it need not be paid for.
+        kept = [{**row, **settings} for settings in kept_settings(problem, self) for row in rows]
+        rows += [row for row in kept if problem.space.meets(row)]
+        expected = self.costs_at(problem, rows)
+        costs = [
+            self.with_change_over(problem, row, c) for row, c in zip(rows, expected, strict=True)
         ]
+        payable = [(row, c) for row, c in zip(rows, costs, strict=True) if money.pays(c)]
         if not payable:
             return super().initial(problem)
         cheap = [(row, cost) for row, cost in payable if cost is not None and cost <= part]
@@ -256,7 +275,7 @@ class Gittins(Method):
             )
 
 
-def _checked_cost(cost: Any) -> CostArgument:
+def _checked_cost(cost: Any, name: str = "cost") -> CostArgument:
     if isinstance(cost, Cost):
         return named_cost(cost)
     is_function = callable(cost) and not isinstance(cost, type)
@@ -264,7 +283,7 @@ def _checked_cost(cost: Any) -> CostArgument:
         return cast(CostArgument, cost)
     return positive_number(
         cost,
-        "cost",
+        name,
         "a finite number > 0, a value object such as AffineCost({'epochs': 2.5}), the name of the "
         "metric in which costs are reported, or a function from a parameterization to a number",
     )

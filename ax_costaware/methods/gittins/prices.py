@@ -22,6 +22,7 @@ from ax_costaware.acquisition.log_cost import CostFunction
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import known_cost
 from ax_costaware.methods.gittins.search import Search
+from ax_costaware.methods.past import change_overs
 from ax_costaware.methods.problem import Problem
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
 from ax_costaware.models.point_posterior import PointPosterior
@@ -35,23 +36,28 @@ class NothingToLearnFrom(InputError):
 
 
 def cost_function(method: Gittins, problem: Problem) -> CostFunction:
-    """What points of the model's space cost.
+    """What points of the model's space cost, but for change-overs.
 
     Raises:
         InputError: If a cost is missing, or is no finite number > 0.
         NothingToLearnFrom: If costs are learned, and none was reported yet.
     """
     if method.cost_metric is None:
-        return known_cost(method.cost, method.cost_at, problem.space)
+        return known_cost(method.base_cost, method.cost_at, problem.space)
     check_reported_costs(method, problem)
-    trials = [trial for trial in problem.trials if trial.reported_cost is not None]
-    if not trials:
+    changes = change_overs(problem.trials, method)
+    reported = [
+        (trial, trial.reported_cost - change)
+        for trial, change in zip(problem.trials, changes, strict=True)
+        if trial.reported_cost is not None
+    ]
+    if not reported:
         raise NothingToLearnFrom(
             f"cost={method.cost!r}: no trial has reported its cost yet, and the next is "
             "chosen by what they cost."
         )
-    X = problem.space.encode([trial.inputs for trial in trials])
-    costs = X.new_tensor([trial.reported_cost for trial in trials])
+    X = problem.space.encode([trial.inputs for trial, _ in reported])
+    costs = X.new_tensor([cost for _, cost in reported])
     try:
         return LogNormalCostModel(X, costs, kind=method.cost_model, bounds=problem.space.bounds)
     except InputError as error:
@@ -82,6 +88,13 @@ def check_reported_costs(method: Gittins, problem: Problem) -> None:
             "Ax's data keep ten decimals, so that a small cost may be zero there: "
             "complete_trial(..., cost=...) keeps all digits, and so does another unit."
         )
+    for trial, change in zip(trials, change_overs(trials, method), strict=True):
+        if trial.reported_cost is not None and not trial.reported_cost > change:
+            raise InputError(
+                f"cost={method.cost!r}: trial {trial.index} has the reported cost "
+                f"{trial.reported_cost:g}: expected more than the {change:g} of its change-over, "
+                "which is part of it."
+            )
 
 
 _LEAST = 1e-9
@@ -137,7 +150,12 @@ def _scale(search: Search) -> float:
         costs = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
     else:
         # A trial that was free says nothing about the scale of the costs.
-        costs = [t.reported_cost or method.cost_at(t.inputs) or 0.0 for t in problem.observed]
+        changes = change_overs(problem.trials, method)
+        costs = [
+            t.reported_cost or (method.cost_at(t.inputs) or 0.0) + change
+            for t, change in zip(problem.trials, changes, strict=True)
+            if t.is_observed
+        ]
     return spread / statistics.fmean(costs)
 
 

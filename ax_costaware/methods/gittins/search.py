@@ -23,6 +23,8 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.affordable import Affordable, Cheapness
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
 from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.past import Money
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 NUM_POINTS = 1024
 """Points that stand for the search space, also where lambda is found from a budget."""
 
+_NUM_KEPT = 256
+"""Points that keep some settings of the trial before."""
 
 _FEW = 64
 """Points by which the size of an acquisition function's values is told."""
@@ -144,6 +148,30 @@ class Search:
         return points.to(problem.evaluated)
 
     @cached_property
+    def kept(self) -> list[tuple[dict[int, float], Tensor]]:
+        """Columns that a trial could keep of the one before, each time with points that do."""
+        problem, found = self.problem, []
+        for row in kept_settings(problem, self.method):
+            held = problem.space.columns_of(row)
+            try:
+                space = problem.space.held_at(row)
+            except InputError:  # equality constraints determine something else
+                continue
+            fixed = {**problem.held, **held}
+            points = space.sobol_points(_NUM_KEPT, self.method.seed, fixed)
+            points[:, list(held)] = points.new_tensor([*held.values()])
+            if not problem.space.smooth:
+                points = untried(points, problem.tried)
+            if len(points):
+                found.append((held, points.to(problem.evaluated)))
+        return found
+
+    @cached_property
+    def starts(self) -> Tensor:
+        """All points to choose from where nothing better is found: ``m x d``."""
+        return torch.cat([self.points, *(points for _, points in self.kept)])
+
+    @cached_property
     def _constraints(self) -> tuple[OutcomeConstraint, ...]:
         """What a trial has to keep to: the experiment's, and that it does not fail."""
         return (
@@ -237,12 +265,12 @@ class Search:
             with torch.no_grad():
                 return replace(at, value=float(acquisition(at.point.reshape(1, 1, -1))))
         # That nothing is worth its cost must not be for want of a good start.
-        found = self._better(self._maximum(acquisition), self.points, acquisition)
+        found = self._better(self._maximum(acquisition), self.starts, acquisition)
         limit = self.money.limit
         if limit is None or found.cost <= limit:
             return found
-        costs = self.costs(self.points)
-        payable = self.points[costs <= limit]
+        costs = self.costs(self.starts)
+        payable = self.starts[costs <= limit]
         if not len(payable):
             if len(costs) and float(costs.min()) == float(costs.max()):
                 return None
@@ -254,7 +282,7 @@ class Search:
             # A line search may end at the bend of the penalty; there are the points besides.
             warnings.simplefilter("ignore", OptimizationWarning)
             warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
-            found = self._maximum(Affordable(acquisition, self.cost, limit, self.points))
+            found = self._maximum(Affordable(acquisition, self.cost, limit, self.starts))
         # The margin of the penalty turns away what costs just what is left; the points do not.
         affordable = found if found.cost <= limit else None
         return replace(self._better(affordable, payable, acquisition), restricted=True)
@@ -262,7 +290,14 @@ class Search:
     def _maximum(self, acquisition: AcquisitionFunction) -> Found:
         unit = self._unit(acquisition)
         scaled = acquisition if unit is None else _InUnits(acquisition, *unit)
-        point, value = self.problem.maximize(scaled, self.method.search_options)
+        options, immovable = self.method.search_options, self.problem.immovable
+        point, value = self.problem.maximize(scaled, options)
+        # Where equality constraints determine columns, there are the points that keep them besides.
+        for held, _ in self.kept if self.problem.space.elimination is None else ():
+            if len({*held, *immovable}) < len(point):
+                other = self.problem.maximize(scaled, options, held)
+                if other.value > value:
+                    point, value = other
         if unit is not None:
             value = unit[0] + unit[1] * value
         return self._found(point.to(self.points), value)

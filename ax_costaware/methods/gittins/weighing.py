@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.gittins.prices import cost_function, price_of_cost, relative_lambda
 from ax_costaware.methods.gittins.search import Found, Search
 from ax_costaware.methods.parameters import Value
@@ -100,7 +101,8 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
     Raises:
         InputError: If a cost is missing, or is no finite number > 0.
     """
-    search = Search(method, problem, cost_function(method, problem), method.money(problem))
+    cost = CostAfter.of(cost_function(method, problem), problem, method)
+    search = Search(method, problem, cost, method.money(problem))
     money, sign, under_way = search.money, problem.sign, problem.X_pending
     best, row, chance, is_feasible = search.in_hand(problem.evaluated)
     trial, count = problem.observed[row], len(problem.undelivered)
@@ -235,10 +237,11 @@ def _decision(
         posterior = PointPosterior.of(problem.model, problem.direction, problem.X_pending)
         mean, variance = posterior.mixture(X)
         log_mean = log_variance = None
-        if isinstance(search.cost, LogNormalCostModel):
-            log_mean, log_variance = map(float, search.cost.log_moments(X))
+        learned = search.cost.base if isinstance(search.cost, CostAfter) else search.cost
+        if isinstance(learned, LogNormalCostModel):
+            log_mean, log_variance = map(float, learned.log_moments(X))
     # A declared cost is that of the parameterization itself, which the ledger asks for.
-    declared = method.cost_at(row)
+    declared = method.with_change_over(problem, row, method.cost_at(row))
     is_priced = price is not None
     feasible: dict[str, float | None] = {}
     if search.feasibility is not None:

@@ -1,0 +1,165 @@
+"""Change-overs: what a trial costs on top, since the trial before was set otherwise.
+
+The trial before is the one that was started last: of the trials so far and of the decisions of the
+same batch the last one. It is read from the history, so that a decision replays. One that failed
+counts, for the machine was set; one that never ran does not, nor does one of the past that was
+attached without charge; before the first one nothing was set, and nothing is to be changed over.
+
+A cost of change-overs is a step: nothing where a parameter stays as it is, and the same wherever it
+goes. A search by gradients never finds the same value, so what a trial could keep of the one before
+is searched besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.parameters import Row, Value
+from ax_costaware.methods.past import PastTrial, change_overs, settings_of
+from ax_costaware.methods.space import takes
+
+if TYPE_CHECKING:
+    from ax_costaware.methods.method import Method
+    from ax_costaware.methods.problem import Problem
+    from ax_costaware.methods.space import Space
+
+_MOST_SUBSETS = 3
+"""Parameters of which every subset is tried as what a trial keeps; of more, each and all."""
+
+_ROUNDING = 1e-12
+"""Part of a column's range by which points of one value may differ."""
+
+
+def settings_before(problem: Problem, method: Method) -> Row | None:
+    """What the trial before the next one set of what costs to be changed; None if there is none."""
+    for row in reversed(problem.undelivered):
+        return settings_of(PastTrial(problem.next_index, row), method)
+    for trial in reversed(problem.trials):
+        if trial.was_set_up:
+            return settings_of(trial, method)
+    return None
+
+
+def change_over(problem: Problem, method: Method, row: Row) -> float:
+    """What it costs to set a parameterization next."""
+    cost = method.change_cost
+    if cost is None:
+        return 0.0
+    now = settings_of(PastTrial(problem.next_index, row), method)
+    return cost.between(settings_before(problem, method), now)
+
+
+def change_overs_of_undelivered(problem: Problem, method: Method) -> list[float]:
+    """What the undelivered decisions of a problem cost to be set, one after the other."""
+    rows = problem.undelivered
+    batch = [PastTrial(len(problem.trials) + i, row) for i, row in enumerate(rows)]
+    return change_overs([*problem.trials, *batch], method)[len(problem.trials) :]
+
+
+def kept_settings(
+    problem: Problem, method: Method, among: Sequence[str] | None = None
+) -> list[dict[str, Value]]:
+    """What the next trial could keep of the one before, by name, from the fewest parameters on.
+
+    Every subset of up to three parameters; of more than that each on its own, and all.
+
+    Args:
+        problem: What is decided from.
+        method: Says what change-overs cost.
+        among: The parameters that the next trial sets; None for all.
+    """
+    before = settings_before(problem, method) or {}
+    columns = problem.space.columns
+    names = [
+        name
+        for name, value in before.items()
+        if name in columns
+        and (among is None or name in among)
+        and name not in problem.fixed
+        and takes(columns[name].parameter, value)
+    ]
+    many = len(names) > _MOST_SUBSETS
+    sizes = (1, len(names)) if many else range(1, len(names) + 1)
+    return [{n: before[n] for n in kept} for size in sizes for kept in combinations(names, size)]
+
+
+def check_change_cost(problem: Problem, method: Method) -> None:
+    """Check that what costs to be changed are parameters of the experiment that trials set.
+
+    Raises:
+        InputError: By the name of the first that is none.
+    """
+    cost, candidates = method.change_cost, method.candidates()
+    for name in () if cost is None else cost.names:
+        if name not in problem.space.parameters:
+            raise InputError(
+                f"{cost!r}: changes has {name!r}, which the experiment does not have: expected "
+                f"names out of {problem.space.names}."
+            )
+        if candidates and all(name not in s.parameters for s in candidates):
+            raise InputError(
+                f"{cost!r}: changes has {name!r}, which no control set sets: expected names out of "
+                f"{sorted({n for s in candidates for n in s.parameters})}."
+            )
+
+
+@dataclass(frozen=True)
+class CostAfter:
+    """What points cost after the trial before, change-overs included."""
+
+    base: CostFunction
+    """What they cost without."""
+
+    steps: tuple[tuple[tuple[int, ...], tuple[float, ...], float], ...]
+    """Of each parameter that costs to be changed its columns, what they were, and the cost."""
+
+    always: float
+    """Cost of the changes that every point makes."""
+
+    widths: Tensor
+    """Ranges of the columns, ``d``."""
+
+    @staticmethod
+    def of(base: CostFunction, problem: Problem, method: Method) -> CostFunction:
+        """What points of the model's space cost next; the base itself without change-overs."""
+        cost, before = method.change_cost, settings_before(problem, method)
+        if cost is None or before is None:
+            return base
+        space, steps, always = problem.space, [], 0.0
+        for name, price in cost.changes:
+            if name in space.columns and name in before:
+                column = space.columns[name]
+                steps.append((column.indices, tuple(_codes(space, name, before)), price))
+            elif name in space.columns:
+                always += price
+        return CostAfter(base, tuple(steps), always, space.bounds[1] - space.bounds[0])
+
+    def change(self, X: Tensor) -> Tensor:
+        """What change-overs to points ``... x d`` cost, ``...``; it has no gradient."""
+        found = X.new_full(X.shape[:-1], self.always)
+        for columns, codes, price in self.steps:
+            at = list(columns)
+            apart = (X.detach()[..., at] - X.new_tensor(codes)).abs()
+            changed = (apart > _ROUNDING * self.widths[at].to(X)).any(dim=-1)
+            found = found + price * changed
+        return found
+
+    def log_expected_cost(self, X: Tensor) -> Tensor:
+        """Logarithm of the expected cost at points ``... x d``: ``...``."""
+        return torch.logaddexp(log_cost_function(self.base)(X), self.change(X).log())
+
+
+def _codes(space: Space, name: str, row: Row) -> Sequence[float]:
+    """The columns of a value, or numbers that no point has where it is not one of the values."""
+    column = space.columns[name]
+    if takes(column.parameter, row[name]):
+        return column.encode(row[name])
+    return [float("inf")] * len(column.indices)

@@ -1,0 +1,98 @@
+"""What change-overs cost: setting a parameter to another value than in the trial before.
+
+An oven that has to heat up, a line that has to be cleaned, a column that has to be equilibrated. It
+comes on top of what a trial costs otherwise, in the same unit, and depends on the trial before, so
+that it is no cost of a parameterization alone: see ``ax_costaware.methods.change_overs``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import distinct, pairs_of, positive_number, set_fields
+
+SAME_VALUE = 1e-6
+"""How far two settings of one value may be apart, relatively: they may have gone through stores."""
+
+_EXPECTED = "a mapping from one or more names of parameters to finite numbers > 0"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ChangeCost:
+    """What it costs to set parameters to other values than in the trial before."""
+
+    changes: tuple[tuple[str, float], ...]
+    """Parameters and the cost of changing each, sorted by parameter."""
+
+    base: Any = None
+    """What a trial costs without change-overs; None where something else says so."""
+
+    def __init__(
+        self, changes: Mapping[str, float] | Iterable[Sequence[Any]], base: Any = None
+    ) -> None:
+        """A cost of change-overs.
+
+        Args:
+            changes: What it costs to change each parameter, whatever its values are: a mapping from
+                names to finite numbers > 0, or pairs of them. Costs of several changes add up.
+            base: What a trial costs without change-overs: all that ``gittins_strategy`` takes as a
+                ``cost``. None for control sets, which have costs of their own.
+
+        Raises:
+            InputError: For changes that are none, not of names, not > 0 or of one parameter twice;
+                for a ``base`` that is itself a cost of change-overs.
+        """
+        checked: list[tuple[str, float]] = []
+        for name, cost in pairs_of(changes, "changes", _EXPECTED):
+            if not isinstance(name, str) or not name:
+                raise InputError(f"changes has the key {name!r}: expected {_EXPECTED}.")
+            checked.append((str(name), positive_number(cost, f"changes[{name!r}]")))
+        distinct([name for name, _ in checked], "changes", _EXPECTED)
+        if isinstance(base, ChangeCost):
+            raise InputError(
+                f"base={base!r}: expected what a trial costs without change-overs. Give the "
+                "changes of all parameters together."
+            )
+        set_fields(self, changes=tuple(sorted(checked)), base=base)
+
+    def __repr__(self) -> str:
+        base = "" if self.base is None else f", base={self.base!r}"
+        return f"ChangeCost({dict(self.changes)!r}{base})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters that cost something to change."""
+        return tuple(name for name, _ in self.changes)
+
+    @property
+    def most(self) -> float:
+        """What it costs to change all of them."""
+        return math.fsum(cost for _, cost in self.changes)
+
+    def between(self, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> float:
+        """What it costs to go over from the settings of one trial to those of the next.
+
+        Args:
+            before: What the trial before set, by name; None: there was none, and nothing is paid.
+            now: What the next one sets. What it leaves to chance costs nothing; what the trial
+                before left to chance is somewhere else.
+        """
+        if before is None:
+            return 0.0
+        return math.fsum(
+            cost
+            for name, cost in self.changes
+            if name in now and not (name in before and is_same(before[name], now[name]))
+        )
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two settings of a parameter are the same value."""
+    if any(isinstance(v, bool) or not isinstance(v, Real) for v in (one, other)):
+        return bool(one == other)
+    return math.isclose(one, other, rel_tol=SAME_VALUE)

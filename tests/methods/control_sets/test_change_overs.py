@@ -1,0 +1,120 @@
+"""Control sets whose values cost to be changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.change_overs import change_over
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.parameters import Choice, Range
+from ax_costaware.methods.past import PastTrial, ledger_of
+from ax_costaware.methods.problem import Stop
+from ax_costaware.methods.simulation import Simulation
+from ax_costaware.methods.space import Space
+from ax_costaware.policies import LargestValuePerCost
+from ax_costaware.queries.change_cost import ChangeCost
+from ax_costaware.queries.control_sets import ControlSet
+from tests.methods.control_sets.toy import FAST, MARGINALS, MODEL, Plant
+
+SETS = (ControlSet(["x1", "x2"], 1.0), ControlSet(["x1", "x2", "x3"], 2.0), ControlSet(["x1"], 0.5))
+
+
+def method_with(**changes: Any) -> ControlSets:
+    """A method for which x2 is dear to change."""
+    given = {"control_sets": SETS[:2], "marginals": MARGINALS, "initial_trials": 4, **FAST}
+    return ControlSets(**{**given, "change_cost": ChangeCost({"x2": 5.0}), **changes})
+
+
+def simulation_of(method: ControlSets, **given: Any) -> Simulation:
+    """A run that has not begun."""
+    ranges = [Range(name, 0, 1) for name in MARGINALS]
+    space = Space.of([Choice(CONTROL_SET, tuple(method.names)), *ranges], hidden=[CONTROL_SET])
+    return Simulation(method, space, hyperparameters=MODEL, **given)
+
+
+def trial(index: int, name: str, x2: float, **changes: Any) -> PastTrial:
+    """A trial that sets x2, or leaves it to chance."""
+    arm = {CONTROL_SET: name, "x1": 0.5, "x2": x2, "x3": 0.5}
+    return PastTrial(index, arm, outcome=1.0, is_observed=True, **changes)
+
+
+def test_charges() -> None:
+    """What is left to chance costs nothing, and is to be set anew afterwards."""
+    trials = [
+        trial(0, "x1+x2", 0.2),
+        trial(1, "x1+x2+x3", 0.2),
+        trial(2, "x1", 0.5),
+        trial(3, "x1+x2", 0.5),
+        trial(4, "x1+x2", 0.6, status="ABANDONED"),
+        trial(5, "x1+x2", 0.5),
+    ]
+    method = method_with(control_sets=SETS)
+    assert [e.charged for e in ledger_of(trials, method)] == [1.0, 2.0, 0.5, 6.0, 0.0, 1.0]
+
+
+def run_of(method: ControlSets, count: int) -> Simulation:
+    """A run of the toy problem."""
+    simulation, plant = simulation_of(method), Plant()
+    for _ in range(count):
+        decision = simulation.ask()
+        if isinstance(decision, Stop):
+            break
+        change = change_over(simulation.problem(), method, decision.parameters)
+        outcome = plant(decision.parameters)
+        if method.learns_costs:
+            outcome = outcome._replace(cost=1.0 + change)
+        simulation.tell(decision, outcome)
+    return simulation
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_dear_setting_is_kept(learned: bool) -> None:
+    """Known and learned costs; what is expected is what is charged, within the budget."""
+    sets = [ControlSet(s.parameters, None if learned else s.cost) for s in SETS[:2]]
+    method = method_with(control_sets=sets, rule=LargestValuePerCost("worst"), budget=40.0)
+    simulation = run_of(method, 9)
+    entries = simulation.ledger
+    assert all(entry.change_over == 5.0 for entry in entries[1:4]), "the design is quasi-random"
+    assert sum(entry.change_over == 0.0 for entry in entries[4:]) >= 3
+    for entry in entries[4:]:
+        assert entry.charged == pytest.approx(entry.expected_cost, rel=0.1)
+    assert sum(entry.charged for entry in entries) <= 40.0
+    again = simulation_of(method, trials=list(simulation.trials))
+    assert again.ask() == simulation.ask()
+
+
+def test_money_pays_for_what_is_kept() -> None:
+    """In the initial design and by the rule, where it does not pay for a change-over."""
+    method = method_with(budget=9.5, initial_trials=3, rule=LargestValuePerCost("worst"))
+    simulation = run_of(method, 8)
+    charged = [entry.charged for entry in simulation.ledger]
+    assert charged[:3] == [1.0, 6.0, 1.0]
+    assert charged[3:] == [1.0]
+
+
+def test_learned_costs_leave_change_overs_out() -> None:
+    method = method_with(control_sets=[ControlSet(s.parameters) for s in SETS[:2]])
+    simulation = run_of(method, 4)
+    last = simulation.trials[-1]
+    simulation.trials[-1] = replace(last, reported_cost=5.0)
+    with pytest.raises(InputError, match=r"trial 3 has the reported cost 5: .* its change-over"):
+        simulation.ask()
+
+
+@pytest.mark.parametrize(
+    ("change_cost", "message"),
+    [
+        (5.0, "change_cost=5.0: expected a ChangeCost"),
+        (ChangeCost({"x2": 1.0}, 1.0), "change_cost=ChangeCost.*: expected no base"),
+        (ChangeCost({"x4": 1.0}), "changes has 'x4', which the experiment does not have"),
+        (ChangeCost({"x3": 1.0}), r"changes has 'x3', which no control set sets: .*\['x1', 'x2'\]"),
+    ],
+)
+def test_refusals(change_cost: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        simulation_of(method_with(control_sets=SETS[:1], change_cost=change_cost))

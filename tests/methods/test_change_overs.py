@@ -1,0 +1,262 @@
+"""Change-overs: what the trial before is, what is charged, and what the next trial keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods import Choice, Decision, Gittins, Range, Simulation, Space, Stop
+from ax_costaware.methods.change_overs import CostAfter, change_over, kept_settings
+from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.past import PastTrial, ledger_of
+from ax_costaware.methods.problem import Pending, Problem
+from ax_costaware.methods.simulation import Outcome
+from ax_costaware.queries import AffineCost, ChangeCost
+
+SPACE = Space.of(
+    [Range("oven", 100.0, 300.0), Choice("lamp", ("red", "green", "blue")), Range("days", 1, 8)]
+)
+CHANGES = {"oven": 5.0, "lamp": 2.0}
+QUICK: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
+
+
+def gittins(base: Any = 1.0, **changes: Any) -> Gittins:
+    """A method that counts change-overs."""
+    return Gittins(ChangeCost(CHANGES, base), **{**QUICK, **changes})
+
+
+def row(oven: float, lamp: str = "red", days: float = 2.0) -> dict[str, Any]:
+    """A parameterization."""
+    return {"oven": oven, "lamp": lamp, "days": days}
+
+
+def past(*rows: Row, **changes: Any) -> list[PastTrial]:
+    """Trials that were completed."""
+    return [PastTrial(i, r, outcome=1.0, is_observed=True, **changes) for i, r in enumerate(rows)]
+
+
+def charged(trials: list[PastTrial], method: Gittins) -> list[float]:
+    """What trials are charged."""
+    return [entry.charged for entry in ledger_of(trials, method)]
+
+
+def test_a_trial_is_charged_its_change_over() -> None:
+    """The first has none; each later one pays for what it sets otherwise than the one before."""
+    trials = past(row(200), row(200), row(210), row(210, "blue"), row(200, "red"))
+    assert charged(trials, gittins()) == [1, 1, 6, 3, 8]
+    assert charged(trials, gittins(AffineCost({"days": 0.5}))) == [1, 1, 6, 3, 8]
+    entries = ledger_of(trials, gittins())
+    assert [entry.change_over for entry in entries] == [0, 0, 5, 2, 7]
+    assert charged(trials, Gittins(1.0)) == [1.0] * 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "after"),
+    [
+        ({}, [6, 6]),
+        ({"status": "RUNNING"}, [6, 6]),
+        ({"status": "FAILED"}, [6, 6]),
+        ({"status": "ABANDONED"}, [0, 1]),  # never run: the oven is as it was
+        ({"status": "ABANDONED", "reported_cost": 4.0}, [4, 6]),
+        ({"status": "ABANDONED", "was_started": True}, [6, 6]),
+        ({"is_charged": False}, [0, 1]),  # of the past, from elsewhere
+    ],
+)
+def test_which_trials_count_as_before(changes: dict[str, Any], after: list[float]) -> None:
+    """The second of three trials is set otherwise, and has come to this or that."""
+    first, second, third = past(row(200), row(210), row(200))
+    second = replace(second, outcome=None, is_observed=False, **changes)
+    assert charged([first, second, third], gittins()) == [1, *after]
+
+
+def test_a_charge_follows_from_what_ran_in_the_end() -> None:
+    """A trial was to keep the oven as one set it that never ran."""
+    first, gone, last = past(row(200), row(210), row(210))
+    gone = replace(gone, status="ABANDONED", outcome=None, is_observed=False)
+    last = replace(last, record={"phase": "rule", "expected_cost": 1.1, "change_over": 0.0})
+    assert charged([first, gone, last], gittins()) == [1, 0, 6.1]
+
+
+def test_attempts_that_are_made_again_pay_no_change_over() -> None:
+    trials = past(row(200), row(210))
+    trials[1] = replace(trials[1], lost=(None, 0.5))
+    (entry,) = ledger_of(trials, gittins())[1:]
+    assert (entry.charged, entry.lost) == (7.5, 1.5)
+
+
+def test_a_batch_is_set_one_after_the_other() -> None:
+    """The trial before is the last one under way, of the same batch or of those that started."""
+    rows = [row(210), row(210, "blue")]
+    pending = tuple(Pending(None, r) for r in rows)
+    problem = Problem(SPACE, tuple(past(row(200))), pending)
+    assert gittins().reservations(problem, initial=False) == [6, 3]
+    assert gittins(budget=20).money(problem).remaining == 20 - 1 - 6 - 3
+    assert change_over(problem, gittins(), row(210, "blue")) == 0
+    assert change_over(problem, gittins(), row(200)) == 7
+    assert change_over(Problem(SPACE), gittins(), row(200)) == 0
+
+
+def test_points_cost_what_parameterizations_do() -> None:
+    """In the model's space, differentiable in what is known of the rest."""
+    problem, method = Problem(SPACE, tuple(past(row(200, "blue")))), gittins()
+    cost = CostAfter.of(lambda X: 1.0 + X[..., -1], problem, method)
+    assert isinstance(cost, CostAfter)
+    rows = [row(200, "blue"), row(201, "blue"), row(200), row(100, "green", 4.0)]
+    X = SPACE.encode(rows).requires_grad_()
+    log_cost = cost.log_expected_cost(X)
+    assert log_cost.exp().tolist() == pytest.approx([3, 8, 5, 12])
+    log_cost.sum().backward()
+    assert X.grad is not None
+    assert X.grad[:, -1].tolist() == pytest.approx([1 / 3, 1 / 8, 1 / 5, 1 / 12])
+    assert not X.grad[:, :-1].any()
+    assert CostAfter.of(2.0, Problem(SPACE), method) == 2.0
+
+
+def test_what_a_trial_could_keep() -> None:
+    """Every subset of few parameters; of what the caller fixes, or cannot be kept, nothing."""
+    trials = tuple(past(row(200, "blue")))
+    assert kept_settings(Problem(SPACE, trials), gittins()) == [
+        {"lamp": "blue"},
+        {"oven": 200},
+        {"lamp": "blue", "oven": 200},
+    ]
+    assert kept_settings(Problem(SPACE), gittins()) == []
+    fixed = Problem(SPACE, trials, fixed={"lamp": "red"})
+    assert kept_settings(fixed, gittins()) == [{"oven": 200}]
+    beyond = Problem(SPACE, tuple(past(row(400, "violet"))))
+    assert kept_settings(beyond, gittins()) == []
+    many = Space.of([Range(f"x{i}", 0.0, 1.0) for i in range(5)])
+    values = {f"x{i}": 0.5 for i in range(5)}
+    problem = Problem(many, tuple(past(values)))
+    kept = kept_settings(problem, Gittins(ChangeCost(dict.fromkeys(values, 1.0), 1.0)))
+    assert [len(one) for one in kept] == [1, 1, 1, 1, 1, 5]
+
+
+def run(method: Gittins, num_trials: int) -> Simulation:
+    """A run whose best oven is at 230 degrees."""
+    simulation = Simulation(method, SPACE)
+    for _ in range(num_trials):
+        decision = simulation.ask()
+        if isinstance(decision, Stop):
+            break
+        values: Any = decision.parameters
+        value = -(((values["oven"] - 230) / 60) ** 2) - (values["days"] - 5) ** 2 / 8
+        cost = None
+        if method.cost_metric is not None:
+            cost = 1.0 + change_over(simulation.problem(), method, values)
+        simulation.tell(decision, Outcome(value + 0.3 * (values["lamp"] == "green"), cost))
+    return simulation
+
+
+@pytest.mark.parametrize(("base", "acquisition"), [(1.0, "log_ei_per_cost"), ("hours", "gittins")])
+def test_a_dear_oven_is_kept(base: Any, acquisition: str) -> None:
+    """By known and by learned costs; what is expected and charged includes the change-over."""
+    method = gittins(base, acquisition=acquisition, lmbda=0.05, stop=False, initial_trials=3)
+    simulation = run(method, 8)
+    entries = simulation.ledger
+    assert sum(entry.change_over > 0 for entry in entries[3:]) <= 2
+    assert any(entry.change_over == 0 for entry in entries[3:])
+    for trial, entry in zip(simulation.trials, entries, strict=True):
+        assert trial.record["change_over"] == entry.change_over
+        assert entry.charged == pytest.approx(1.0 + entry.change_over)
+        if trial.record["phase"] == "rule":
+            assert entry.expected_cost == pytest.approx(entry.charged, rel=0.2)
+    # Ignored, it is changed for every trial.
+    ignored = run(replace(method, cost=base), 5)
+    assert len({trial.parameters["oven"] for trial in ignored.trials}) == 5
+
+
+def test_a_decision_replays() -> None:
+    """The same trials make the same decision, in a loop that begins with them."""
+    simulation = run(gittins(budget=40.0, initial_trials=3), 5)
+    again = Simulation(simulation.method, SPACE, trials=list(simulation.trials))
+    assert again.ask() == simulation.ask()
+
+
+def test_a_budget_pays_for_change_overs() -> None:
+    """The design keeps settings where its share pays for no others; no trial is beyond the end."""
+    simulation = run(gittins(budget=12.0, initial_trials=4, initial_share=0.6), 12)
+    entries = simulation.ledger
+    assert len(entries) < 12
+    assert sum(entry.charged for entry in entries) <= 12.0
+    assert sum(entry.charged for entry in entries[:4]) <= 0.6 * 12.0
+    assert gittins(budget=24.0).num_payable(Problem(SPACE), initial=True) == 3
+
+
+def test_a_cap_leaves_what_can_be_kept() -> None:
+    method = gittins(max_trial_cost=2.0, initial_trials=2, initial_share=None, budget=50.0)
+    simulation = run(method, 4)
+    assert [entry.charged for entry in simulation.ledger] == [1.0] * 4
+
+
+def test_learned_costs_are_learned_without_change_overs() -> None:
+    """A report is of the whole trial, and must be more than its change-over."""
+    method = gittins("hours", initial_trials=3, lmbda=0.1, stop=False)
+    simulation = run(method, 4)
+    assert method.costs_at(simulation.problem(), [row(200)]) == pytest.approx([1.0], rel=0.1)
+    assert isinstance(simulation.ask(), Decision)
+    last = simulation.trials[-1]
+    cheap = replace(last, parameters=row(299, "blue"), reported_cost=5.0)
+    simulation.trials[-1] = cheap
+    with pytest.raises(InputError, match=r"trial 3 has the reported cost 5: expected more than"):
+        simulation.ask()
+
+
+def test_a_failed_trial_was_set() -> None:
+    simulation = Simulation(gittins(initial_trials=1, lmbda=0.1, stop=False), SPACE)
+    decision = Decision(row(200), "")
+    simulation.tell(decision, Outcome(0.0))
+    simulation.tell(Decision(row(250), ""), Outcome(failed=True))
+    problem = simulation.problem()
+    assert change_over(problem, simulation.method, row(250)) == 0
+
+
+def test_settings_are_kept_within_an_equality() -> None:
+    """Also of the parameter that it determines otherwise."""
+    space = Space.of(
+        [Range(name, 0.0, 1.0) for name in ("a", "b", "c")],
+        equalities=[({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0)],
+    )
+    cost = ChangeCost({"a": 50.0}, 1.0)
+    simulation = Simulation(Gittins(cost, lmbda=1e-6, stop=False, initial_trials=3, **QUICK), space)
+    for _ in range(5):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        values: Any = decision.parameters
+        assert sum(values.values()) == pytest.approx(1.0)
+        simulation.tell(decision, Outcome(-((values["b"] - 0.1) ** 2)))
+    assert [entry.change_over for entry in simulation.ledger[3:]] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        (ChangeCost({"moon": 1.0}, 1.0), "changes has 'moon', which the experiment does not have"),
+        (ChangeCost(CHANGES, AffineCost({"moon": 1.0})), r"reads \['moon'\]"),
+    ],
+)
+def test_changes_fit_the_experiment(cost: ChangeCost, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Simulation(Gittins(cost), SPACE)
+
+
+@pytest.mark.parametrize("base", [None, 0.0, AffineCost({0: 1.0}), ""])
+def test_a_base_is_a_cost(base: Any) -> None:
+    with pytest.raises(InputError, match=r"base|cost=AffineCost"):
+        Gittins(ChangeCost(CHANGES, base))
+
+
+def test_optimisers_hold_columns() -> None:
+    """As they are asked to, beside what they find best."""
+    from botorch.acquisition.analytic import PosteriorMean
+
+    simulation = run(gittins(initial_trials=4), 4)
+    problem = simulation.problem()
+    held = SPACE.columns_of({"oven": 200.0, "lamp": "blue"})
+    found = problem.maximize(PosteriorMean(problem.model), {}, held)
+    assert all(float(found.point[i]) == value for i, value in held.items())
+    assert torch.isfinite(found.point).all()
