@@ -117,6 +117,7 @@ CELLS = {
         SetCell("sets hartmann, moderate, small budget", "hartmann", COSTS["moderate"], 3),
         SetCell("sets GP sample, cheap, unknown", "gpsample", COSTS["cheap"], 4, known=False),
         SetCell("sets plant, moderate", "plant", COSTS["moderate"], 12),
+        SetCell("sets hartmann6, out of reach", "hartmann6", SIX, 120, variance=0.004),
         SetCell("sets hartmann6, wide", "hartmann6", WIDE, 200, confirms=True),
         SetCell("sets hartmann6, wide, unknown", "hartmann6", WIDE, 200, False, confirms=True),
         SetCell(
@@ -143,7 +144,6 @@ METHODS: dict[str, Callable[[bool], tuple[ControlSetRule | None, str]]] = {
     "default": lambda known: (None, "ucb"),
     "published": lambda known: (_published(known), "ucb"),
     "knowledge per budget": lambda known: (ac.KnowledgePerBudget(), "ucb"),
-    "value above the worst per cost": lambda known: (ac.LargestValuePerCost("worst"), "ucb"),
     "value per cost": lambda known: (ac.LargestValuePerCost(), "ucb"),
     "EI per cost": lambda known: (ac.LargestValuePerCost(), "ei"),
     "information per cost": lambda known: (ac.InformationPerCost(), "ucb"),

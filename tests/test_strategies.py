@@ -69,7 +69,7 @@ def test_default_rule_counts_values_from_the_worst_and_improvements_from_what_is
     sets = [ControlSet(["a"], costs[0]), ControlSet(["a", "b"], costs[1])]
     strategy = control_set_strategy(sets, MARGINALS, acquisition=acquisition)
     above = "zero" if acquisition == "ei" else "worst"
-    assert method_of_class(strategy, ControlSets).rule == LargestValuePerCost(above, commit=0.3)
+    assert method_of_class(strategy, ControlSets).rule == LargestValuePerCost(above)
 
 
 @pytest.mark.parametrize("sets", [[], [1], ["a"], [ControlSet(["a"]), ControlSet(["a"])]])

@@ -50,9 +50,6 @@ from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.joint import JointLaw
 from ax_costaware.queries.marginals import Marginal
 
-_COMMIT = 0.3
-"""Share of the budget that is kept for the largest value, by default."""
-
 _NODES_OF_FAILED = 8
 """Points that stand for one failed trial."""
 
@@ -86,7 +83,7 @@ class ControlSets(Method):
 
     rule: ControlSetRule | None = None
     """How a control set is chosen; None: the one whose value above the worst is largest per unit of
-    its expected cost, and in the last 30 % of a budget the one whose value is largest."""
+    its expected cost."""
 
     beta: float | TheoreticalBeta = 2.0
     """Weight of the standard deviation in the upper confidence bound."""
@@ -122,7 +119,7 @@ class ControlSets(Method):
         if self.rule is None:
             # An improvement is counted from what is in hand, whatever the worst is.
             above = "zero" if self.acquisition == "ei" else "worst"
-            set_field(self, "rule", LargestValuePerCost(above, commit=_COMMIT))
+            set_field(self, "rule", LargestValuePerCost(above))
         if not isinstance(self.beta, TheoreticalBeta):
             expected = "a finite number >= 0, or a TheoreticalBeta"
             set_field(self, "beta", nonnegative_number(self.beta, "beta", expected))

@@ -3,8 +3,7 @@
 ``LargestValuePerCost`` is a baseline: appendix C of Tay et al. 2023, *Bayesian Optimization with
 Cost-varying Variable Subsets*, compares with UCB-PSQ, TS-PSQ and expected improvement divided by
 the control set's cost. Which of the three it is depends on the values. Counted from the worst value
-there is, and not from zero, an upper confidence bound per cost is a rule of this package; so is to
-spend the last of a budget on the largest value whatever it costs, as "explore, then commit" does.
+there is, and not from zero, an upper confidence bound per cost is a rule of this package.
 
 ``InformationPerCost`` takes the one whose trial tells most about the best reachable query. It needs
 no numbers of plays and no schedule, and works with declared and with learned costs. The values are
@@ -44,7 +43,6 @@ from ax_costaware.queries.argument_checks import (
     given_fields,
     instance_of,
     one_of,
-    probability,
     share,
 )
 
@@ -68,23 +66,17 @@ class LargestValuePerCost:
     cost, changes a decision, and learned costs are those at the values that would be set.
 
     Trials that leave inputs to chance teach little about values that chance does not reach, however
-    cheap they are: so a part of the budget can be kept for the largest value whatever it costs.
+    cheap they are: where the best ones are out of its reach, ``ExploreThenCommit`` does better.
 
     Raises:
-        InputError: If ``above`` is neither ``"zero"`` nor ``"worst"``, or ``commit`` no number from
-            0 to 1.
+        InputError: If ``above`` is neither ``"zero"`` nor ``"worst"``.
     """
 
     above: str = "zero"
     """What values are counted from: ``"zero"``; or ``"worst"``, the least posterior mean."""
 
-    commit: float = 0.0
-    """Share of the budget, the last of it, in which costs do not count. Without a budget they
-    always do."""
-
     def __post_init__(self) -> None:
         one_of(self.above, "above", ("zero", "worst"))
-        check_fields(self, commit=probability)
 
     def __repr__(self) -> str:
         return f"LargestValuePerCost({', '.join(given_fields(self))})"
@@ -109,16 +101,6 @@ class LargestValuePerCost:
             groups = [set(affordable).intersection(group) for group in cost_groups(history.costs)]
             # Within equal costs the ratio is monotone under inclusion, as the value is.
             seen.look([i for group in groups if group for i in maximal(contained, group)])
-        if self._commits(history):
-            index = history.largest(seen.values, seen.values)
-            return ControlSetDecision(
-                index=index,
-                reason=f"The last {self.commit:.0%} of the budget go to the largest value at any "
-                f"cost: {history.describe(index)} has it of the {len(affordable)} affordable "
-                f"control sets, {seen.values[index]:.6g} at cost {costs[index]:g}.",
-                in_play=tuple(affordable),
-                values=seen.values,
-            )
         ratios = {i: (value - least) / costs[i] for i, value in seen.values.items()}
         index = history.largest(ratios, ratios)
         return ControlSetDecision(
@@ -129,11 +111,6 @@ class LargestValuePerCost:
             in_play=tuple(affordable),
             values=seen.values,
         )
-
-    def _commits(self, history: ControlSetHistory) -> bool:
-        if history.budget is None or history.remaining is None:
-            return False
-        return history.remaining <= self.commit * history.budget * (1 + 1e-9)
 
 
 @dataclass(frozen=True)

@@ -147,36 +147,6 @@ def test_what_costs_nobody_knows_is_tried_first_whatever_the_unit() -> None:
         assert ABOVE.decide(state, told).index == 3
 
 
-@pytest.mark.parametrize("above", ["zero", "worst"])
-@pytest.mark.parametrize(
-    ("budget", "remaining", "index"),
-    [(100.0, 31.0, 0), (100.0, 30.0, 3), (100.0, 4.0, 3), (None, None, 0), (100.0, 100.0, 0)],
-)
-def test_the_last_of_the_budget_goes_to_the_largest_value(
-    above: str, budget: float | None, remaining: float | None, index: int
-) -> None:
-    rule = LargestValuePerCost(above, commit=0.3)
-    state = history(SETS, [1, 2, 3, 9], budget=budget, remaining=remaining)
-    decision = rule.decide(state, Bounds((5.0, 6.0, 7.0, 8.0), 1.0, [1, 2, 3, 9]))
-    assert decision.index == index
-    assert ("30% of the budget" in decision.reason) == (index == 3)
-    assert decision.in_play == (0, 1, 2, 3)
-
-
-def test_in_the_end_what_is_not_affordable_does_not_count() -> None:
-    state = history(
-        SETS, [1, 2, 3, 9], budget=100.0, remaining=8.0, affordable=(True, True, True, False)
-    )
-    rule = LargestValuePerCost("worst", commit=0.3)
-    assert rule.decide(state, Bounds((5.0, 6.0, 7.0, 8.0), 1.0, [1, 2, 3, 9])).index == 2
-
-
-@pytest.mark.parametrize("commit", [-0.1, 1.1, float("nan"), "a", None])
-def test_commit_is_a_share(commit: object) -> None:
-    with pytest.raises(InputError, match=r"^commit="):
-        LargestValuePerCost(commit=commit)  # type: ignore[arg-type]
-
-
 def test_the_worst_has_to_be_known() -> None:
     with pytest.raises(InputError, match="expected an EvaluateBounds, which knows the worst"):
         ABOVE.decide(history(SETS, [1, 1, 2, 4]), Table([1.0, 2.0, 5.0, 6.0]))
