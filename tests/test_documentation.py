@@ -29,7 +29,8 @@ HEADING = re.compile(r"^#+ (?P<text>.+)$", re.M)
 
 PRINTED = {
     "README": [
-        "Stopped: the budget is used up",
+        "Stopped: ",
+        "of 150, ",
         "Deploy trial ",
         "initial: 5 trials",
         "chosen by the model: ",

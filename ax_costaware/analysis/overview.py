@@ -92,10 +92,11 @@ class CostAwareOverview(MethodAnalysis[Method]):
 
     def _card(self, run: Run[Method]) -> AnalysisCardGroup:
         experiment = run.experiment
-        return self._create_analysis_card_group(
-            f"{self.title} of {experiment.name}" if experiment.has_name else self.title,
-            f"All cards of {run.method.factory}, computed with all data reported so far.",
-            [_card(kind(), run) for kind in _ANALYSES if kind.is_about(run.method)],
+        return AnalysisCardGroup(
+            name=type(self).__name__,
+            title=f"{self.title} of {experiment.name}" if experiment.has_name else self.title,
+            subtitle=f"All cards of {run.method.factory}, computed with all data reported so far.",
+            children=[_card(kind(), run) for kind in _ANALYSES if kind.is_about(run.method)],
         )
 
 
