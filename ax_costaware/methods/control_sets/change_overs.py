@@ -75,4 +75,5 @@ def price(values: ControlSetValues, index: int, point: Tensor) -> CostEstimate |
         return cost
     chosen = method.control_sets[index]
     arm = values.space.arm(chosen, values.space.controlled(point, chosen.parameters))
-    return cost._replace(mean=cost.mean + change_over(values.problem, method, arm))
+    mean = cost.mean + change_over(values.problem, method, arm)
+    return CostEstimate(mean, cost.standard_error)
