@@ -34,7 +34,7 @@ from ax_costaware.acquisition import (
     TargetSpace,
     sample_optima,
 )
-from ax_costaware.acquisition.information import truncated_information
+from ax_costaware.acquisition.standard_normal import truncated_information
 from ax_costaware.models import ConditionalMeanProcess, IndirectPosterior
 from ax_costaware.policies import Cell, ResolutionTree
 from ax_costaware.queries import Conditional

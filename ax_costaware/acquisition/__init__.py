@@ -5,19 +5,21 @@ from ax_costaware.acquisition.conditional_entropy_search import (
     ConditionalMaxValueEntropySearch,
 )
 from ax_costaware.acquisition.confidence_search import ConfidenceOptima, ConfidenceSearch
-from ax_costaware.acquisition.gittins_index import gittins_index
-from ax_costaware.acquisition.incumbent import incumbent
-from ax_costaware.acquisition.information import (
-    noisy_truncated_information,
-    truncated_information,
+from ax_costaware.acquisition.cost_aware_analytic import (
+    LogExpectedImprovementPerCost,
+    PandoraBoxGittinsIndex,
+    incumbent,
 )
+from ax_costaware.acquisition.gittins_index import gittins_index
 from ax_costaware.acquisition.lambda_for_budget import expected_spend, lambda_for_budget
-from ax_costaware.acquisition.log_ei_per_cost import LogExpectedImprovementPerCost
 from ax_costaware.acquisition.optimize_control_sets import ControlSetOptima, optimize_control_sets
-from ax_costaware.acquisition.pandora_box import PandoraBoxGittinsIndex
 from ax_costaware.acquisition.partial_query_acquisition import (
     ExpectedUpperConfidenceBound,
     PartialQueryLogExpectedImprovement,
+)
+from ax_costaware.acquisition.standard_normal import (
+    noisy_truncated_information,
+    truncated_information,
 )
 from ax_costaware.acquisition.target_optima import best_target, gumbel_max_samples, sample_optima
 from ax_costaware.acquisition.target_space import TargetSpace

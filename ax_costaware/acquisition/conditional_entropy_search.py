@@ -26,12 +26,12 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from ax_costaware.acquisition.information import (
+from ax_costaware.acquisition.input_constructor import takes_its_inputs
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,
 )
-from ax_costaware.acquisition.input_constructor import takes_its_inputs
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.queries.argument_checks import finite_tensor

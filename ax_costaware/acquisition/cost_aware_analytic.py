@@ -1,17 +1,32 @@
-"""What the analytic acquisition functions that know a cost have in common.
+r"""Analytic acquisition functions that know a cost, and the incumbent that one of them takes.
 
 Each is a formula of three numbers per point: posterior mean, posterior standard deviation, and the
-logarithm of the expected cost. This base finds the three, for maximisation or minimisation, for
+logarithm of the expected cost. Their base finds the three, for maximisation or minimisation, for
 exact GPs by their cached factor, for any other model (ensembles included) by its posterior, and
 with points under evaluation believed at their posterior mean.
+
+``PandoraBoxGittinsIndex`` is the index of Xie, Astudillo, Frazier, Scully and Terenin 2024,
+"Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS), equation 6: the
+sure outcome for which one would just not pay :math:`\lambda c(x)` to see :math:`f(x)`. It is in the
+objective's unit, and comparable with an outcome in hand: where the best value so far is at least
+the largest index, no further measurement is worth its cost.
+
+``LogExpectedImprovementPerCost``, the usual peer, is :math:`\log EI(x) - p \log c(x)`. With
+:math:`p = 1` it is LogEIPC (Snoek et al. 2012, in logs after Ament et al. 2023). With :math:`p`
+falling from one to zero as the budget is spent it is cost cooling, LogEICC (Lee et al. 2020): cheap
+points first, good ones in the end. With :math:`p = 0` it is BoTorch's ``LogExpectedImprovement``.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from typing import Any
 
+import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction, _log_ei_helper
+from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.utils.transforms import (
@@ -21,9 +36,12 @@ from botorch.utils.transforms import (
 )
 from torch import Tensor
 
+from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
+from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.queries.argument_checks import finite_number, nonnegative_number, positive_number
 
 
 class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
@@ -92,3 +110,170 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
     @abstractmethod
     def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
         """The formula, for a mean whose larger values are good; shapes broadcast."""
+
+
+@takes_its_inputs
+class PandoraBoxGittinsIndex(CostAwareAnalyticAcquisitionFunction):
+    r"""The index :math:`g` that solves :math:`E[(f(x) - g)^+] = \lambda c(x)`.
+
+    It needs no incumbent. For minimisation the value is the index of :math:`-f`. The index is
+    linear in the posterior mean, so believing points under evaluation at their posterior mean gives
+    the exact average over fantasies of their outcomes.
+
+    Args:
+        model: A fitted model; with several outcomes it needs a ``posterior_transform``. For an
+            ensemble of models the index is averaged over them.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
+            ``log_expected_cost`` such as ``LogNormalCostModel``; in the user's own unit.
+        lmbda: What one unit of cost is worth, in units of the (transformed) objective; > 0.
+        maximize: Whether large values of the objective are good.
+        posterior_transform: Applied to the posterior.
+        X_pending: ``k x d`` points under evaluation.
+
+    Raises:
+        InputError: If ``cost``, ``lmbda`` or ``X_pending`` is not of that kind.
+        UnsupportedError: If the model has several outcomes and there is no transform.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        cost: CostFunction,
+        lmbda: float,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        self.lmbda = positive_number(lmbda, "lmbda")
+        super().__init__(model, cost, maximize, posterior_transform, X_pending)
+
+    def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
+        return gittins_index_of_log_cost(mean, sigma, log_cost + math.log(self.lmbda))
+
+
+def incumbent(
+    model: Model,
+    X: Tensor,
+    posterior_transform: PosteriorTransform | None = None,
+    maximize: bool = True,
+) -> tuple[float, int]:
+    """The best posterior mean at evaluated points.
+
+    With noise the largest outcome is the luckiest one, and the largest posterior mean over the
+    whole space is a promise; the best posterior mean at an evaluated point is what one has in hand.
+
+    Args:
+        model: A fitted model; an ensemble's means are averaged.
+        X: The evaluated points, ``n x d``.
+        posterior_transform: Applied to the posterior.
+        maximize: Whether large values of the objective are good.
+
+    Returns:
+        The posterior mean, in the unit and sign of the (transformed) objective, and the row of
+        ``X`` that has it.
+
+    Raises:
+        InputError: If ``X`` has no row.
+    """
+    if X.ndim != 2 or len(X) == 0:
+        raise InputError(f"X: got shape {tuple(X.shape)}; expected (n, d) with n >= 1.")
+    with torch.no_grad():
+        mean, _ = PointPosterior.of(model, posterior_transform).mixture(X)
+    row = int(mean.argmax() if maximize else mean.argmin())
+    return float(mean[row]), row
+
+
+class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
+    r"""The logarithm of expected improvement over a power of the expected cost.
+
+    Args:
+        model: A fitted model; with several outcomes it needs a ``posterior_transform``. For an
+            ensemble of models the improvement is averaged over them.
+        best_f: The incumbent, in units of the (transformed) objective: with noise the best
+            posterior mean at an evaluated point, see ``incumbent``.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
+            ``log_expected_cost`` such as ``LogNormalCostModel``; in the user's own unit.
+        exponent: Power of the cost, at least zero.
+        maximize: Whether large values of the objective are good.
+        posterior_transform: Applied to the posterior.
+        X_pending: ``k x d`` points under evaluation, believed at their posterior mean; the best of
+            them is the incumbent if it is better than ``best_f``.
+
+    Raises:
+        InputError: If ``best_f``, ``cost``, ``exponent`` or ``X_pending`` is not of that kind.
+        UnsupportedError: If the model has several outcomes and there is no transform.
+    """
+
+    _log = True  # an ensemble's improvements are averaged, not their logarithms
+
+    def __init__(
+        self,
+        model: Model,
+        best_f: float | Tensor,
+        cost: CostFunction,
+        exponent: float = 1.0,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        self.exponent = nonnegative_number(exponent, "exponent")
+        if isinstance(best_f, Tensor) and best_f.numel() == 1:
+            best_f = best_f.item()
+        best = torch.tensor(finite_number(best_f, "best_f"), dtype=torch.double)
+        super().__init__(model, cost, maximize, posterior_transform)
+        self.best_f: Tensor
+        self.register_buffer("best_f", best)
+        self.set_X_pending(X_pending)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Condition on points under evaluation, instead of those given before.
+
+        They are believed at their posterior mean, and so may be the incumbent.
+
+        Args:
+            X_pending: ``k x d`` points, or None.
+        """
+        super().set_X_pending(X_pending)
+        self._believed: Tensor | None = None
+        if X_pending is not None and len(X_pending):
+            with torch.no_grad():
+                mean, _ = self._posterior(X_pending)
+            self._believed = (mean if self.maximize else -mean).amax(dim=0)
+
+    def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
+        best = self.best_f.to(mean) if self.maximize else -self.best_f.to(mean)
+        if self._believed is not None:
+            best = torch.maximum(best, self._believed)
+        gain = (mean - best) / sigma
+        value: Tensor = _log_ei_helper(gain) + sigma.log() - self.exponent * log_cost
+        return value
+
+
+@acqf_input_constructor(LogExpectedImprovementPerCost)
+def construct_inputs_log_ei_per_cost(
+    model: Model,
+    cost: CostFunction,
+    best_f: float | Tensor | None = None,
+    exponent: float = 1.0,
+    maximize: bool = True,
+    posterior_transform: PosteriorTransform | None = None,
+    X_baseline: Tensor | None = None,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    """Inputs of ``LogExpectedImprovementPerCost`` from BoTorch's common arguments and its own.
+
+    Without ``best_f`` it is the best posterior mean at ``X_baseline``.
+    """
+    if best_f is None:
+        if X_baseline is None:
+            raise InputError("best_f=None: expected a number, or X_baseline to find it at.")
+        best_f, _ = incumbent(model, X_baseline, posterior_transform, maximize)
+    return {
+        "model": model,
+        "best_f": best_f,
+        "cost": cost,
+        "exponent": exponent,
+        "maximize": maximize,
+        "posterior_transform": posterior_transform,
+        "X_pending": X_pending,
+    }

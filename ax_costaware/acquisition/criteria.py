@@ -12,7 +12,7 @@ By the names that ``optimize_control_sets`` takes, with :math:`\mu` and :math:`\
 * ``"ei"``: the log of the expected improvement of :math:`g`, whose closed form replaces the double
   Monte Carlo of EI-PSQ (Tay et al. 2023, appendix C.2);
 * ``"information"``: what a trial tells about the best query, which is no such formula (see
-  ``information``).
+  ``best_queries``).
 """
 
 from __future__ import annotations

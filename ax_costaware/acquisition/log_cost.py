@@ -1,8 +1,12 @@
-"""What a point costs, as the logarithm of its expected cost.
+"""What a point costs, as the logarithm of its expected cost, and searching among what can be paid.
 
 Acquisition functions take a cost as a number, a callable of the points, or a model that knows the
 logarithm of an expected cost. In logs a learned cost neither over- nor underflows, whatever the
 unit.
+
+A bound on the expected cost is no box and no linear constraint, and the optimisers of mixed spaces
+know no other. So it enters as a smooth penalty that begins just below the bound, and exceeds there
+all that the acquisition function varies (``Affordable``).
 """
 
 from __future__ import annotations
@@ -13,6 +17,9 @@ from numbers import Real
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.models.model import Model
+from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
@@ -78,3 +85,58 @@ def _checked(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
             " expected finite costs > 0."
         )
     return costs.reshape(X.shape[:-1])
+
+
+_MARGIN = 0.02
+"""Log of the cost, below the limit, over which the penalty grows to the acquisition function's
+spread."""
+
+
+class Affordable(AcquisitionFunction):
+    """An acquisition function that falls where a point costs more than a limit.
+
+    Args:
+        acquisition: The acquisition function.
+        cost: A number > 0, a callable of the points, or a model of the cost.
+        limit: The largest cost that can be paid, > 0.
+        points: ``n x d`` points that show how much the acquisition function varies.
+    """
+
+    def __init__(
+        self, acquisition: AcquisitionFunction, cost: CostFunction, limit: float, points: Tensor
+    ) -> None:
+        super().__init__(model=acquisition.model)
+        self.acquisition = acquisition
+        self._log_cost = log_cost_function(cost)
+        self._log_limit = math.log(limit)
+        with torch.no_grad():
+            values = acquisition(points.unsqueeze(-2))
+        values = values[values.isfinite()]
+        self.spread: float = float(values.max() - values.min()) if len(values) else 1.0
+
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Evaluate at ``batch_shape x 1 x d`` points; ``batch_shape`` values."""
+        excess = (self._log_cost(X.squeeze(-2)) - self._log_limit) / _MARGIN + 1.0
+        value: Tensor = self.acquisition(X) - self.spread * excess.clamp_min(0.0).square()
+        return value
+
+
+class Cheapness(AcquisitionFunction):
+    """The negative logarithm of the expected cost.
+
+    Args:
+        model: The model of the objective, which is not asked.
+        cost: A number > 0, a callable of the points, or a model of the cost.
+    """
+
+    def __init__(self, model: Model, cost: CostFunction) -> None:
+        super().__init__(model=model)
+        self._log_cost = log_cost_function(cost)
+
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Evaluate at ``batch_shape x 1 x d`` points; ``batch_shape`` values."""
+        points = X.squeeze(-2)
+        # The zero gives a cost that is the same everywhere the gradient that it has.
+        return 0.0 * points.sum(dim=-1) - self._log_cost(points)

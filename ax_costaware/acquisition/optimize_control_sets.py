@@ -16,7 +16,7 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from ax_costaware.acquisition.best_queries import sample_best_queries
+from ax_costaware.acquisition.best_queries import Information, sample_best_queries
 from ax_costaware.acquisition.check import check_given, check_search
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
 from ax_costaware.acquisition.criteria import (
@@ -28,7 +28,6 @@ from ax_costaware.acquisition.criteria import (
 )
 from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.acquisition.fourier_path import has_fourier_features
-from ax_costaware.acquisition.information import Information
 from ax_costaware.acquisition.node_moments import (
     FactoredNodes,
     ModelNodes,

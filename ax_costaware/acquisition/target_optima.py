@@ -20,8 +20,7 @@ from ax_costaware.acquisition.local_search import START_DISTANCE, LocalSearch, a
 from ax_costaware.acquisition.starts import spaced_best
 from ax_costaware.acquisition.target_space import MOST_FINITE, TargetSpace
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.indirect_posterior import IndirectPosterior
-from ax_costaware.models.target_paths import TargetPaths
+from ax_costaware.models.indirect_posterior import IndirectPosterior, TargetPaths
 from ax_costaware.queries.argument_checks import integer_at_least
 
 SAME_OPTIMUM = 0.01

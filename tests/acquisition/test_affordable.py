@@ -12,7 +12,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from ax_costaware.acquisition import PandoraBoxGittinsIndex
-from ax_costaware.acquisition.affordable import Affordable, Cheapness
+from ax_costaware.acquisition.log_cost import Affordable, Cheapness
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)

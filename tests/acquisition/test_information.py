@@ -14,10 +14,14 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
 from ax_costaware.acquisition import optimize_control_sets
-from ax_costaware.acquisition.best_queries import maximal_controls, sample_best_queries
+from ax_costaware.acquisition.best_queries import (
+    BestQueries,
+    Information,
+    maximal_controls,
+    sample_best_queries,
+)
 from ax_costaware.acquisition.criteria import MEAN
 from ax_costaware.acquisition.fourier_path import FourierPath
-from ax_costaware.acquisition.information import BestQueries, Information
 from ax_costaware.acquisition.objectives import NodeObjective
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.acquisition.starts import SearchDomain

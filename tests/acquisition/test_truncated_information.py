@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 from torch import Tensor
 
-from ax_costaware.acquisition.information import (
+from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,
 )

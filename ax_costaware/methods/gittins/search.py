@@ -21,8 +21,7 @@ from ax_costaware.acquisition import (
     PandoraBoxGittinsIndex,
     incumbent,
 )
-from ax_costaware.acquisition.affordable import Affordable, Cheapness
-from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.acquisition.log_cost import Affordable, Cheapness, CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
