@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.best_queries import maximal_controls
-from ax_costaware.acquisition.node_moments import FactoredNodes, ModelNodes
 from ax_costaware.acquisition.objectives import some_nodes
 from ax_costaware.acquisition.starts import SearchDomain, raw_points
+from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.joint.law import NodesGiven
 
 _NUM_CANDIDATES, _MOST_NODES = 512, 1024
@@ -56,7 +56,7 @@ class Candidates:
         membership: ``r x m``: the weight of each node in each query.
     """
 
-    posterior: FactoredNodes | ModelNodes
+    posterior: PointPosterior
     points: Tensor
     nodes: Tensor
     membership: Tensor
@@ -97,7 +97,7 @@ class Candidates:
 
 
 def batch_knowledge(
-    posterior: FactoredNodes | ModelNodes,
+    posterior: PointPosterior,
     laws: Sequence[NodesGiven],
     controls: Sequence[list[int]],
     domain: SearchDomain,
@@ -139,7 +139,7 @@ def batch_knowledge(
 
 
 def _candidates(
-    posterior: FactoredNodes | ModelNodes,
+    posterior: PointPosterior,
     laws: Sequence[NodesGiven],
     controls: Sequence[list[int]],
     domain: SearchDomain,

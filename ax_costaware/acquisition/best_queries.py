@@ -32,9 +32,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.control_set_search import ControlSetSearch
-from ax_costaware.acquisition.criteria import MEAN, Spread
-from ax_costaware.acquisition.fourier_path import FourierPath
-from ax_costaware.acquisition.node_moments import FactoredNodes
+from ax_costaware.acquisition.criteria import MEAN
 from ax_costaware.acquisition.objectives import (
     ControlSetObjective,
     NodeObjective,
@@ -43,10 +41,12 @@ from ax_costaware.acquisition.objectives import (
     some_nodes,
 )
 from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery
-from ax_costaware.acquisition.rowwise import remaining_variance
 from ax_costaware.acquisition.standard_normal import noisy_truncated_information
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.fourier_path import FourierPath
+from ax_costaware.models.point_posterior import FactoredPosterior, QueryMoments, Spread
+from ax_costaware.models.rowwise import remaining_variance
 from ax_costaware.queries.joint.law import NodesGiven
 
 NUM_SAMPLES = 12
@@ -124,8 +124,8 @@ class BestQueries:
 
 
 @dataclass(frozen=True, eq=False)
-class Information:
-    """The information of trials in the place of a posterior's mean; see ``NodePosterior``.
+class Information(QueryMoments):
+    """The information of trials in the place of a posterior's mean; see ``QueryMoments``.
 
     Attributes:
         posterior: The posterior.
@@ -139,11 +139,11 @@ class Information:
 
     @property
     def width(self) -> int:
-        """See ``NodePosterior``."""
+        """See ``QueryMoments``."""
         return len(self.posterior.X) + len(self.best.nodes)
 
     def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
-        """See ``NodePosterior``: the expected information, in nats, which has no spread."""
+        """See ``QueryMoments``: the expected information, in nats, which has no spread."""
         information = self.information(nodes.flatten(0, 1)).reshape(weights.shape)
         expected = torch.linalg.vecdot(weights, information)
         return expected, torch.zeros_like(expected)
@@ -198,7 +198,7 @@ def sample_best_queries(
     laws = [given[i] for i in tops]
     paths = [FourierPath.draw(posterior, seed + i) for i in range(num_samples)]
     objectives = _sampled_objectives(posterior, laws, paths)
-    near, lengths = near_and_lengths(FactoredNodes(posterior), domain.bounds)
+    near, lengths = near_and_lengths(FactoredPosterior(posterior), domain.bounds)
     # All samples in one search, or a search for each.
     together = columns * (num_samples // len(objectives))
     optima = [
@@ -229,6 +229,6 @@ def _sampled_objectives(
     kernel = posterior.separable
     fixed = [law for law in laws if isinstance(law, FixedNodes)]
     if kernel is None or len(fixed) < len(laws):
-        return [NodeObjective(laws, FactoredNodes(posterior, path), MEAN) for path in paths]
+        return [NodeObjective(laws, FactoredPosterior(posterior, path), MEAN) for path in paths]
     queries = [PartialQuery.prepare(posterior, kernel, law) for law in fixed]
     return [ProductObjective([query.sampled(path) for path in paths for query in queries], MEAN)]

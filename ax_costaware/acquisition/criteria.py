@@ -18,13 +18,13 @@ By the names that ``optimize_control_sets`` takes, with :math:`\mu` and :math:`\
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Literal, Protocol, cast, get_args
 
 from botorch.acquisition.analytic import _log_ei_helper
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.models.point_posterior import Spread
 
 AcquisitionName = Literal["ucb", "lcb", "ei", "ts", "mean", "upper", "lower", "information"]
 
@@ -36,16 +36,6 @@ def check_acquisition(name: str) -> AcquisitionName:
     raise InputError(
         f"acquisition: got {name!r}; it takes one of {', '.join(get_args(AcquisitionName))}."
     )
-
-
-class Spread(Enum):
-    """Which standard deviation of a query a criterion reads."""
-
-    NONE = "none"
-    FUNCTION = "function"
-    r""":math:`E\,\sigma`, that of the function, averaged over what is left to chance."""
-    EXPECTATION = "expectation"
-    r""":math:`\mathrm{sd}[E f]`, that of the query's value."""
 
 
 class Criterion(Protocol):

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.criteria import Criterion
-from ax_costaware.acquisition.node_moments import FactoredNodes, NodePosterior
 from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery
-from ax_costaware.acquisition.rowwise import CHUNK_ELEMENTS, in_chunks
 from ax_costaware.models.expectation import BlockSums
+from ax_costaware.models.point_posterior import FactoredPosterior, QueryMoments
+from ax_costaware.models.rowwise import CHUNK_ELEMENTS, in_chunks
 from ax_costaware.models.separable_kernel import SeparableKernel
 from ax_costaware.queries.joint.law import NodesGiven
 from ax_costaware.queries.nodes import ProductNodes
@@ -89,7 +89,7 @@ class NodeObjective:
     """
 
     laws: Sequence[NodesGiven]
-    posterior: NodePosterior
+    posterior: QueryMoments
     criterion: Criterion
     _sizes: dict[int, int] = field(default_factory=dict, init=False, repr=False)
 
@@ -143,7 +143,7 @@ def rows_by_set(sets: Tensor) -> Iterator[tuple[int, Tensor]]:
 
 
 def build_objectives(
-    posterior: NodePosterior,
+    posterior: QueryMoments,
     laws: Sequence[NodesGiven],
     criterion: Criterion,
     product: ProductNodes | None = None,
@@ -160,7 +160,7 @@ def build_objectives(
         The indices of control sets that are searched together, and their objective.
     """
     fixed: dict[int, FixedNodes] = {}
-    if isinstance(posterior, FactoredNodes) and posterior.posterior.separable is not None:
+    if isinstance(posterior, FactoredPosterior) and posterior.posterior.separable is not None:
         fixed = {index: law for index, law in enumerate(laws) if isinstance(law, FixedNodes)}
         yield from _prepared(posterior, posterior.posterior.separable, fixed, criterion, product)
     others = [index for index in range(len(laws)) if index not in fixed]
@@ -169,7 +169,7 @@ def build_objectives(
 
 
 def _prepared(
-    posterior: FactoredNodes,
+    posterior: FactoredPosterior,
     kernel: SeparableKernel,
     laws: dict[int, FixedNodes],
     criterion: Criterion,
@@ -195,7 +195,7 @@ def _prepared(
         yield part, ProductObjective(queries, criterion)
 
 
-def near_and_lengths(posterior: NodePosterior, bounds: Tensor) -> tuple[Tensor, Tensor]:
+def near_and_lengths(posterior: QueryMoments, bounds: Tensor) -> tuple[Tensor, Tensor]:
     """What a search has to know of a function.
 
     Returns:
@@ -203,7 +203,7 @@ def near_and_lengths(posterior: NodePosterior, bounds: Tensor) -> tuple[Tensor, 
         varies, at most half the range of a column.
     """
     span = (bounds[1] - bounds[0]).clamp_min(torch.finfo(bounds.dtype).eps)
-    if not isinstance(posterior, FactoredNodes) or posterior.posterior.separable is None:
+    if not isinstance(posterior, FactoredPosterior) or posterior.posterior.separable is None:
         return bounds[:0], 0.2 * span
     kernel = posterior.posterior.separable
     transformed = posterior.posterior.transform(bounds)

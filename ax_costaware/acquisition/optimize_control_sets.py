@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
+from botorch.sampling.pathwise import get_matheron_path_model
+from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from ax_costaware.acquisition.best_queries import Information, sample_best_queries
@@ -27,14 +29,6 @@ from ax_costaware.acquisition.criteria import (
     confidence_bound,
 )
 from ax_costaware.acquisition.elimination import Elimination
-from ax_costaware.acquisition.fourier_path import has_fourier_features
-from ax_costaware.acquisition.node_moments import (
-    FactoredNodes,
-    ModelNodes,
-    NodePosterior,
-    node_posterior,
-    sampled,
-)
 from ax_costaware.acquisition.objectives import (
     ControlSetObjective,
     build_objectives,
@@ -44,6 +38,13 @@ from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.acquisition.starts import Discrete, LinearConstraints, SearchDomain
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.fourier_path import FourierPath, has_fourier_features
+from ax_costaware.models.point_posterior import (
+    FactoredPosterior,
+    ModelPosterior,
+    PointPosterior,
+    QueryMoments,
+)
 from ax_costaware.queries.joint.law import NodesGiven
 from ax_costaware.queries.nodes import ProductNodes
 
@@ -131,11 +132,11 @@ def optimize_control_sets(
         fixed=fixed_features or {},
         elimination=elimination,
     )
-    posterior = node_posterior(model, posterior_transform, X_pending)
+    posterior = PointPosterior.of(model, posterior_transform, X_pending)
     if name == "ts":
         posterior = sampled(posterior, model, posterior_transform, seed)
     near, lengths = near_and_lengths(posterior, bounds)
-    moments: NodePosterior = posterior
+    moments: QueryMoments = posterior
     criterion: Criterion
     if name == "information":
         factored = _with_fourier_features(posterior, model)
@@ -143,12 +144,9 @@ def optimize_control_sets(
         moments, near, criterion = Information(factored, best), torch.cat([near, best.points]), MEAN
     elif name == "ei":
         if best_f is None:
-            inputs = (
-                posterior.observed
-                if isinstance(posterior, FactoredNodes)
-                else cast(tuple[Tensor, ...], model.train_inputs)[0]
+            best_f = _best_mean(
+                build_objectives(posterior, laws, MEAN, product), posterior.observed
             )
-            best_f = _best_mean(build_objectives(posterior, laws, MEAN, product), inputs)
         criterion = LogExpectedImprovement(best_f)
     else:
         criterion = confidence_bound(name, beta)
@@ -162,9 +160,9 @@ def optimize_control_sets(
     return ControlSetOptima(points, values.exp() if name == "ei" else values)
 
 
-def _with_fourier_features(posterior: FactoredNodes | ModelNodes, model: Model) -> CachedPosterior:
+def _with_fourier_features(posterior: PointPosterior, model: Model) -> CachedPosterior:
     """The posterior that information is read from, whatever its kernel's form."""
-    if isinstance(posterior, FactoredNodes) and has_fourier_features(posterior.posterior):
+    if isinstance(posterior, FactoredPosterior) and has_fourier_features(posterior.posterior):
         return posterior.posterior
     raise UnsupportedInputError(
         f"model: got {type(model).__name__}; the acquisition 'information' takes an"
@@ -182,3 +180,24 @@ def _best_mean(
             sets = torch.arange(len(part)).repeat_interleave(len(inputs))
             best = max(best, float(means(inputs.repeat(len(part), 1), sets).max()))
     return best
+
+
+def sampled(
+    posterior: PointPosterior,
+    model: Model,
+    posterior_transform: PosteriorTransform | None,
+    seed: int,
+) -> PointPosterior:
+    """One posterior sample, whose mean it is, in place of the posterior of a model."""
+    if isinstance(posterior, FactoredPosterior):
+        cached = posterior.posterior
+        if cached.separable is not None and has_fourier_features(cached):
+            return FactoredPosterior(cached, FourierPath.draw(cached, seed))
+    # A sample needs no pending points to differ from the last.
+    with manual_seed(seed):
+        path = get_matheron_path_model(model)
+    if posterior_transform is not None:
+        # A sample is no Gaussian posterior, which is what most transforms take.
+        transform, drawn = posterior_transform, path
+        path = GenericDeterministicModel(lambda X: transform.evaluate(drawn(X)).unsqueeze(-1))
+    return ModelPosterior(path, None)

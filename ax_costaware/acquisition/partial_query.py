@@ -25,16 +25,16 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.criteria import Spread
-from ax_costaware.acquisition.fourier_path import FourierPath
-from ax_costaware.acquisition.rowwise import (
+from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.expectation import BlockSums
+from ax_costaware.models.fourier_path import FourierPath
+from ax_costaware.models.point_posterior import Spread
+from ax_costaware.models.rowwise import (
     CHUNK_ELEMENTS,
     MIN_RELATIVE_VARIANCE,
     remaining_variance,
     rowwise,
 )
-from ax_costaware.models.cached_posterior import CachedPosterior
-from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.separable_kernel import SeparableKernel
 from ax_costaware.queries.joint.law import at_points
 
@@ -153,7 +153,7 @@ class PartialQuery:
             latent = controlled_factor @ (self.mean_factor * posterior.alpha)
         else:
             latent = self.path(t, controlled_factor)
-        mean = posterior.offset + posterior.scale * (posterior.prior_mean + latent)
+        mean = posterior.outcome(latent)
         if spread is Spread.NONE:
             return mean, torch.zeros_like(mean)
         if spread is Spread.EXPECTATION:

@@ -25,10 +25,10 @@ from ax_costaware.acquisition.criteria import (
     confidence_bound,
 )
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
-from ax_costaware.acquisition.node_moments import node_posterior
 from ax_costaware.acquisition.objectives import build_objectives
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.exceptions import InputError
+from ax_costaware.models.point_posterior import PointPosterior
 
 
 class PartialQueryAcquisition(AcquisitionFunction):
@@ -70,7 +70,7 @@ class PartialQueryAcquisition(AcquisitionFunction):
                 posterior mean, which on an exact GP is the expectation over all fantasies.
         """
         super().set_X_pending(X_pending)
-        posterior = node_posterior(self.model, self.posterior_transform, self.X_pending)
+        posterior = PointPosterior.of(self.model, self.posterior_transform, self.X_pending)
         law = FixedNodes(self.nodes, self.weights, self.controlled)
         ((_, self._objective),) = build_objectives(posterior, [law], self.criterion)
 

@@ -20,7 +20,8 @@ from botorch.utils.probability.utils import log_ndtr, log_prob_normal_in
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.point_posterior import PointPosterior, believed
+from ax_costaware.models.believed import believed
+from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import finite_number, optional
 
 

@@ -25,7 +25,7 @@ from ax_costaware.methods.constraints import OutcomeConstraint
 from ax_costaware.methods.model import ModelOptions
 from ax_costaware.methods.past import NEVER_RUN
 from ax_costaware.methods.problem import Decision, Problem, Stop
-from ax_costaware.models.point_posterior import believed
+from ax_costaware.models.believed import believed
 
 _NEAR = 0.1
 """Part of a parameter's range within which a trial is near to another one."""

@@ -28,7 +28,7 @@ from ax_costaware.methods.constraints import Feasibility, OutcomeConstraint
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.space import Space
-from ax_costaware.models.point_posterior import believed
+from ax_costaware.models.believed import believed
 
 Pairs = Mapping[str, Mapping[str, Sequence[float]]]
 """Pairs of a point and its query that were gathered: by side, ``X`` or ``A``, columns by name."""

@@ -1,38 +1,82 @@
-r"""Posterior mean and variance point by point, for inner loops.
+r"""Posterior of points and of weighted sums of points, for inner loops.
 
-An analytic acquisition function needs two numbers per point, thousands of times over. On an exact
-GP they are two matrix products with a cached factor, whatever the kernel; any other model is asked
-through ``model.posterior``. Units are those of the posterior after the posterior transform.
+An acquisition function needs two numbers per point or query, thousands of times over. On an exact
+GP they are products with a cached factor, whatever the kernel; any other model is asked through
+``model.posterior``. Units are those of the posterior after the posterior transform.
 
-What is believed of points that failed, or are under way, becomes data of the model itself
-(``believed``), so that whatever reads a posterior takes account of it. Hyperparameters stay as they
-are.
+A query is given by nodes :math:`z_j` with weights :math:`w_j`, one set of nodes for each query.
+Where the law of the random inputs depends on the controlled ones, the nodes or their weights move
+with the point, nothing of a control set can be prepared, and the parts of a kernel no longer come
+apart; nor do they where the kernel is no product. What is left is one matrix of covariances
+:math:`k_j` between the nodes of a point and the training inputs. With
+:math:`A = (K + \Sigma)^{-1}`, on the latent scale,
+
+* :math:`\mu(z_j) = m + k_j^\top \alpha` and :math:`\sigma^2(z_j) = k(z_j, z_j) - k_j^\top A k_j`;
+* :math:`g = \sum_j w_j f(z_j)` is Gaussian with :math:`v = \sum_j w_j k_j`,
+  :math:`E\,g = m + v^\top \alpha` and
+  :math:`\mathrm{Var}\,g = \sum_{jj'} w_j w_{j'} k(z_j, z_{j'}) - v^\top A v`.
+
+Both hold for every kernel of an exact GP. Gradients go through the nodes and through the weights.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, cast
+from enum import Enum
+from typing import ClassVar, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
-from botorch.models.model import FantasizeMixin, Model
-from botorch.models.model_list_gp_regression import ModelListGP
+from botorch.models.model import Model
+from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from botorch.posteriors.gpytorch import GPyTorchPosterior
-from botorch.posteriors.posterior import Posterior
-from botorch.sampling.base import MCSampler
-from botorch.utils.transforms import is_ensemble
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.cached_posterior import CachedPosterior, only_model
+from ax_costaware.models.believed import after_pending
+from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.expectation import expectation_posterior
+from ax_costaware.models.fourier_path import FourierPath
+from ax_costaware.models.rowwise import remaining_variance
+
+COARSE_NODES = 64
+"""Nodes that are enough for screening, where the best of many points are looked for."""
 
 
-class PointPosterior(ABC):
-    """Posterior mean and variance of one outcome at single points."""
+class Spread(Enum):
+    """Which standard deviation of a query a criterion reads."""
+
+    NONE = "none"
+    FUNCTION = "function"
+    r""":math:`E\,\sigma`, that of the function, averaged over what is left to chance."""
+    EXPECTATION = "expectation"
+    r""":math:`\mathrm{sd}[E f]`, that of the query's value."""
+
+
+class QueryMoments(ABC):
+    """What a criterion asks of queries. Units are those of the transformed posterior."""
+
+    most_nodes: ClassVar[tuple[int | None, int]] = (None, COARSE_NODES)
+    """Nodes that are enough (None for all), and those that are enough for screening."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Numbers that are held for each node."""
+
+    @abstractmethod
+    def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
+        """Mean and a standard deviation of queries, each ``p``.
+
+        Args:
+            nodes: Nodes of each, ``p x m x d``.
+            weights: Weights of the nodes that sum to one, ``p x m``.
+            spread: Which standard deviation; zeros if none.
+        """
+
+
+class PointPosterior(QueryMoments):
+    """Posterior of one outcome at single points, and of weighted sums of points."""
 
     @staticmethod
     def of(
@@ -58,7 +102,7 @@ class PointPosterior(ABC):
         if cached is not None:
             return FactoredPosterior(cached)
         if pending is not None:
-            model = _after(model, pending)
+            model = after_pending(model, pending)
         return ModelPosterior(model, posterior_transform)
 
     @abstractmethod
@@ -79,12 +123,32 @@ class PointPosterior(ABC):
             return mean, variance
         return mean.mean(dim=-1), variance.mean(dim=-1) + mean.var(dim=-1, correction=0)
 
+    @property
+    @abstractmethod
+    def observed(self) -> Tensor:
+        """Training inputs, ``n x d``, not transformed; pending points may be among them."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Tensor:
+        """Variance of the observation noise, in raw units: what it adds to that of a point."""
+
+    @abstractmethod
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean ``p`` and covariance ``p x p`` of points ``p x d``, in raw units."""
+
 
 class FactoredPosterior(PointPosterior):
-    """An exact GP by its cached factor."""
+    """An exact GP by its cached factor.
 
-    def __init__(self, posterior: CachedPosterior) -> None:
+    Args:
+        posterior: The posterior.
+        path: A posterior sample that takes the place of the mean of queries.
+    """
+
+    def __init__(self, posterior: CachedPosterior, path: FourierPath | None = None) -> None:
         self.posterior = posterior
+        self.path = path
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance, each ``...``, of points ``... x d``."""
@@ -96,9 +160,63 @@ class FactoredPosterior(PointPosterior):
         variance = posterior.variance_of(covariance @ posterior.root, prior)
         return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
 
+    @property
+    def observed(self) -> Tensor:
+        """Training inputs and pending points, ``n x d``, not transformed."""
+        X, transform = self.posterior.X, self.posterior.input_transform
+        return X if transform is None else transform.untransform(X)
+
+    @property
+    def width(self) -> int:
+        """See ``QueryMoments``."""
+        n = len(self.posterior.X)
+        return n if self.path is None else max(n, len(self.path.sine))
+
+    @property
+    def noise(self) -> Tensor:
+        """Variance of the observation noise, the mean of that of all outcomes, in raw units."""
+        return self.posterior.noise.mean() * self.posterior.scale.square()
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean ``p`` and covariance ``p x p`` of points ``p x d``, in raw units."""
+        posterior = self.posterior
+        t = posterior.transform(X)
+        k = posterior.prior_covariance(t, posterior.X)
+        whitened = k @ posterior.root
+        covariance = posterior.covariance_of(whitened, whitened, posterior.prior_covariance(t, t))
+        return posterior.mean_of(k), covariance
+
+    def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
+        """See ``QueryMoments``."""
+        posterior = self.posterior
+        t = posterior.transform(nodes.flatten(0, 1))
+        k = posterior.prior_covariance(t, posterior.X)
+        latent = k @ posterior.alpha if self.path is None else self.path(t, k)
+        latent = torch.linalg.vecdot(weights, latent.reshape(weights.shape))
+        mean = posterior.outcome(latent)
+        if spread is Spread.NONE:
+            return mean, torch.zeros_like(mean)
+        if spread is Spread.FUNCTION:
+            sigma = remaining_variance(posterior.prior_variance(t), k, posterior.inverse).sqrt()
+            std = torch.linalg.vecdot(weights, sigma.reshape(weights.shape))
+        else:
+            t = t.reshape(nodes.shape)
+            among = weighted(weights, posterior.prior_covariance(t, t))
+            v = weighted(weights, k.reshape(*weights.shape, -1))
+            prior = torch.linalg.vecdot(among, weights)
+            std = remaining_variance(prior, v, posterior.inverse).sqrt()
+        return mean, posterior.scale.abs() * std
+
+
+def weighted(weights: Tensor, rows: Tensor) -> Tensor:
+    """Sums ``p x n`` of rows ``p x m x n`` with weights ``p x m``."""
+    return (weights.unsqueeze(-2) @ rows).squeeze(-2)
+
 
 class ModelPosterior(PointPosterior):
     """Any model, by its own posterior."""
+
+    width = 64
 
     def __init__(self, model: Model, posterior_transform: PosteriorTransform | None) -> None:
         self.model = model
@@ -119,76 +237,43 @@ class ModelPosterior(PointPosterior):
         least = torch.finfo(variance.dtype).tiny
         return mean.squeeze(-1).squeeze(-1), variance.clamp_min(least).squeeze(-1).squeeze(-1)
 
+    @property
+    def observed(self) -> Tensor:
+        """See ``PointPosterior``."""
+        return cast(tuple[Tensor, ...], self.model.train_inputs)[0]
 
-class _MeanSampler(MCSampler):
-    """One "sample", the posterior mean."""
+    @property
+    def noise(self) -> Tensor:
+        """Variance of the observation noise, in raw units: what it adds to that of a point."""
+        X = self.observed.reshape(-1, self.observed.shape[-1])[:1]
+        noisy, exact = (self.joint(X, observation_noise=noise)[1] for noise in (True, False))
+        return (noisy - exact).clamp_min(0.0).squeeze()
 
-    def __init__(self) -> None:
-        super().__init__(sample_shape=torch.Size([1]))
-
-    def forward(self, posterior: Posterior) -> Tensor:
-        return cast(GPyTorchPosterior, posterior).mean.unsqueeze(0)
-
-    def _construct_base_samples(self, posterior: Posterior) -> None:
-        """There are none."""
-
-
-def _after(model: Model, X_pending: Tensor) -> Model:
-    """The model after ``X_pending`` came out at their posterior means.
-
-    Where that is one fantasy it is a leading batch dimension of one, which points with a batch
-    dimension of their own broadcast away.
-
-    Raises:
-        UnsupportedInputError: If the model, or one of a list, takes no observations.
-    """
-    if isinstance(model, ModelListGP):
-        parts: Any = [_after(cast(Model, part), X_pending) for part in model.models]
-        return ModelListGP(*parts)
-    if isinstance(model, BatchedMultiOutputGPyTorchModel):
-        return believed(model, X_pending)
-    if not isinstance(model, FantasizeMixin):
-        raise UnsupportedInputError(
-            f"X_pending: got {len(X_pending)} points under evaluation with a"
-            f" {type(model).__name__}; they take a model that can be fantasised."
+    def joint(self, X: Tensor, observation_noise: bool = False) -> tuple[Tensor, Tensor]:
+        """See ``PointPosterior``; those of a mixture, if the posterior is one."""
+        found = self.model.posterior(
+            X,
+            observation_noise=observation_noise,
+            posterior_transform=self.posterior_transform,
         )
-    X = X_pending.expand(*model.batch_shape, -1, -1)
-    with torch.no_grad():
-        model.posterior(X[..., :1, :])  # an exact GP conditions its caches, which this fills
-    return cast(Model, model.fantasize(X=X, sampler=_MeanSampler()))
+        if isinstance(found, GaussianMixturePosterior):
+            return found.mixture_mean.squeeze(-1), found.mixture_covariance_matrix
+        if not isinstance(found, GPyTorchPosterior):
+            raise UnsupportedInputError(
+                f"model: got {type(self.model).__name__}; it takes one whose posterior "
+                "is jointly Gaussian."
+            )
+        return found.mean.squeeze(-1), found.distribution.covariance_matrix
 
-
-def _mean(posterior: GPyTorchPosterior) -> Tensor:
-    mean: Tensor = posterior.mean
-    return mean
-
-
-def believed(
-    model: Model, X: Tensor, outcome: Callable[[GPyTorchPosterior], Tensor] = _mean
-) -> Model:
-    """The model after one observation at each of some points, with the mean noise variance.
-
-    Args:
-        model: A fitted Gaussian process; each model of an ensemble is after outcomes of its own.
-        X: Points ``k x d``, in the model's units; one that is there several times is observed as
-            often, which leaves less of its noise.
-        outcome: What is observed, given the posterior at ``X``; by default its mean ("kriging
-            believer", Ginsbourger et al. 2010).
-
-    Returns:
-        A model of its own; or ``model`` itself if it is of a kind that takes no observations.
-    """
-    model = only_model(model)
-    if not len(X) or not isinstance(model, BatchedMultiOutputGPyTorchModel):
-        return model
-    with torch.no_grad():
-        points = X.expand(*model.batch_shape, *X.shape)
-        # The caches that an exact GP conditions are filled by this.
-        posterior = model.posterior(X if is_ensemble(model) else points)
-        Y = outcome(cast(GPyTorchPosterior, posterior))
-        options: dict[str, Any] = {}
-        if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
-            noise = model.likelihood.noise.mean(dim=-1, keepdim=True)
-            noise = noise.mT if model.num_outputs > 1 else noise.unsqueeze(-1)
-            options["noise"] = noise.expand_as(Y)
-        return cast(Model, model.condition_on_observations(points, Y, **options))
+    def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
+        """See ``QueryMoments``."""
+        if spread is Spread.EXPECTATION:
+            mean, variance = expectation_posterior(
+                self.model, nodes, weights, self.posterior_transform
+            )
+            return mean, variance.clamp_min(1e-18).sqrt()
+        means, variances = self.mixture(nodes)
+        mean = torch.linalg.vecdot(weights, means)
+        if spread is Spread.NONE:
+            return mean, torch.zeros_like(mean)
+        return mean, torch.linalg.vecdot(weights, variances.clamp_min(1e-12).sqrt())

@@ -15,10 +15,9 @@ from scipy.stats import norm
 from torch import Tensor
 
 from ax_costaware.acquisition.batch_knowledge import Candidates, batch_knowledge
-from ax_costaware.acquisition.node_moments import ModelNodes, node_posterior
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.acquisition.starts import SearchDomain
-from ax_costaware.models.point_posterior import ModelPosterior
+from ax_costaware.models.point_posterior import ModelPosterior, PointPosterior
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries import Uniform, sobol_nodes
 
@@ -52,7 +51,7 @@ def candidates(model: SingleTaskGP) -> Candidates:
     second, weights = torch.tensor([0.1, 0.5, 0.8]).double(), torch.tensor([0.3, 0.5, 0.2]).double()
     points = torch.stack([first, torch.full_like(first, 0.5)], dim=-1)
     membership = torch.block_diag(*[weights.unsqueeze(-1)] * len(first))
-    return Candidates(node_posterior(model), points, grid(first, second), membership)
+    return Candidates(PointPosterior.of(model), points, grid(first, second), membership)
 
 
 def normal(rows: int, columns: int, seed: int = 1) -> Tensor:
@@ -84,7 +83,7 @@ def test_the_gain_is_that_of_models_which_have_seen_the_outcomes() -> None:
 def test_one_trial_and_two_candidates_have_a_closed_form() -> None:
     model = gp()
     nodes = torch.tensor([[0.2, 0.3], [0.3, 0.5]]).double()
-    found = Candidates(node_posterior(model), nodes, nodes, torch.eye(2).double())
+    found = Candidates(PointPosterior.of(model), nodes, nodes, torch.eye(2).double())
     landing = torch.tensor([[0.4, 0.7]]).double()
     posterior = model.posterior(torch.cat([nodes, landing]))
     mean = posterior.mean.squeeze(-1)
@@ -107,7 +106,7 @@ def test_what_is_known_already_gains_nothing_and_more_trials_gain_more() -> None
     assert 0 < one < many
     model.posterior(fresh)  # makes what conditioning starts from
     seen = model.condition_on_observations(fresh.repeat(200, 1), torch.zeros(400, 1).double())
-    after = Candidates(node_posterior(seen), found.points, found.nodes, found.membership)
+    after = Candidates(PointPosterior.of(seen), found.points, found.nodes, found.membership)
     assert after.gain(fresh[:1], z[:1]) < 0.01 * one
 
 
@@ -118,7 +117,7 @@ def gains(model: SingleTaskGP, sign: float = 1.0, plays: tuple[int, ...] = (12, 
     controls = [[0], [0, 1]]
     transform = ScalarizedPosteriorTransform(torch.tensor([sign]).double())
     return batch_knowledge(
-        node_posterior(model, transform),
+        PointPosterior.of(model, transform),
         [FixedNodes(nodes, weights, columns) for columns in controls],
         controls,
         SearchDomain(bounds, bounds.mean(dim=0), (), (), {}),
@@ -144,7 +143,7 @@ def test_any_model_with_a_joint_posterior_will_do() -> None:
     X = torch.rand(8, 2, generator=torch.Generator().manual_seed(0)).double()
     model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin(), outcome_transform=Standardize(1))
     model.eval()
-    quick, slow = node_posterior(model), ModelNodes(ModelPosterior(model, None))
+    quick, slow = PointPosterior.of(model), ModelPosterior(model, None)
     points = grid(*[torch.linspace(0, 1, 4, dtype=torch.double)] * 2)
     with torch.no_grad():
         for ours, theirs in zip(quick.joint(points), slow.joint(points), strict=True):

@@ -21,12 +21,12 @@ from ax_costaware.acquisition.best_queries import (
     sample_best_queries,
 )
 from ax_costaware.acquisition.criteria import MEAN
-from ax_costaware.acquisition.fourier_path import FourierPath
 from ax_costaware.acquisition.objectives import NodeObjective
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.fourier_path import FourierPath
 from ax_costaware.queries import Uniform, sobol_nodes
 
 NOISE = 0.04

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
 from ax_costaware.acquisition.batch_knowledge import batch_knowledge
-from ax_costaware.acquisition.node_moments import node_posterior
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.methods.control_sets.chance import atoms_of, realized_inputs, updated_marginals
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
@@ -31,6 +30,7 @@ from ax_costaware.methods.parameters import Choice, FreeParameter, Row, Value
 from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.methods.space import Space
 from ax_costaware.models import expectation_posterior
+from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import NodesGiven, Placement
 from ax_costaware.queries.joint.law import FixedNodes
@@ -217,7 +217,7 @@ class QuerySpace:
         problem, space = self.problem, self.space
         counts = dict(zip(indices, plays, strict=True))
         gains = batch_knowledge(
-            node_posterior(problem.model, problem.direction, problem.X_pending),
+            PointPosterior.of(problem.model, problem.direction, problem.X_pending),
             [
                 law or FixedNodes(self.nodes, self.weights, columns)
                 for law, columns in zip(self.given, self.control_sets, strict=True)

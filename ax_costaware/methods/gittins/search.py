@@ -28,7 +28,8 @@ from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, Outcom
 from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Problem, untried
-from ax_costaware.models.point_posterior import PointPosterior, believed
+from ax_costaware.models.believed import believed
+from ax_costaware.models.point_posterior import PointPosterior
 
 if TYPE_CHECKING:
     from ax_costaware.methods.gittins import Gittins

@@ -9,20 +9,16 @@ from gpytorch.means import LinearMean
 
 from ax_costaware.acquisition import objectives, optimize_control_sets
 from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
-from ax_costaware.acquisition.node_moments import (
-    COARSE_NODES,
-    ModelNodes,
-    node_posterior,
-    sampled,
-)
 from ax_costaware.acquisition.objectives import (
     NodeObjective,
     ProductObjective,
     build_objectives,
     some_nodes,
 )
+from ax_costaware.acquisition.optimize_control_sets import sampled
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.exceptions import InputError
+from ax_costaware.models.point_posterior import COARSE_NODES, ModelPosterior, PointPosterior
 from ax_costaware.queries import ProductNodes
 
 NAMES = ["ucb", "lcb", "mean", "ei", "upper", "lower"]
@@ -93,7 +89,7 @@ def _criterion(acquisition, beta=2.0, best_f=1.0):
 
 def _objective(model, laws, acquisition, transform=None, pending=None, best_f=1.0):
     """For all control sets together, on a product kernel where all nodes are fixed."""
-    posterior = node_posterior(model, transform, pending)
+    posterior = PointPosterior.of(model, transform, pending)
     if acquisition == "ts":
         posterior = sampled(posterior, model, transform, 5)
     criterion = _criterion(acquisition, best_f=best_f)
@@ -390,8 +386,8 @@ def test_screening_where_the_part_has_no_weight_is_finite(model):
 
 
 def test_a_model_without_a_cached_factor_is_asked_itself(rule):
-    posterior = node_posterior(_linear_mean_model())
-    assert isinstance(posterior, ModelNodes)
+    posterior = PointPosterior.of(_linear_mean_model())
+    assert isinstance(posterior, ModelPosterior)
 
 
 def _answers(nodes=None, weights=None):
