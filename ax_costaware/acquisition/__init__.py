@@ -5,6 +5,12 @@ from ax_costaware.acquisition.conditional_entropy_search import (
     ConditionalMaxValueEntropySearch,
 )
 from ax_costaware.acquisition.confidence_search import ConfidenceOptima, ConfidenceSearch
+from ax_costaware.acquisition.control_set_search import ControlSetOptima
+from ax_costaware.acquisition.control_sets import (
+    ExpectedUpperConfidenceBound,
+    PartialQueryLogExpectedImprovement,
+    optimize_control_sets,
+)
 from ax_costaware.acquisition.cost_aware_analytic import (
     LogExpectedImprovementPerCost,
     PandoraBoxGittinsIndex,
@@ -12,11 +18,6 @@ from ax_costaware.acquisition.cost_aware_analytic import (
 )
 from ax_costaware.acquisition.gittins_index import gittins_index
 from ax_costaware.acquisition.lambda_for_budget import expected_spend, lambda_for_budget
-from ax_costaware.acquisition.optimize_control_sets import ControlSetOptima, optimize_control_sets
-from ax_costaware.acquisition.partial_query_acquisition import (
-    ExpectedUpperConfidenceBound,
-    PartialQueryLogExpectedImprovement,
-)
 from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,

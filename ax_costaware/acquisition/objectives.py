@@ -18,11 +18,11 @@ from torch import Tensor
 from ax_costaware.acquisition.criteria import Criterion
 from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery
 from ax_costaware.models.expectation import BlockSums
+from ax_costaware.models.kernels import SeparableKernel
 from ax_costaware.models.point_posterior import FactoredPosterior, QueryMoments
 from ax_costaware.models.rowwise import CHUNK_ELEMENTS, in_chunks
-from ax_costaware.models.separable_kernel import SeparableKernel
+from ax_costaware.queries import ProductNodes
 from ax_costaware.queries.joint.law import NodesGiven
-from ax_costaware.queries.nodes import ProductNodes
 
 # Added to each weight of a part of the nodes before it is scaled to one: where the part has no
 # weight at all, its nodes count alike.

@@ -28,6 +28,7 @@ from torch import Tensor
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.fourier_path import FourierPath
+from ax_costaware.models.kernels import SeparableKernel
 from ax_costaware.models.point_posterior import Spread
 from ax_costaware.models.rowwise import (
     CHUNK_ELEMENTS,
@@ -35,7 +36,6 @@ from ax_costaware.models.rowwise import (
     remaining_variance,
     rowwise,
 )
-from ax_costaware.models.separable_kernel import SeparableKernel
 from ax_costaware.queries.joint.law import at_points
 
 

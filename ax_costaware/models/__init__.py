@@ -12,12 +12,11 @@ from ax_costaware.models.fixed_hyperparameters import (
     FixedHyperparameterGP,
     FixedTimeVaryingGP,
 )
-from ax_costaware.models.independent_kernel import IndependentKernel
 from ax_costaware.models.indirect_posterior import IndirectPosterior, TargetPaths
+from ax_costaware.models.kernels import IndependentKernel, SeparableKernel
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.posterior_now import PosteriorNow
-from ax_costaware.models.separable_kernel import SeparableKernel
 from ax_costaware.models.time_varying_gp import ForgettingKernel, TimeVaryingGP
 
 __all__ = [

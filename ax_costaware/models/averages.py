@@ -32,7 +32,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ax_costaware.models.column_rules import MOST_ENTRIES, ColumnRules
-from ax_costaware.models.stationary import correlation, squared_exponential
+from ax_costaware.models.kernels import correlation, squared_exponential
 
 _LEAST_SPREAD = 1e-10
 """The least variance of the function about an average, in prior variances: the root has a gradient

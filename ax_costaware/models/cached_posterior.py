@@ -39,7 +39,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.separable_kernel import SeparableKernel
+from ax_costaware.models.kernels import SeparableKernel
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 _LEAST_VARIANCE = 1e-12

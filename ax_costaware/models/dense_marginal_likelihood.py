@@ -28,7 +28,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ax_costaware.models.stationary import correlation, matern, squared_exponential
+from ax_costaware.models.kernels import correlation, matern, squared_exponential
 
 
 class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[misc]

@@ -31,8 +31,8 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
-from ax_costaware.models.separable_kernel import SeparableKernel
-from ax_costaware.queries.nodes import ProductNodes
+from ax_costaware.models.kernels import SeparableKernel
+from ax_costaware.queries import ProductNodes
 
 # A product rule on a kernel that does not factorise is expanded to its grid up to this size, and
 # sampled with this many Sobol points beyond: the joint covariance of the nodes is formed.

@@ -8,6 +8,7 @@ from gpytorch.kernels import RBFKernel
 from gpytorch.means import LinearMean
 
 from ax_costaware.acquisition import objectives, optimize_control_sets
+from ax_costaware.acquisition.control_sets import sampled
 from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
 from ax_costaware.acquisition.objectives import (
     NodeObjective,
@@ -15,7 +16,6 @@ from ax_costaware.acquisition.objectives import (
     build_objectives,
     some_nodes,
 )
-from ax_costaware.acquisition.optimize_control_sets import sampled
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import COARSE_NODES, ModelPosterior, PointPosterior

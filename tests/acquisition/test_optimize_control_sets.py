@@ -12,8 +12,8 @@ from ax_costaware.acquisition import (
     ExpectedUpperConfidenceBound,
     optimize_control_sets,
 )
+from ax_costaware.acquisition.control_sets import PartialQueryAcquisition
 from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
-from ax_costaware.acquisition.partial_query_acquisition import PartialQueryAcquisition
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ProductNodes
 

@@ -12,8 +12,8 @@ from ax_costaware.acquisition import (
     ExpectedUpperConfidenceBound,
     PartialQueryLogExpectedImprovement,
 )
+from ax_costaware.acquisition.control_sets import PartialQueryAcquisition
 from ax_costaware.acquisition.criteria import confidence_bound
-from ax_costaware.acquisition.partial_query_acquisition import PartialQueryAcquisition
 from ax_costaware.exceptions import InputError
 
 

@@ -14,7 +14,7 @@ from gpytorch.constraints import Positive
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models.independent_kernel import IndependentKernel
+from ax_costaware.models.kernels import IndependentKernel
 from ax_costaware.policies.beta import LogarithmicBeta
 from ax_costaware.policies.costly_feedback.domain import ResetEvery
 from ax_costaware.policies.query_rules import (

@@ -1,4 +1,4 @@
-r"""Kernels that are products over the input columns, evaluated on a subset of the columns.
+r"""Kernels that are products over the input columns, of independent arms, and of points at hand.
 
 For a product kernel :math:`k(x, x') = s \prod_l k_l(x_l, x'_l)` the expectation over an
 independent random input factorises, and the part that belongs to the controlled inputs can be
@@ -9,17 +9,23 @@ columns: ``log_factor(x, z, mask)`` is :math:`\sum_l m_l \log k_l(x_l, z_l)`.
 Recognised are ``RBFKernel`` (isotropic or ARD), ``CategoricalKernel``, any ``MaternKernel`` that
 acts on one column, and products and scalings of these: BoTorch's defaults and their mixed-input
 variants, as long as no sum of kernels is involved.
+
+``correlation`` is that of a stationary kernel between points, with cheap gradients by the
+length-scales.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from botorch.models.kernels import CategoricalKernel
 from gpytorch.kernels import Kernel, MaternKernel, ProductKernel, RBFKernel, ScaleKernel
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 @dataclass(frozen=True)
@@ -135,3 +141,83 @@ def _log_matern(distance: Tensor, nu: float) -> Tensor:
     if nu == 1.5:
         return torch.log1p(r) - r
     return torch.log1p(r + r.square() / 3) - r
+
+
+def squared_exponential(squares: Tensor) -> tuple[Tensor, Tensor]:
+    """The correlation at squared distances in length-scales, and its derivative by them."""
+    correlation = squares.mul(-0.5).exp()
+    return correlation, -0.5 * correlation
+
+
+def matern(squares: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for smoothness 5/2."""
+    distances = (5 * squares).sqrt()
+    slope = (-distances).exp()
+    linear = (distances + 1) * slope
+    return linear + (5 / 3) * squares * slope, (-5 / 6) * linear
+
+
+def correlation(
+    X: Tensor, lengthscale: Tensor, shape: Callable[[Tensor], tuple[Tensor, Tensor]]
+) -> Tensor:
+    """Correlations of points, differentiable by the length-scales only.
+
+    The gradient takes products of matrices ``n x n`` and ``n x d``, and keeps no other ``n x n``
+    matrix than one.
+
+    Args:
+        X: ``n x d`` points.
+        lengthscale: One, or ``d``, of any shape.
+        shape: ``squared_exponential`` or ``matern``.
+
+    Returns:
+        ``n x n`` correlations.
+    """
+    found: Tensor = _Correlation.apply(X, lengthscale, shape)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Correlation(torch.autograd.Function):
+    """The correlations of points ``n x d`` under a stationary kernel with length-scales."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        X: Tensor,
+        lengthscale: Tensor,
+        shape: Callable[[Tensor], tuple[Tensor, Tensor]],
+    ) -> Tensor:
+        # From their middle, so that less cancels.
+        scaled = (X - X.mean(dim=0)) / lengthscale.reshape(-1)
+        norms = scaled.square().sum(dim=-1)
+        squares = torch.addmm(norms.unsqueeze(-1) + norms, scaled, scaled.mT, alpha=-2)
+        squares = squares.clamp_min_(0.0).fill_diagonal_(0.0)
+        correlation, derivative = shape(squares)
+        ctx.save_for_backward(scaled, derivative, lengthscale)
+        return correlation
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
+        scaled, derivative, lengthscale = ctx.saved_tensors
+        weights = gradient * derivative
+        # The sum of weights times squared differences, for each column.
+        margins = weights.sum(dim=0) + weights.sum(dim=1)
+        by_column = margins @ scaled.square() - 2 * (scaled * (weights @ scaled)).sum(dim=0)
+        flat = lengthscale.reshape(-1)
+        by_column = -2 * by_column / flat
+        if len(flat) == 1:
+            by_column = by_column.sum()
+        return None, by_column.reshape(lengthscale.shape), None
+
+
+class IndependentKernel(Kernel):  # type: ignore[misc]
+    """Covariance one of a point with itself, and zero with every other.
+
+    With it the points of a finite set are the arms of a bandit. It has no parameters.
+    """
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
+        """Covariances of ``... x n x d`` with ``... x m x d`` points, ``... x n x m``."""
+        same = (x1 == x2) if diag else (x1.unsqueeze(-2) == x2.unsqueeze(-3))
+        return same.all(dim=-1).to(x1.dtype)
