@@ -16,8 +16,7 @@ from ax_costaware.acquisition.cost_aware_analytic import (
     PandoraBoxGittinsIndex,
     incumbent,
 )
-from ax_costaware.acquisition.gittins_index import gittins_index
-from ax_costaware.acquisition.lambda_for_budget import expected_spend, lambda_for_budget
+from ax_costaware.acquisition.gittins_index import expected_spend, gittins_index, lambda_for_budget
 from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,

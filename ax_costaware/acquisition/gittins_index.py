@@ -1,10 +1,11 @@
-r"""The Gittins index of a Gaussian box (Weitzman 1979; Xie et al. 2024, equations 5 and 10).
+r"""The Gittins index of Gaussian boxes, and the price of cost at which it spends a budget.
 
-The index of a box with value :math:`f \sim N(\mu, \sigma^2)` that costs :math:`c` to open is the
-:math:`g` that solves :math:`E[(f - g)^+] = c`: the value of a sure alternative at which opening the
-box is worth just its cost. With :math:`z = (\mu - g) / \sigma`, the standard normal density
-:math:`\phi` and distribution function :math:`\Phi`, and :math:`h(z) = \phi(z) + z \Phi(z)` it is
-:math:`g = \mu - \sigma z` where :math:`\log h(z) = \log(c / \sigma)`.
+The index (Weitzman 1979; Xie et al. 2024, equations 5 and 10) of a box with value
+:math:`f \sim N(\mu, \sigma^2)` that costs :math:`c` to open is the :math:`g` that solves
+:math:`E[(f - g)^+] = c`: the value of a sure alternative at which opening the box is worth just its
+cost. With :math:`z = (\mu - g) / \sigma`, the standard normal density :math:`\phi` and distribution
+function :math:`\Phi`, and :math:`h(z) = \phi(z) + z \Phi(z)` it is :math:`g = \mu - \sigma z` where
+:math:`\log h(z) = \log(c / \sigma)`.
 
 :math:`\log h` is smooth, increasing and concave, so three Halley steps from a rational first guess
 solve the equation to rounding for every cost, element by element, and gradients follow from the
@@ -14,18 +15,45 @@ Tails go through the scaled complementary error function, in which nothing cance
 Xie, Astudillo, Frazier, Scully and Terenin 2024, "Cost-aware Bayesian Optimization via the
 Pandora's Box Gittins Index" (NeurIPS). Values are in the unit of ``mean``; a cost is in the same
 unit, that is, already multiplied by the exchange rate lambda.
+
+The price of cost. Boxes with independent values :math:`f_i \sim N(\mu_i, \sigma_i^2)` cost
+:math:`c_i` to open. At the price :math:`\lambda` box i has the Gittins index :math:`\alpha_i` of
+the cost :math:`\lambda c_i`, and the policy opens boxes in the order of decreasing indices until
+the best value seen is at least the next index. With the boxes numbered in that order, box i is
+opened just when each of the earlier boxes came out below :math:`\alpha_i`: had one of them not, the
+policy would have stopped there or sooner, since the indices decrease. So it spends
+
+.. math:: S(\lambda) = \sum_i c_i\, [b < \alpha_i] \prod_{j < i}
+          \Phi\left(\frac{\alpha_i - \mu_j}{\sigma_j}\right)
+
+on average, where b is a best value known before, or :math:`-\infty`. The policy maximises the
+expected best value minus :math:`\lambda` times the expected cost, so S never rises with
+:math:`\lambda`: it is the slope, up to sign, of a maximum of functions that are affine in
+:math:`\lambda`. The :math:`\lambda` with :math:`S(\lambda) = B` is the multiplier of the problem to
+spend at most B on average, by the duality of theorem 2 in Xie et al. 2024. Prices are in units of
+the values per unit of cost. S jumps where the order of two boxes changes, or an index falls to b.
+
+A box whose value counts with probability :math:`p_i` only, independently of the value, is just
+worth opening beside a sure g where :math:`p_i E[(f_i - g)^+] = \lambda c_i`: it has the index of
+the cost :math:`\lambda c_i / p_i`, and comes out below :math:`\alpha` with probability
+:math:`1 - p_i (1 - \Phi)`.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from scipy.optimize import brentq
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from ax_costaware.acquisition.standard_normal import LOG_SQRT_2PI, StandardNormal
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import finite_number, positive_number
 
 _LARGE = 50.0
 """From this log(c / sigma) on, the index is ``mean - cost`` to every digit."""
@@ -122,3 +150,208 @@ def _solve(log_v: Tensor) -> Tensor:
         ratio = torch.where(normal.on_left, 1 / normal.mills - normal.size, h / normal.rest)
         z = z - gap * ratio / (1 - 0.5 * gap * (ratio * normal.hazard - 1))
     return z
+
+
+_BLOCK_ROWS = 64
+"""Boxes that are looked at together: few enough to stop soon, enough to keep the overhead small."""
+
+_BLOCK_PAIRS = 2**22
+"""Pairs of boxes that are looked at together at most, which bounds the memory."""
+
+_NEGLIGIBLE = 1e-16
+"""Boxes whose expected cost is together below this part of the others' are passed over."""
+
+_TOLERANCE = 1e-10
+"""Relative error of the price."""
+
+_ROUNDING = 1e-15
+"""Relative excess of a budget that is rounding only."""
+
+_SQRT_2 = math.sqrt(2.0)
+
+_LARGEST_LOG = 700.0
+"""Logarithms of prices are sought within plus and minus this: the prices are floats."""
+
+
+def expected_spend(
+    mean: Tensor,
+    sigma: Tensor,
+    cost: Tensor,
+    lmbda: float,
+    best_f: float | None = None,
+    log_probability: Tensor | None = None,
+) -> float:
+    """What the Gittins policy is expected to spend on independent boxes.
+
+    Boxes are taken in blocks, and only until what is left is negligible: the effort is quadratic in
+    the number of boxes that have a chance to be opened, and the memory linear in their number.
+
+    Args:
+        mean: ``n`` means of the values, the larger the better.
+        sigma: ``n`` standard deviations, at least zero; a box with zero has a known value.
+        cost: ``n`` costs, positive.
+        lmbda: The price of cost, positive, in units of the values per unit of cost.
+        best_f: The best value known before; without it the first box is always opened.
+        log_probability: ``n`` logarithms of the probability that a value counts, at most zero;
+            None: all count.
+
+    Returns:
+        The expected cost of all boxes that are opened, in the unit of ``cost``.
+
+    Raises:
+        InputError: If the tensors are not of one shape ``n``, or any entry or number is not what
+            this says.
+    """
+    boxes = _checked(mean, sigma, cost)
+    price = positive_number(lmbda, "lmbda")
+    return _spend(*boxes, math.log(price), _best(best_f), log_probability)
+
+
+def lambda_for_budget(
+    mean: Tensor,
+    sigma: Tensor,
+    cost: Tensor,
+    budget: float,
+    best_f: float | None = None,
+    log_probability: Tensor | None = None,
+) -> float:
+    """The price of cost at which the Gittins policy is expected to spend a budget.
+
+    Args:
+        mean: ``n`` means of the values, the larger the better.
+        sigma: ``n`` standard deviations, at least zero; a box with zero has a known value.
+        cost: ``n`` costs, positive.
+        budget: What to spend on average, positive, in the unit of ``cost``.
+        best_f: The best value known before; without it the first box is always opened.
+        log_probability: ``n`` logarithms of the probability that a value counts, at most zero;
+            None: all count.
+
+    Returns:
+        The least price, to a relative 1e-9 and from above, at which no more than the budget is
+        spent: the spend at the price is the budget, or where it jumps over the budget, what is
+        below the jump. 0.0 where the budget does not bind: not even the smallest price leads
+        the policy to spend more.
+
+    Raises:
+        InputError: If the tensors are not of one shape ``n``, or any entry or number is not what
+            this says; or if ``budget`` is below the least cost and there is no ``best_f``, since
+            one box is then opened at any price.
+    """
+    boxes = means, sigmas, costs = _checked(mean, sigma, cost)
+    allowed, best = positive_number(budget, "budget"), _best(best_f)
+    if best_f is None and allowed < float(costs.min()):
+        raise InputError(
+            f"budget={budget!r}: expected at least the least cost, {float(costs.min()):g}, which "
+            "is spent at any price."
+        )
+    if allowed >= float(costs.sum()):
+        return 0.0
+
+    def excess(log_price: float) -> float:
+        spend = _spend(*boxes, log_price, best, log_probability)
+        # Less than zero where the budget is spent to the last digit: the least such price counts.
+        return math.log(spend / allowed) - _ROUNDING if spend > 0 else -_LARGEST_LOG
+
+    # The price at which spread and cost are worth the same is where something happens.
+    spread = float(sigmas.mean() + means.std(correction=0))
+    start = math.log(spread / float(costs.mean())) if spread > 0 else 0.0
+    log_price = _least_without_excess(excess, min(max(start, -_LARGEST_LOG), _LARGEST_LOG))
+    if log_price == math.inf:
+        raise InputError(f"budget={budget!r}: expected more than what is spent at any price.")
+    return math.exp(log_price)
+
+
+def _least_without_excess(excess: Callable[[float], float], start: float) -> float:
+    """The least log-price without excess, from above; infinite where all are alike."""
+    low = high = start
+    step = 1.0
+    while excess(high) > 0:
+        if high == _LARGEST_LOG:
+            return math.inf
+        low = high
+        high, step = min(high + step, _LARGEST_LOG), 2 * step
+    while excess(low) <= 0:
+        if low == -_LARGEST_LOG:
+            return -math.inf
+        high = low
+        low, step = max(low - step, -_LARGEST_LOG), 2 * step
+    root = float(brentq(excess, low, high, xtol=_TOLERANCE))
+    # Brent's method ends on either side of a jump.
+    step = _TOLERANCE
+    while root < high and excess(root) > 0:
+        root, step = min(root + step, high), 2 * step
+    return root
+
+
+def _spend(
+    mean: Tensor,
+    sigma: Tensor,
+    cost: Tensor,
+    log_price: float,
+    best: float,
+    log_probability: Tensor | None = None,
+) -> float:
+    log_cost = cost.log() + log_price
+    if log_probability is not None:
+        log_cost = log_cost - log_probability
+    index, order = gittins_index_of_log_cost(mean, sigma, log_cost).sort(
+        descending=True, stable=True
+    )
+    worth = int((index > best).sum())
+    index, order = index[:worth], order[:worth]
+    mean, width, cost = mean[order], _SQRT_2 * sigma[order], cost[order]
+    counts = None if log_probability is None else log_probability[order].exp()
+    rows = min(_BLOCK_ROWS, max(1, _BLOCK_PAIRS // max(1, worth)))
+    spend, left = 0.0, float(cost.sum())
+    for start in range(0, worth, rows):
+        end = min(start + rows, worth)
+        opened = _all_below(index[start:end], mean[:end], width[:end], counts)
+        spend += float(opened @ cost[start:end])
+        left -= float(cost[start:end].sum())
+        # No later box is opened more often than the last of this block.
+        if float(opened[-1]) * left <= _NEGLIGIBLE * spend:
+            break
+    return spend
+
+
+def _all_below(index: Tensor, mean: Tensor, width: Tensor, counts: Tensor | None = None) -> Tensor:
+    """For each of the last boxes, which ``index`` is of, that all boxes before it are below it."""
+    z = (mean - index.unsqueeze(-1)) / width
+    # A known value, of zero width, is not below an index that it equals.
+    z = z.nan_to_num_(nan=math.inf, posinf=math.inf, neginf=-math.inf)
+    below = 0.5 * torch.special.erfc(z)
+    if counts is not None:
+        below = 1 - counts[: len(mean)] * (1 - below)
+    not_before = torch.ones(len(index), len(index), dtype=torch.bool).triu()
+    below[:, -len(index) :].masked_fill_(not_before, 1.0)
+    product: Tensor = below.prod(dim=-1)
+    return product
+
+
+def _best(best_f: float | None) -> float:
+    return -math.inf if best_f is None else finite_number(best_f, "best_f")
+
+
+def _checked(mean: Tensor, sigma: Tensor, cost: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    tensors = {"mean": mean, "sigma": sigma, "cost": cost}
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor) or tensor.ndim != 1 or len(tensor) != len(mean):
+            shape = tuple(tensor.shape) if isinstance(tensor, Tensor) else tensor
+            raise InputError(
+                f"{name} of shape {shape!r}: expected a tensor of shape n, the same for mean, "
+                "sigma and cost."
+            )
+    if len(mean) == 0:
+        raise InputError("mean, sigma and cost are empty: expected at least one box.")
+    mean, sigma, cost = (
+        tensor.detach().to(device="cpu", dtype=torch.double) for tensor in tensors.values()
+    )
+    for name, tensor, good, expected in (
+        ("mean", mean, mean.isfinite(), "finite means"),
+        ("sigma", sigma, sigma.isfinite() & (sigma >= 0), "finite standard deviations >= 0"),
+        ("cost", cost, cost.cumsum(0).isfinite() & (cost > 0), "costs > 0 of a finite sum"),
+    ):
+        if not bool(good.all()):
+            entry = int(good.logical_not().nonzero()[0])
+            raise InputError(f"{name}[{entry}]={float(tensor[entry])!r}: expected {expected}.")
+    return mean, sigma, cost

@@ -1,4 +1,4 @@
-r"""Kernels that are products over the input columns, of independent arms, and of points at hand.
+r"""Kernels that are products over the input columns, that of independent arms, and correlations.
 
 For a product kernel :math:`k(x, x') = s \prod_l k_l(x_l, x'_l)` the expectation over an
 independent random input factorises, and the part that belongs to the controlled inputs can be

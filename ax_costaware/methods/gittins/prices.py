@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.lambda_for_budget import lambda_for_budget
+from ax_costaware.acquisition.gittins_index import lambda_for_budget
 from ax_costaware.acquisition.log_cost import CostFunction
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import known_cost
