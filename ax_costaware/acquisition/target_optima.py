@@ -81,7 +81,8 @@ def sample_optima(
             spread = space.sobol(_JOINT_POINTS, seed)
             return _joint_optima(posterior, spread, num_samples, seed)
         raw = _raw_points(space, seed) if points is None else points
-        values = _in_parts(paths, raw, _MOST_VALUES // num_samples)
+        parts = raw.split(max(_MOST_VALUES // num_samples, 1))
+        values = torch.cat([paths(part) for part in parts], dim=-1)
         if points is not None or len(space.held) == space.num_columns:
             heights, rows = values.max(dim=-1)
             return raw[rows], heights
@@ -234,10 +235,6 @@ def _climb(
     with torch.no_grad():
         values = paths.each_at(ends, each)
     return ends.reshape(starts.shape), values.reshape(starts.shape[:-1])
-
-
-def _in_parts(paths: TargetPaths, X: Tensor, size: int) -> Tensor:
-    return torch.cat([paths(part) for part in X.split(max(size, 1))], dim=-1)
 
 
 def _moments(posterior: IndirectPosterior, X: Tensor) -> tuple[Tensor, Tensor]:

@@ -105,7 +105,7 @@ class ColumnAverages(Averages):
         """A product over the columns of products of averaged features."""
         other = other.columns if isinstance(other, Points) else other
         assert isinstance(other, ColumnAverages)
-        columns = self.rules.sums(other.rules, self._lengthscales(kernel))
+        columns = self.rules.sums(other.rules, lengthscales(kernel, self.nodes.shape[-1]))
         return math.prod(columns.unbind(), start=outputscale(kernel))
 
     @cached_property
@@ -115,12 +115,12 @@ class ColumnAverages(Averages):
 
     def variance(self, kernel: Kernel) -> Tensor:
         """The same for each average with itself."""
-        columns = self.rules.variances(self._lengthscales(kernel))
+        columns = self.rules.variances(lengthscales(kernel, self.nodes.shape[-1]))
         return math.prod(columns.unbind(), start=outputscale(kernel))
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
         """Products over the columns of complex waves."""
-        rules, scales = self.rules, self._lengthscales(kernel)
+        rules, scales = self.rules, lengthscales(kernel, self.nodes.shape[-1])
         nodes = rules.nodes / scales.reshape(-1, *[1] * (rules.nodes.ndim - 1))
         columns = []
         for node, weight, frequency in zip(
@@ -133,9 +133,6 @@ class ColumnAverages(Averages):
         product = torch.complex(cosine, sine).prod(dim=0)
         scale = (outputscale(kernel) * (2 / features.num_outputs)).sqrt()
         return scale * torch.cat([product.imag, product.real], dim=-1).to(nodes)
-
-    def _lengthscales(self, kernel: Kernel) -> Tensor:
-        return lengthscales(kernel, self.nodes.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +287,7 @@ class GaussianAverages(Averages):
             return self._covariance(other.nodes, kernel, 1)
         assert isinstance(other, GaussianAverages)
         variances = self.covariance_matrix.diagonal()
-        own = self._lengthscales(kernel)
+        own = lengthscales(kernel, self.means.shape[-1])
         longer = (own.square() + 2 * variances).sqrt()
         if (
             other is self
@@ -320,7 +317,7 @@ class GaussianAverages(Averages):
 
     def features(self, kernel: Kernel, features: KernelFeatureMap) -> Tensor:
         """Averages of sines and cosines, which a normal law damps."""
-        scaled = features.weight / self._lengthscales(kernel)
+        scaled = features.weight / lengthscales(kernel, self.means.shape[-1])
         angles = self.means @ scaled.mT
         damping = (scaled @ self.covariance_matrix * scaled).sum(dim=-1).mul(-0.5).exp()
         scale = (outputscale(kernel) * (2 / features.num_outputs)).sqrt()
@@ -328,12 +325,9 @@ class GaussianAverages(Averages):
 
     def _factor(self, kernel: Kernel, count: int) -> tuple[Tensor, Tensor]:
         """The factor of ``M`` with so many covariances in it, and the value at no distance."""
-        own = self._lengthscales(kernel)
+        own = lengthscales(kernel, self.means.shape[-1])
         factor = torch.linalg.cholesky(torch.diag(own.square()) + count * self.covariance_matrix)
         return factor, outputscale(kernel) * (own / factor.diagonal()).prod()
-
-    def _lengthscales(self, kernel: Kernel) -> Tensor:
-        return lengthscales(kernel, self.means.shape[-1])
 
 
 def _whitened(rows: Tensor, factor: Tensor) -> Tensor:

@@ -155,7 +155,6 @@ class ConditionalMeanProcess(SingleTaskGP):
             X: Points in raw units, ``batch_shape x q x d``.
             posterior_transform: Applied to the posterior.
         """
-        _check_width("X", X, self.average_kernel.num_target_columns)
         rows = self.average_kernel.point_rows(X)
         return self.posterior(rows, posterior_transform=posterior_transform)
 
@@ -225,10 +224,7 @@ class ConditionalMeanProcess(SingleTaskGP):
     def _rows(self, X: Tensor) -> Tensor:
         """Rows of queries; rows themselves stay as they are."""
         p, d = self.conditional.num_query_columns, self.average_kernel.num_target_columns
-        if X.shape[-1] == p + d + 1:
-            return X
-        _check_width("X", X, p)
-        return self.average_kernel.query_rows(X)
+        return X if X.shape[-1] == p + d + 1 else self.average_kernel.query_rows(X)
 
     @classmethod
     def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
@@ -317,10 +313,3 @@ def _checked(queries: Tensor, outcomes: Tensor, width: int) -> tuple[Tensor, Ten
     n = len(finite_tensor(queries, "train_queries", (None, width), expected))
     outcomes = outcomes.unsqueeze(-1) if outcomes.ndim == 1 else outcomes
     return queries, finite_tensor(outcomes, "train_z", (n, 1), f"{n} x 1 finite numbers")
-
-
-def _check_width(name: str, inputs: Tensor, width: int) -> None:
-    if not isinstance(inputs, Tensor):
-        raise InputError(f"{name}: got a {type(inputs).__name__}; expected a tensor.")
-    if inputs.ndim < 2 or inputs.shape[-1] != width:
-        raise InputError(f"{name} of shape {tuple(inputs.shape)}: expected ... x n x {width}.")

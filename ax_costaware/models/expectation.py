@@ -18,7 +18,6 @@ number of control sets that leave the block to chance. Mean and variance are in 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -105,7 +104,7 @@ class BlockSums:
 
 def expectation_posterior(
     model: Model,
-    nodes: Tensor | ProductNodes | Sequence[ProductNodes],
+    nodes: Tensor | ProductNodes,
     weights: Tensor | None = None,
     posterior_transform: PosteriorTransform | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -116,14 +115,14 @@ def expectation_posterior(
         nodes: Either a ``batch_shape x n x d``-tensor of nodes in the model's input space; or a
             ``ProductNodes`` of independent blocks of columns that together cover all ``d``
             columns (a point mass is a block of one node), which is evaluated in closed form on
-            a product kernel and expanded to nodes on any other; or a sequence of these.
+            a product kernel and expanded to nodes on any other.
         weights: ``n`` or ``batch_shape x n`` weights for tensor nodes; ``ProductNodes`` brings
             its own.
         posterior_transform: Applied to the posterior.
 
     Returns:
-        Mean and variance, each of shape ``batch_shape`` (a scalar for one ``ProductNodes``, a
-        vector for a sequence). The variance is that of the function, without observation noise.
+        Mean and variance, each of shape ``batch_shape``, scalars for ``ProductNodes``. The variance
+        is that of the function, without observation noise.
 
     Raises:
         InputError: For weights that do not fit the nodes, or blocks that do not cover the
@@ -145,12 +144,6 @@ def expectation_posterior(
         return mean, variance.clamp_min(0.0)
     if weights is not None:
         raise InputError("weights: got a value; ProductNodes bring their own weights.")
-    if not isinstance(nodes, ProductNodes):
-        results = [expectation_posterior(model, rule, None, posterior_transform) for rule in nodes]
-        if not results:
-            raise InputError("nodes: got an empty sequence; it takes at least one query.")
-        means, variances = zip(*results, strict=True)
-        return torch.stack(means), torch.stack(variances)
     cached = CachedPosterior.from_model(model, posterior_transform)
     if cached is None or cached.separable is None:
         return expectation_posterior(model, *_joint_nodes(nodes), posterior_transform)

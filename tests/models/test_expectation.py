@@ -124,10 +124,6 @@ def test_batches_of_queries():
     assert mean.shape == variance.shape == (4, 2)
     single = expectation_posterior(model, nodes[1, 1], weights)
     assert torch.allclose(mean[1, 1], single[0])
-    rules = [ProductNodes.from_marginals(MARGINALS, n=n) for n in (5, 9)]
-    means, variances = expectation_posterior(model, rules)
-    assert means.shape == variances.shape == (2,)
-    assert torch.equal(means[1], expectation_posterior(model, rules[1])[0])
 
 
 def test_the_mean_is_differentiable_with_respect_to_nodes():
@@ -151,5 +147,3 @@ def test_bad_input():
         expectation_posterior(model, product, weights)
     with pytest.raises(InputError, match=r"nodes: got blocks for the columns \[0, 1\]"):
         expectation_posterior(model, product)
-    with pytest.raises(InputError, match="nodes: got an empty sequence"):
-        expectation_posterior(model, [])
