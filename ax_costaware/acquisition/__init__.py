@@ -21,8 +21,12 @@ from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,
 )
-from ax_costaware.acquisition.target_optima import best_target, gumbel_max_samples, sample_optima
-from ax_costaware.acquisition.target_space import TargetSpace
+from ax_costaware.acquisition.target_optima import (
+    TargetSpace,
+    best_target,
+    gumbel_max_samples,
+    sample_optima,
+)
 
 __all__ = [
     "ConditionalJointEntropySearch",

@@ -20,7 +20,7 @@ from ax_costaware.analysis.figures import BLUE, DARK, RED, Panel, pale, panels
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
 from ax_costaware.analysis.replay import even_selection
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.chance import (
+from ax_costaware.methods.control_sets.learned import (
     RealizedInputs,
     atoms_of,
     condition_of,

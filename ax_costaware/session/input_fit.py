@@ -22,7 +22,7 @@ from ax_costaware.ax_bridge.nodes import method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.display import display_number
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.chance import (
+from ax_costaware.methods.control_sets.learned import (
     RealizedInputs,
     chances_of,
     condition_of,

@@ -23,7 +23,7 @@ from ax_costaware.ax_bridge.records import (
 from ax_costaware.ax_bridge.search_space import parameters_of_configs
 from ax_costaware.methods.averages.law import pairs_of
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.learned_costs import (
+from ax_costaware.methods.control_sets.learned import (
     check_reported_costs,
     costs_to_learn_from,
 )

@@ -8,8 +8,8 @@ from scipy.stats import norm, spearmanr
 
 from ax_costaware import ControlSet, GaussianCopula, JointEmpirical, Uniform
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.chance import RealizedInputs
-from ax_costaware.queries.joint import JointLaw
+from ax_costaware.methods.control_sets.learned import RealizedInputs
+from ax_costaware.queries import JointLaw
 from ax_costaware.session.input_fit import independence_tests, joint_tests
 
 SETS = (ControlSet(["x"], 1.0), ControlSet(["x", "a"], 2.0, "x+a"))

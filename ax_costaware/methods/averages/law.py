@@ -24,7 +24,7 @@ from botorch.models.transforms.utils import subset_transform
 from torch import Tensor
 from typing_extensions import override
 
-from ax_costaware.acquisition.target_space import TargetSpace
+from ax_costaware.acquisition.target_optima import TargetSpace
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
 from ax_costaware.methods.problem import Pairs as StoredPairs

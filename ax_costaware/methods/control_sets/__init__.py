@@ -31,7 +31,7 @@ from ax_costaware.methods.control_sets.checks import (
     least_cost,
 )
 from ax_costaware.methods.control_sets.choosing import choose, initial_trial
-from ax_costaware.methods.control_sets.learned_costs import check_reported_costs
+from ax_costaware.methods.control_sets.learned import check_reported_costs
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.control_sets.chance import atoms_of
+from ax_costaware.methods.control_sets.learned import atoms_of
 from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 from ax_costaware.methods.past import ROUNDING

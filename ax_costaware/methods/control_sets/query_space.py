@@ -22,9 +22,13 @@ from torch import Tensor
 from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
 from ax_costaware.acquisition.batch_knowledge import batch_knowledge
 from ax_costaware.acquisition.starts import SearchDomain
-from ax_costaware.methods.control_sets.chance import atoms_of, realized_inputs, updated_marginals
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.control_sets.learned_costs import ExpectedCosts
+from ax_costaware.methods.control_sets.learned import (
+    ExpectedCosts,
+    atoms_of,
+    realized_inputs,
+    updated_marginals,
+)
 from ax_costaware.methods.costs import MOST_VALUES
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row, Value
 from ax_costaware.methods.problem import Problem, decision_seed

@@ -10,8 +10,8 @@ import torch
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.chance import learned_from, realized_inputs
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.control_sets.learned import learned_from, realized_inputs
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Choice, Range

@@ -10,7 +10,7 @@ import torch
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.control_sets.learned_costs import (
+from ax_costaware.methods.control_sets.learned import (
     ExpectedCosts,
     check_reported_costs,
     costs_to_learn_from,
