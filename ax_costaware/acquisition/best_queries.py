@@ -25,7 +25,6 @@ are searched in one batch where the kernel is a product over its inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -65,45 +64,29 @@ _LARGEST_SHARE = 1 - 1e-9
 _LEAST_VARIANCE = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class BestQueries:
-    """Samples of the best query, prepared against a posterior, on its latent scale.
+class Information(QueryMoments):
+    """The information of trials in the place of a posterior's mean; see ``QueryMoments``.
 
-    Attributes:
-        nodes: ``r x d`` nodes of all samples, transformed.
-        membership: ``r x s``: the weight of each node in each sample.
-        solved: ``n x s``: the inverse times the covariances of the training inputs and the values.
-        means: ``s`` posterior means of the values.
-        variances: ``s`` posterior variances of the values.
-        bounds: ``s`` sampled values where they bound the whole function, else None: from above, or
-            from below where the posterior's scale is negative.
-        points: ``s x d`` sampled points, not transformed.
+    What does not depend on where a trial lands is computed once, on the posterior's latent scale.
+
+    Args:
+        posterior: The posterior.
+        points: ``s x d`` sampled points of the best query.
+        queries: Per sample, its ``m x d`` nodes and ``m`` weights.
+        bounds: ``s`` sampled values, on the latent scale, where they bound the whole function: from
+            above, or from below where the posterior's scale is negative.
     """
 
-    nodes: Tensor
-    membership: Tensor
-    solved: Tensor
-    means: Tensor
-    variances: Tensor
-    bounds: Tensor | None
-    points: Tensor
+    most_nodes: ClassVar[tuple[int | None, int]] = (16, 8)
 
-    @classmethod
-    def prepare(
-        cls,
+    def __init__(
+        self,
         posterior: CachedPosterior,
         points: Tensor,
         queries: Sequence[tuple[Tensor, Tensor]],
         bounds: Tensor | None = None,
-    ) -> BestQueries:
-        """Evaluate once what does not depend on where a trial lands.
-
-        Args:
-            posterior: The posterior.
-            points: ``s x d`` sampled points.
-            queries: Per sample, its ``m x d`` nodes and ``m`` weights.
-            bounds: ``s`` sampled values, on the latent scale, where they bound the function.
-        """
+    ) -> None:
+        self.posterior, self.points, self.bounds = posterior, points, bounds
         with torch.no_grad():
             nodes = posterior.transform(torch.cat([nodes for nodes, _ in queries]))
             membership = torch.block_diag(*[w.to(nodes).unsqueeze(-1) for _, w in queries])
@@ -112,35 +95,17 @@ class BestQueries:
             k = posterior.prior_covariance(posterior.X, nodes) @ membership
             solved = posterior.inverse @ k
             variances = prior - (k * solved).sum(dim=0)
-            return cls(
-                nodes=nodes,
-                membership=membership,
-                solved=solved,
-                means=posterior.prior_mean + k.mT @ posterior.alpha,
-                variances=torch.maximum(variances, _LEAST_VARIANCE * prior),
-                bounds=bounds,
-                points=points,
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class Information(QueryMoments):
-    """The information of trials in the place of a posterior's mean; see ``QueryMoments``.
-
-    Attributes:
-        posterior: The posterior.
-        best: Samples of the best query.
-    """
-
-    posterior: CachedPosterior
-    best: BestQueries
-
-    most_nodes: ClassVar[tuple[int | None, int]] = (16, 8)
+            self.means = posterior.prior_mean + k.mT @ posterior.alpha
+            self.variances = torch.maximum(variances, _LEAST_VARIANCE * prior)
+        # Of all samples: ``r`` nodes, transformed, and the weight of each in each sample.
+        self.nodes, self.membership = nodes, membership
+        # The inverse times the covariances of the training inputs and the values.
+        self.solved = solved
 
     @property
     def width(self) -> int:
         """See ``QueryMoments``."""
-        return len(self.posterior.X) + len(self.best.nodes)
+        return len(self.posterior.X) + len(self.nodes)
 
     def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
         """See ``QueryMoments``: the expected information, in nats, which has no spread."""
@@ -150,21 +115,21 @@ class Information(QueryMoments):
 
     def information(self, points: Tensor) -> Tensor:
         """The information of an observation at each of ``p x d`` points, in nats: ``p``."""
-        posterior, best = self.posterior, self.best
+        posterior = self.posterior
         t = posterior.transform(points)
         k = posterior.prior_covariance(t, posterior.X)
         variance = remaining_variance(posterior.prior_variance(t), k, posterior.inverse)
         variance = variance.unsqueeze(-1)
         noise = posterior.noise.mean()
-        cross = posterior.prior_covariance(t, best.nodes) @ best.membership - k @ best.solved
-        reduction = torch.minimum(cross.square() / best.variances, _LARGEST_SHARE * variance)
+        cross = posterior.prior_covariance(t, self.nodes) @ self.membership - k @ self.solved
+        reduction = torch.minimum(cross.square() / self.variances, _LARGEST_SHARE * variance)
         information = -0.5 * torch.log1p(-reduction / (variance + noise))
-        if best.bounds is not None:
+        if self.bounds is not None:
             left = variance - reduction
             mean = (posterior.prior_mean + k @ posterior.alpha).unsqueeze(-1)
-            mean = mean + cross / best.variances * (best.bounds - best.means)
+            mean = mean + cross / self.variances * (self.bounds - self.means)
             # Where the objective is minimised, the latent function is bounded from below.
-            gamma = posterior.scale.sign() * (best.bounds - mean) / left.sqrt()
+            gamma = posterior.scale.sign() * (self.bounds - mean) / left.sqrt()
             information = information + noisy_truncated_information(gamma, left / (left + noise))
         return information.mean(dim=-1)
 
@@ -182,8 +147,8 @@ def sample_best_queries(
     domain: SearchDomain,
     seed: int,
     num_samples: int = NUM_SAMPLES,
-) -> BestQueries:
-    """Draw best queries and prepare them against the posterior.
+) -> Information:
+    """Draw best queries, for what trials tell of them.
 
     Args:
         posterior: The posterior, whose kernel has Fourier features.
@@ -219,7 +184,7 @@ def sample_best_queries(
     bounds = None
     if all(len(held) == domain.bounds.shape[-1] for held in columns):
         bounds = (values.max(dim=-1).values - posterior.offset) / posterior.scale
-    return BestQueries.prepare(posterior, points, queries, bounds)
+    return Information(posterior, points, queries, bounds)
 
 
 def _sampled_objectives(

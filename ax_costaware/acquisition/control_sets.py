@@ -26,7 +26,7 @@ from botorch.utils.sampling import manual_seed
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from ax_costaware.acquisition.best_queries import Information, sample_best_queries
+from ax_costaware.acquisition.best_queries import sample_best_queries
 from ax_costaware.acquisition.check import (
     check_beta,
     check_columns,
@@ -153,8 +153,8 @@ def optimize_control_sets(
     criterion: Criterion
     if name == "information":
         factored = _with_fourier_features(posterior, model)
-        best = sample_best_queries(factored, laws, controls, domain, seed)
-        moments, near, criterion = Information(factored, best), torch.cat([near, best.points]), MEAN
+        information = sample_best_queries(factored, laws, controls, domain, seed)
+        moments, near, criterion = information, torch.cat([near, information.points]), MEAN
     elif name == "ei":
         if best_f is None:
             best_f = _best_mean(

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from ax_costaware.acquisition import optimize_control_sets
 from ax_costaware.acquisition.best_queries import (
-    BestQueries,
     Information,
     maximal_controls,
     sample_best_queries,
@@ -74,9 +73,9 @@ def test_linear_information_is_that_of_the_joint_gaussian(kernel: MaternKernel |
     model = gp(kernel=kernel)
     posterior = cached(model)
     queries = [query(1), query(2)]
-    best = BestQueries.prepare(posterior, torch.zeros(2, 2).double(), queries)
+    best = Information(posterior, torch.zeros(2, 2).double(), queries)
     points = torch.rand(4, 2, dtype=torch.double, generator=torch.Generator().manual_seed(3))
-    information = Information(posterior, best).information(points)
+    information = best.information(points)
     for i, point in enumerate(points):
         expected = 0.0
         for nodes, weights in queries:
@@ -99,10 +98,10 @@ def test_the_bound_adds_what_a_truncated_density_tells() -> None:
     joint = model.posterior(torch.cat([point, star]))
     mean, covariance = joint.mean.flatten(), joint.distribution.covariance_matrix
     bound = float(mean[1] + 0.8 * covariance[1, 1].sqrt())
-    best = BestQueries.prepare(
+    best = Information(
         posterior, star, [(star, torch.ones(1).double())], torch.tensor([bound]).double()
     )
-    information = Information(posterior, best).information(point)
+    information = best.information(point)
     slope = covariance[0, 1] / covariance[1, 1]
     m = float(mean[0] + slope * (bound - mean[1]))
     v = float(covariance[0, 0] - slope * covariance[0, 1])
@@ -120,10 +119,10 @@ def test_the_bound_adds_what_a_truncated_density_tells() -> None:
 
 def test_a_trial_is_worth_the_average_over_where_it_lands() -> None:
     posterior = cached(gp())
-    best = BestQueries.prepare(posterior, torch.zeros(2, 2).double(), [query(1), query(2)])
+    best = Information(posterior, torch.zeros(2, 2).double(), [query(1), query(2)])
     nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 16)
     laws = [FixedNodes(nodes, weights, [0]), FixedNodes(nodes, weights, [0, 1])]
-    information = Information(posterior, best)
+    information = best
     objective = NodeObjective(laws, information, MEAN)
     X = torch.rand(3, 2, dtype=torch.double, generator=torch.Generator().manual_seed(1))
     values = objective(X, torch.tensor([0, 1, 0]))
@@ -143,10 +142,10 @@ def test_gradient_against_finite_differences(bounded: bool) -> None:
     stars = torch.tensor([[0.7, 0.2], [0.1, 0.9]], dtype=torch.double)
     queries = [(star.unsqueeze(0), torch.ones(1).double()) for star in stars]
     bounds = torch.tensor([2.5, 2.0]).double() if bounded else None
-    best = BestQueries.prepare(posterior, stars, queries, bounds)
+    best = Information(posterior, stars, queries, bounds)
     nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 8)
     laws = [FixedNodes(nodes, weights, [0])]
-    objective = NodeObjective(laws, Information(posterior, best), MEAN)
+    objective = NodeObjective(laws, best, MEAN)
     X = torch.tensor([[0.33, 0.5], [0.81, 0.5]], dtype=torch.double, requires_grad=True)
     sets = torch.zeros(2, dtype=torch.long)
     (gradient,) = torch.autograd.grad(objective(X, sets).sum(), X)
@@ -163,8 +162,8 @@ def test_knows_more_where_noise_is_less_and_nothing_far_away() -> None:
     found = []
     for noise in (0.01, 1.0):
         posterior = replace(cached(model), noise=torch.full((6,), noise).double())
-        best = BestQueries.prepare(posterior, star, [(star, torch.ones(1).double())])
-        found.append(Information(posterior, best).information(points))
+        best = Information(posterior, star, [(star, torch.ones(1).double())])
+        found.append(best.information(points))
     assert found[0][0] > found[1][0] > 0
     assert found[0][1] == pytest.approx(0.0, abs=1e-12)
 
@@ -214,7 +213,7 @@ def test_search_finds_the_largest_information() -> None:
     posterior = cached(model)
     laws = [FixedNodes(nodes, weights, [0]), FixedNodes(nodes, weights, [0, 1])]
     best = sample_best_queries(posterior, laws, [[0], [0, 1]], domain(2), seed=3)
-    objective = NodeObjective(laws, Information(posterior, best), MEAN)
+    objective = NodeObjective(laws, best, MEAN)
     line = torch.linspace(0, 1, 201, dtype=torch.double)
     along = objective(torch.stack([line, line], dim=-1), torch.zeros(201, dtype=torch.long))
     assert found.values[0] >= along.max() - 1e-6
