@@ -191,9 +191,8 @@ def _sampled_objectives(
     posterior: CachedPosterior, laws: Sequence[NodesGiven], paths: Sequence[FourierPath]
 ) -> Sequence[ControlSetObjective]:
     """The values of queries under samples: one objective for all samples, or one for each."""
-    kernel = posterior.separable
     fixed = [law for law in laws if isinstance(law, FixedNodes)]
-    if kernel is None or len(fixed) < len(laws):
+    if posterior.separable is None or len(fixed) < len(laws):
         return [NodeObjective(laws, FactoredPosterior(posterior, path), MEAN) for path in paths]
-    queries = [PartialQuery.prepare(posterior, kernel, law) for law in fixed]
+    queries = [PartialQuery(posterior, law) for law in fixed]
     return [ProductObjective([query.sampled(path) for path in paths for query in queries], MEAN)]

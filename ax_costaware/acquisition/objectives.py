@@ -18,7 +18,6 @@ from torch import Tensor
 from ax_costaware.acquisition.criteria import Criterion
 from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery
 from ax_costaware.models.expectation import BlockSums
-from ax_costaware.models.kernels import SeparableKernel
 from ax_costaware.models.point_posterior import FactoredPosterior, QueryMoments
 from ax_costaware.models.rowwise import CHUNK_ELEMENTS, in_chunks
 from ax_costaware.queries import ProductNodes
@@ -162,7 +161,7 @@ def build_objectives(
     fixed: dict[int, FixedNodes] = {}
     if isinstance(posterior, FactoredPosterior) and posterior.posterior.separable is not None:
         fixed = {index: law for index, law in enumerate(laws) if isinstance(law, FixedNodes)}
-        yield from _prepared(posterior, posterior.posterior.separable, fixed, criterion, product)
+        yield from _prepared(posterior, fixed, criterion, product)
     others = [index for index in range(len(laws)) if index not in fixed]
     if others:
         yield others, NodeObjective([laws[index] for index in others], posterior, criterion)
@@ -170,7 +169,6 @@ def build_objectives(
 
 def _prepared(
     posterior: FactoredPosterior,
-    kernel: SeparableKernel,
     laws: dict[int, FixedNodes],
     criterion: Criterion,
     product: ProductNodes | None,
@@ -184,12 +182,12 @@ def _prepared(
     # The two parts of a posterior sample cancel at the data, so both have to be averaged by one
     # rule, and that of the Fourier features is the joint nodes.
     if product is not None and path is None:
-        blocks = BlockSums.prepare(cached, kernel, product, any_law.nodes[0].to(cached.X))
+        blocks = BlockSums(cached, product, any_law.nodes[0].to(cached.X))
     n = len(cached.X)
     size = max(1, MAX_PREPARED_ELEMENTS // (n * (n + len(any_law.weights))))
     for start in range(0, len(indices), size):
         part = indices[start : start + size]
-        queries = [PartialQuery.prepare(cached, kernel, laws[index], blocks) for index in part]
+        queries = [PartialQuery(cached, laws[index], blocks) for index in part]
         if path is not None:
             queries = [query.sampled(path) for query in queries]
         yield part, ProductObjective(queries, criterion)

@@ -19,7 +19,8 @@ Everything is on the latent scale of the GP (see ``CachedPosterior``). Source: T
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -28,7 +29,6 @@ from torch import Tensor
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.fourier_path import FourierPath
-from ax_costaware.models.kernels import SeparableKernel
 from ax_costaware.models.point_posterior import Spread
 from ax_costaware.models.rowwise import (
     CHUNK_ELEMENTS,
@@ -62,15 +62,19 @@ class FixedNodes:
         return at_points(self.nodes, points, columns), weights
 
 
-@dataclass(frozen=True, eq=False)
 class PartialQuery:
-    r"""One control set, prepared against one posterior.
+    r"""One control set, prepared against one posterior: the random part of the kernel is read once.
+
+    Args:
+        posterior: The posterior, whose kernel is a product.
+        law: What is controlled, and the nodes of what is left to chance; a single one counts where
+            nothing is.
+        blocks: The one-dimensional sums of independent inputs. Where given, they make the linear
+            parts exact to rounding.
 
     Attributes:
-        posterior: The posterior.
-        kernel: Its kernel's product form.
         mask: ``d``-tensor, one for a controlled column and zero for a random one.
-        points: ``m x d`` nodes, transformed; a single one where nothing is random.
+        points: ``m x d`` nodes, transformed.
         weights: ``m`` weights of the nodes, summing to one.
         nodes: ``m x n``: the random part of the kernel between each node and the training inputs,
             times the output scale.
@@ -79,62 +83,40 @@ class PartialQuery:
         path: A posterior sample, in expectation, that takes the place of the mean.
     """
 
-    posterior: CachedPosterior
-    kernel: SeparableKernel
-    mask: Tensor
-    points: Tensor
-    weights: Tensor
-    nodes: Tensor
-    mean_factor: Tensor
-    prior_variance: Tensor
     path: FourierPath | None = None
 
-    @classmethod
-    def prepare(
-        cls,
-        posterior: CachedPosterior,
-        kernel: SeparableKernel,
-        law: FixedNodes,
-        blocks: BlockSums | None = None,
-    ) -> PartialQuery:
-        """Evaluate the random part of the kernel once.
-
-        Args:
-            posterior: The posterior.
-            kernel: Its kernel's product form.
-            law: What is controlled, and the nodes of what is left to chance.
-            blocks: The one-dimensional sums of independent inputs. Where given, they make the
-                linear parts exact to rounding.
-        """
-        columns, num_inputs = list(law.controlled), posterior.num_inputs
+    def __init__(
+        self, posterior: CachedPosterior, law: FixedNodes, blocks: BlockSums | None = None
+    ) -> None:
+        kernel, columns, num_inputs = (
+            posterior.separable,
+            list(law.controlled),
+            posterior.num_inputs,
+        )
+        assert kernel is not None
         nodes, weights = law.nodes.to(posterior.X), law.weights.to(posterior.X)
         if len(columns) == num_inputs:
             nodes, weights, blocks = nodes[:1], torch.ones_like(weights[:1]), None
-        mask = torch.zeros(num_inputs).to(posterior.X)
-        mask[columns] = 1.0
+        self.posterior, self.kernel, self.weights = posterior, kernel, weights
+        self.mask = torch.zeros(num_inputs).to(posterior.X)
+        self.mask[columns] = 1.0
         with torch.no_grad():
-            points = posterior.transform(nodes)
-            factors = kernel.log_factor(points, posterior.X, 1.0 - mask).exp()
+            self.points = posterior.transform(nodes)
+            factors = kernel.log_factor(self.points, posterior.X, 1.0 - self.mask).exp()
             linear = None if blocks is None else blocks.combine(columns, num_inputs)
             if linear is None:
-                among = kernel.log_factor(points, points, 1.0 - mask).exp()
+                among = kernel.log_factor(self.points, self.points, 1.0 - self.mask).exp()
                 linear = weights @ factors, weights @ among @ weights
         mean_factor, variance = linear
-        return cls(
-            posterior=posterior,
-            kernel=kernel,
-            mask=mask,
-            points=points,
-            weights=weights,
-            nodes=kernel.outputscale * factors,
-            mean_factor=kernel.outputscale * mean_factor,
-            prior_variance=kernel.outputscale * variance,
-        )
+        self.nodes = kernel.outputscale * factors
+        self.mean_factor = kernel.outputscale * mean_factor
+        self.prior_variance = kernel.outputscale * variance
 
     def sampled(self, path: FourierPath) -> PartialQuery:
         """The query under a posterior sample in place of the mean."""
-        expected = path.expected(self.mask, self.points, self.weights, self.mean_factor)
-        return replace(self, path=expected)
+        query = copy(self)
+        query.path = path.expected(self.mask, self.points, self.weights, self.mean_factor)
+        return query
 
     def moments(
         self, t: Tensor, controlled_factor: Tensor, spread: Spread, coarse: bool = False

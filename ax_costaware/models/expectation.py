@@ -18,7 +18,6 @@ number of control sets that leave the block to chance. Mean and variance are in 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -30,7 +29,6 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
-from ax_costaware.models.kernels import SeparableKernel
 from ax_costaware.queries import ProductNodes
 
 # A product rule on a kernel that does not factorise is expanded to its grid up to this size, and
@@ -38,9 +36,14 @@ from ax_costaware.queries import ProductNodes
 MAX_GRID = 1024
 
 
-@dataclass(frozen=True, eq=False)
 class BlockSums:
     r"""The one-dimensional sums of independent inputs.
+
+    Args:
+        posterior: The posterior, whose kernel is a product.
+        product: One-dimensional rules of independent inputs.
+        reference: ``d`` valid values for the columns outside a block, so that the input transform
+            sees its own domain; by default the first nodes of the blocks.
 
     Attributes:
         columns: The columns of each block.
@@ -48,36 +51,21 @@ class BlockSums:
         variances: Per block :math:`\sum_{jj'} w_j w_{j'} k_b(z_j, z_{j'})`, a scalar tensor.
     """
 
-    columns: tuple[tuple[int, ...], ...]
-    mean_factors: tuple[Tensor, ...]
-    variances: tuple[Tensor, ...]
-
-    @classmethod
-    def prepare(
-        cls,
-        posterior: CachedPosterior,
-        kernel: SeparableKernel,
-        product: ProductNodes,
-        reference: Tensor | None = None,
-    ) -> BlockSums:
-        """Evaluate the sums.
-
-        Args:
-            posterior: The posterior.
-            kernel: Its kernel's product form.
-            product: One-dimensional rules of independent inputs.
-            reference: ``d`` valid values for the columns outside a block, so that the input
-                transform sees its own domain; by default the first nodes of the blocks.
-        """
+    def __init__(
+        self, posterior: CachedPosterior, product: ProductNodes, reference: Tensor | None = None
+    ) -> None:
+        kernel = posterior.separable
+        assert kernel is not None
+        blocks = list(zip(product.columns, product.nodes, product.weights, strict=True))
         if reference is None:
             reference = posterior.X.new_zeros(posterior.num_inputs)
-            for columns, nodes in zip(product.columns, product.nodes, strict=True):
+            for columns, nodes, _ in blocks:
                 reference[list(columns)] = nodes[0].to(reference)
-        mean_factors, variances = [], []
+        self.columns = product.columns
+        self.mean_factors: list[Tensor] = []
+        self.variances: list[Tensor] = []
         with torch.no_grad():
-            for columns, nodes, block_weights in zip(
-                product.columns, product.nodes, product.weights, strict=True
-            ):
+            for columns, nodes, block_weights in blocks:
                 index = list(columns)
                 mask = torch.zeros_like(reference)
                 mask[index] = 1.0
@@ -87,9 +75,8 @@ class BlockSums:
                 weights = block_weights.to(points)
                 to_data = kernel.log_factor(points, posterior.X, mask).exp()
                 among = kernel.log_factor(points, points, mask).exp()
-                mean_factors.append(weights @ to_data)
-                variances.append(weights @ among @ weights)
-        return cls(product.columns, tuple(mean_factors), tuple(variances))
+                self.mean_factors.append(weights @ to_data)
+                self.variances.append(weights @ among @ weights)
 
     def combine(self, controlled: list[int], num_inputs: int) -> tuple[Tensor, Tensor] | None:
         """The products over the random columns, or ``None`` if these are no union of blocks."""
@@ -148,18 +135,12 @@ def expectation_posterior(
     if cached is None or cached.separable is None:
         return expectation_posterior(model, *_joint_nodes(nodes), posterior_transform)
     _check_covers(nodes, cached.num_inputs)
-    return _closed_form(cached, cached.separable, nodes)
-
-
-def _closed_form(
-    posterior: CachedPosterior, kernel: SeparableKernel, rule: ProductNodes
-) -> tuple[Tensor, Tensor]:
-    sums = BlockSums.prepare(posterior, kernel, rule)
-    v = kernel.outputscale * torch.stack(sums.mean_factors).prod(dim=0)
-    prior = kernel.outputscale * torch.stack(sums.variances).prod()
-    half = torch.linalg.solve_triangular(posterior.cholesky, v.unsqueeze(-1), upper=False)
+    sums, scale = BlockSums(cached, nodes), cached.separable.outputscale
+    v = scale * torch.stack(sums.mean_factors).prod(dim=0)
+    prior = scale * torch.stack(sums.variances).prod()
+    half = torch.linalg.solve_triangular(cached.cholesky, v.unsqueeze(-1), upper=False)
     variance = (prior - half.square().sum()).clamp_min(0.0)
-    return posterior.mean_of(v), posterior.scale.square() * variance
+    return cached.mean_of(v), cached.scale.square() * variance
 
 
 def _check_covers(rule: ProductNodes, num_inputs: int) -> None:
