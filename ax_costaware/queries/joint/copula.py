@@ -206,20 +206,34 @@ class GaussianCopula(JointLaw):
     def _conditional_nodes(
         self, given: Sequence[str], rest: Sequence[str], controlled: Sequence[str], place: Placement
     ) -> NodesGiven:
-        maps = {name: self._map(name, place) for name in (*given, *rest)}
-        known = _steps_last({name: maps[name] for name in given})
-        order = (*known, *reversed(_steps_last({name: maps[name] for name in rest})))
-        u = uniforms(len(order) + len(place.independent), place.num_nodes, place.seed)
-        rows = independent_rows(place.independent, u[:, len(order) :])
-        return _MovingNodes(
-            base=place.transform(rows).double(),
-            columns=place.columns_of(controlled),
-            blocks=tuple(place.columns[name] for name in order),
-            maps=tuple(maps[name] for name in order),
-            num_given=len(known),
-            factor=self._factor(order),
-            u=u[:, : len(order)],
-        )
+        found = {name: self._map(name, place) for name in (*given, *rest)}
+        known = _steps_last({name: found[name] for name in given})
+        order = (*known, *reversed(_steps_last({name: found[name] for name in rest})))
+        uniform = uniforms(len(order) + len(place.independent), place.num_nodes, place.seed)
+        u = uniform[:, : len(order)]
+        base = place.transform(independent_rows(place.independent, uniform[:, len(order) :]))
+        base = base.double()
+        factor, maps = self._factor(order), [found[name] for name in order]
+        blocks = [list(place.columns[name]) for name in order]
+        columns, g = place.columns_of(controlled), len(known)
+
+        def moving_nodes(points: Tensor) -> tuple[Tensor, Tensor]:
+            """Nodes of the inputs that are not given, which move with those that are."""
+            x = points.to(device=base.device, dtype=torch.double)
+            places = [x[:, block] for block in blocks[:g]]
+            known_errors, log_weights = errors_given(maps[:g], places, factor, u[:, :g])
+            errors = list(known_errors.unbind(dim=-1))
+            nodes = base.expand(len(points), -1, -1).clone()
+            for k in range(g, len(maps)):
+                mean = conditional_mean(errors, factor, k, log_weights)
+                drawn, error, log_ratio = maps[k].draw(mean, factor[k, k], u[:, k])
+                errors.append(error)
+                log_weights = log_weights + log_ratio
+                nodes[..., blocks[k]] = drawn
+            weights = torch.softmax(log_weights, dim=-1)
+            return at_points(nodes, points, columns), weights.to(points)
+
+        return moving_nodes
 
     def _map(self, name: str, place: Placement) -> ScoreMap:
         columns = list(place.columns[name])
@@ -236,44 +250,6 @@ class GaussianCopula(JointLaw):
         correlation = torch.tensor(self.correlation, dtype=torch.double)[order][:, order]
         factor: Tensor = torch.linalg.cholesky(correlation)
         return factor
-
-
-@dataclass(frozen=True, eq=False)
-class _MovingNodes:
-    """Nodes of the inputs that are not given, which move with those that are."""
-
-    base: Tensor
-    """``m x d``: the independent inputs."""
-
-    columns: tuple[int, ...]
-    """The controlled columns."""
-
-    blocks: tuple[tuple[int, ...], ...]
-    """The columns of each input of the copula: first those given, then the rest."""
-
-    maps: tuple[ScoreMap, ...]
-    num_given: int
-    factor: Tensor
-    u: Tensor
-    """Uniform numbers ``m x`` inputs of the copula."""
-
-    def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``NodesGiven``."""
-        x = points.to(device=self.base.device, dtype=torch.double)
-        given = [x[:, list(block)] for block in self.blocks[: self.num_given]]
-        found, log_weights = errors_given(
-            self.maps[: self.num_given], given, self.factor, self.u[:, : self.num_given]
-        )
-        errors = list(found.unbind(dim=-1))
-        nodes = self.base.expand(len(points), -1, -1).clone()
-        for k in range(self.num_given, len(self.maps)):
-            mean = conditional_mean(errors, self.factor, k, log_weights)
-            places, error, log_ratio = self.maps[k].draw(mean, self.factor[k, k], self.u[:, k])
-            errors.append(error)
-            log_weights = log_weights + log_ratio
-            nodes[..., list(self.blocks[k])] = places
-        weights = torch.softmax(log_weights, dim=-1)
-        return at_points(nodes, points, self.columns), weights.to(points)
 
 
 def _steps_last(maps: Mapping[str, ScoreMap]) -> list[str]:
