@@ -273,25 +273,23 @@ def _fit_exact(pairs: _Pairs, lengthscale: float | None, regularization: float |
     )
 
 
-@dataclass(frozen=True, eq=False)
 class _Basis:
-    """Landmarks of the queries: ``Psi(a) = R^-1 l(landmarks, a)`` with ``R R'`` theirs."""
+    """Landmarks of the queries: ``Psi(a) = R^-1 l(landmarks, a)`` with ``R R'`` theirs.
 
-    centres: Array
-    """``M_a x p``, in raw units."""
+    The landmarks are the ``centres``, ``M_a x p`` in raw units.
+    """
 
-    scaled: Array
-    lengthscale: float
-    factor: Array
-
-    @classmethod
-    def of(cls, candidates: _Pairs, lengthscale: float, most: int) -> _Basis:
+    def __init__(self, candidates: _Pairs, lengthscale: float, most: int) -> None:
         scaled = candidates.scaled(lengthscale)
         chosen = landmarks_of(scaled, rbf, most)
         kernel = rbf(scaled[chosen], scaled[chosen])
         kernel[np.diag_indices_from(kernel)] += _JITTER
-        factor = cholesky(kernel, lower=True)
-        return cls(candidates.A[chosen], scaled[chosen], lengthscale, factor)
+        self.factor = cholesky(kernel, lower=True)
+        self.centres, self.scaled, self.lengthscale = (
+            candidates.A[chosen],
+            scaled[chosen],
+            lengthscale,
+        )
 
     def psi(self, pairs: _Pairs) -> Array:
         """``n x M_a``."""
@@ -323,12 +321,12 @@ def _fit_nystrom(
         F = features(some)
 
         def errors_of(scale: float) -> Errors:
-            psi = _Basis.of(candidates, scale, most).psi(some)
+            psi = _Basis(candidates, scale, most).psi(some)
             return nystrom_errors(psi.T @ psi, psi.T @ F, psi[left_out], F[left_out])
 
         lengthscale, _ = choose(errors_of, ridge)
 
-    basis = _Basis.of(candidates, lengthscale, most)
+    basis = _Basis(candidates, lengthscale, most)
     gram: Any = 0.0
     cross: Any = 0.0
     sums: Any = 0.0

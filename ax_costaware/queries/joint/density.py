@@ -38,18 +38,24 @@ class Smoothing:
     """Whether rows move to the point along a local linear regression."""
 
 
-@dataclass(frozen=True, eq=False)
 class ConditionalDensity:
-    """Rows of a sample, weighted by normal kernels around them."""
+    """Rows of a sample, weighted by normal kernels around them.
 
-    rows: Tensor
-    """The columns given, ``n x c``."""
+    The bandwidth is the factor times Scott's; infinite, for a column of one value, which does not
+    count.
 
-    bandwidth: Tensor
-    """``c``; infinite for a column that does not count."""
+    Args:
+        rows: The columns given, ``n x c``.
+        num_inputs: How many inputs these are; a choice may have several columns.
+        smoothing: The factor, and whether rows move to the point.
+    """
 
-    moves: bool = False
-    """Whether rows move to the point."""
+    def __init__(self, rows: Tensor, num_inputs: int, smoothing: Smoothing) -> None:
+        std = rows.std(dim=0)
+        scott = std * len(rows) ** (-1.0 / (num_inputs + 4))
+        counts = std > _CONSTANT * rows.abs().amax(dim=0)
+        self.bandwidth = torch.where(counts, smoothing.factor * scott, math.inf)
+        self.rows, self.moves = rows, smoothing.moves
 
     def weights(self, points: Tensor) -> Tensor:
         """Nadaraya-Watson weights ``p x n`` at points ``p x c``."""
@@ -93,18 +99,6 @@ class ConditionalDensity:
         return -0.5 * gaps.square().sum(dim=-1)
 
 
-def density_of(rows: Tensor, num_inputs: int, smoothing: Smoothing) -> ConditionalDensity:
-    """That around rows ``n x c`` of ``num_inputs`` inputs; a choice may have several columns.
-
-    The bandwidth is the factor times Scott's. A column of one value does not count.
-    """
-    std = rows.std(dim=0)
-    scott = std * len(rows) ** (-1.0 / (num_inputs + 4))
-    counts = std > _CONSTANT * rows.abs().amax(dim=0)
-    bandwidth = torch.where(counts, smoothing.factor * scott, math.inf)
-    return ConditionalDensity(rows, bandwidth, smoothing.moves)
-
-
 def smoothing_of(rows: Tensor, num_inputs: int, numbers: Tensor, codes: Tensor) -> Smoothing:
     """The smoothing whose law of the other columns fits best, given the rows' own.
 
@@ -129,13 +123,13 @@ def _chosen(rows: _Table, num_inputs: int, numbers: _Table, codes: _Table) -> Sm
     )
     tries: list[tuple[Smoothing, Tensor]] = []
     for factor in FACTORS:
-        weights = density_of(given, num_inputs, Smoothing(factor)).weights_of_others()
+        weights = ConditionalDensity(given, num_inputs, Smoothing(factor)).weights_of_others()
         effective = 1.0 / weights.square().sum(dim=-1)
         if tries and float(effective.median()) < LEAST_EFFECTIVE:
             break
         for moves in (False, True) if free.shape[-1] else (False,):
             smoothing = Smoothing(factor, moves)
-            density = density_of(given, num_inputs, smoothing)
+            density = ConditionalDensity(given, num_inputs, smoothing)
             tries.append((smoothing, left_out_scores(density, free, fixed, weights)))
     best = min((scores for _, scores in tries), key=lambda scores: float(scores.mean()))
     for smoothing, scores in tries:

@@ -14,11 +14,7 @@ from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import finite_number, integer_at_least, set_fields
-from ax_costaware.queries.joint.density import (
-    Smoothing,
-    density_of,
-    smoothing_of,
-)
+from ax_costaware.queries.joint.density import ConditionalDensity, Smoothing, smoothing_of
 from ax_costaware.queries.joint.law import (
     Column,
     JointLaw,
@@ -114,7 +110,7 @@ class JointEmpirical(JointLaw):
         weights = torch.full((1, self.num_rows), 1.0 / self.num_rows, dtype=torch.double)
         if codes:
             rows, points = (torch.cat(part, dim=-1) for part in zip(*codes, strict=True))
-            density = density_of(rows, len(known), _raw_smoothing(self, tuple(known)))
+            density = ConditionalDensity(rows, len(known), _raw_smoothing(self, tuple(known)))
             weights = density.weights(points)
             if _is_continuous(column):
                 column = tuple(
@@ -179,7 +175,7 @@ class JointEmpirical(JointLaw):
             u = uniforms(len(place.independent), copies * len(rows), place.seed)
             others = independent_rows(place.independent, u)
             rows = [{**rows[i // copies], **other} for i, other in enumerate(others)]
-        base, density = place.transform(rows), density_of(centers, len(given), smoothing)
+        base, density = place.transform(rows), ConditionalDensity(centers, len(given), smoothing)
         set_columns = place.columns_of(controlled)
 
         def near_rows(points: Tensor) -> tuple[Tensor, Tensor]:

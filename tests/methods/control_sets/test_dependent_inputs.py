@@ -19,10 +19,15 @@ from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.simulation import Simulation
 from ax_costaware.methods.space import Space
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.joint import GaussianCopula, JointEmpirical
-from ax_costaware.queries.joint.density import density_of, smoothing_of
-from ax_costaware.queries.marginals import Discrete, Learned, Uniform
+from ax_costaware.queries import (
+    ControlSet,
+    Discrete,
+    GaussianCopula,
+    JointEmpirical,
+    Learned,
+    Uniform,
+)
+from ax_costaware.queries.joint.density import ConditionalDensity, smoothing_of
 
 SETS = (
     ControlSet(["x"], 1.0, "none"),
@@ -145,7 +150,7 @@ def test_conditional_nodes_weigh_rows_by_what_is_controlled(space: QuerySpace) -
     assert bool((nodes[0][:, columns] == point[columns]).all())
     is_kind = [[float(soil == kind) for kind in SOILS] for soil in FRAME["soil"]]
     smoothing = smoothing_of(numbers, 2, numbers[:, :0], torch.tensor(is_kind))
-    chances = density_of(numbers, 2, smoothing).weights(point[columns].unsqueeze(0))[0]
+    chances = ConditionalDensity(numbers, 2, smoothing).weights(point[columns].unsqueeze(0))[0]
     for soil, code in codes.items():
         is_soil = (nodes[0][:, columns_of(space, "soil")] - code).abs().sum(dim=-1) < 1e-9
         expected = chances[torch.tensor([s == soil for s in FRAME["soil"]])].sum()

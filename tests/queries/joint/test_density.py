@@ -16,9 +16,9 @@ from ax_costaware.queries import JointEmpirical, Placement, RawValue, Uniform
 from ax_costaware.queries.joint.density import (
     FACTORS,
     LEAST_EFFECTIVE,
+    ConditionalDensity,
     Smoothing,
     _chosen,
-    density_of,
     left_out_scores,
     ranked_score,
     smoothing_of,
@@ -85,7 +85,7 @@ def test_left_out_scores_are_those_of_laws_without_the_row(moves: bool, factor: 
             share = kind == k
             brier = (w @ share[others] - share[i]) ** 2
             total[i] += brier / (2 * share.mean() * (1 - share.mean()))
-    density = density_of(torch.tensor(x), 2, Smoothing(factor, moves))
+    density = ConditionalDensity(torch.tensor(x), 2, Smoothing(factor, moves))
     one_hot = torch.tensor(kind[:, None] == np.arange(3), dtype=torch.double)
     numbers = torch.tensor(y).unsqueeze(-1)
     found = left_out_scores(density, numbers, one_hot, density.weights_of_others())
@@ -100,7 +100,7 @@ def test_smoothing_is_the_most_within_a_standard_error_of_the_best() -> None:
         scores = {}
         for factor in FACTORS:
             for moves in (False, True):
-                density = density_of(rows, 1, Smoothing(factor, moves))
+                density = ConditionalDensity(rows, 1, Smoothing(factor, moves))
                 weights = density.weights_of_others()
                 if (1 / weights.square().sum(dim=-1)).median() >= LEAST_EFFECTIVE:
                     key = Smoothing(factor, moves)
@@ -247,8 +247,8 @@ def test_rows_that_do_not_vary_do_not_count() -> None:
     frame = sample(40, 1, "line", 0.05)
     both = torch.cat([columns(frame, ["a"]), torch.full((40, 1), 0.3)], dim=-1)
     numbers = columns(frame, ["y"])
-    density = density_of(both, 2, Smoothing(0.5, True))
-    alone = density_of(both[:, :1], 2, Smoothing(0.5, True))
+    density = ConditionalDensity(both, 2, Smoothing(0.5, True))
+    alone = ConditionalDensity(both[:, :1], 2, Smoothing(0.5, True))
     points = torch.tensor([[0.2, 0.3], [0.6, 7.0]], dtype=torch.double)
     weights = density.weights(points)
     assert torch.allclose(weights, alone.weights(points[:, :1]))
