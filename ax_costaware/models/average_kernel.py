@@ -86,7 +86,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
-        _check_width(A, "queries", self.num_query_columns)
+        _check_width("queries", A, "queries", self.num_query_columns)
         rest = A.new_zeros(*A.shape[:-1], self.num_target_columns + 1)
         return torch.cat([A, rest], dim=-1)
 
@@ -96,7 +96,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
-        _check_width(X, "points", self.num_target_columns)
+        _check_width("X", X, "points", self.num_target_columns)
         query = X.new_zeros(*X.shape[:-1], self.num_query_columns)
         return torch.cat([query, X, X.new_ones(*X.shape[:-1], 1)], dim=-1)
 
@@ -268,10 +268,10 @@ def _check_transform(transform: InputTransform) -> None:
         )
 
 
-def _check_width(rows: Tensor, what: str, width: int) -> None:
+def _check_width(name: str, rows: Tensor, what: str, width: int) -> None:
     if not isinstance(rows, Tensor):
-        raise InputError(f"X: got a {type(rows).__name__}; expected a tensor.")
-    if rows.ndim < 2 or rows.shape[-1] != width:
+        raise InputError(f"{name}: got a {type(rows).__name__}; expected a tensor.")
+    if rows.ndim == 0 or rows.shape[-1] != width:
         raise InputError(
-            f"X of shape {tuple(rows.shape)}: expected {what} of shape ... x n x {width}."
+            f"{name} of shape {tuple(rows.shape)}: expected {what} of {width} columns."
         )

@@ -370,7 +370,7 @@ def test_bad_input_is_refused(
 
 def test_a_query_of_another_width_is_refused(data: tuple[Tensor, Tensor]) -> None:
     model = ConditionalMeanProcess(*data, gaussian())
-    with pytest.raises(InputError, match="X of shape"):
+    with pytest.raises(InputError, match="queries of shape"):
         model.posterior(torch.rand(3, 1).double())
     with pytest.raises(InputError, match="X of shape"):
         model.target_posterior(torch.rand(3, 5).double())

@@ -159,11 +159,11 @@ class JointEmpirical(JointLaw):
             for name in rest
             if len(place.columns[name]) == 1 and _is_continuous(self._column(name))
         ]
-        numbers = list(place.columns_of(free))
+        numbers = place.columns_of(free)
         smoothing = smoothing_of(
             centers,
             len(given),
-            place.transform(rows)[:, numbers],
+            place.transform(rows)[:, list(numbers)],
             self._coded([name for name in rest if name not in free])[order],
         )
         copies = 1
@@ -175,21 +175,14 @@ class JointEmpirical(JointLaw):
             u = uniforms(len(place.independent), copies * len(rows), place.seed)
             others = independent_rows(place.independent, u)
             rows = [{**rows[i // copies], **other} for i, other in enumerate(others)]
-        base, density = place.transform(rows), ConditionalDensity(centers, len(given), smoothing)
-        set_columns = place.columns_of(controlled)
-
-        def near_rows(points: Tensor) -> tuple[Tensor, Tensor]:
-            """Rows of the sample as nodes, weighted by how close they are to the point."""
-            known = points[:, columns]
-            weights, nodes = density.weights(known), base
-            if density.moves:
-                values = density.moved(base[::copies, numbers], known, weights)
-                nodes = base.to(points).repeat(len(points), 1, 1)
-                nodes[..., numbers] = values.repeat_interleave(copies, dim=-2)
-            weights = weights.repeat_interleave(copies, dim=-1) / copies
-            return at_points(nodes, points, set_columns), weights
-
-        return near_rows
+        return _NearRows(
+            base=place.transform(rows),
+            columns=place.columns_of(controlled),
+            density=ConditionalDensity(centers, len(given), smoothing),
+            given=tuple(columns),
+            numbers=numbers,
+            copies=copies,
+        )
 
     def _column(self, name: str) -> Column:
         self._checked([name])
@@ -215,6 +208,31 @@ class JointEmpirical(JointLaw):
         direction = torch.linalg.eigh(centered.T @ centered)[1][:, -1]
         places: Tensor = (centered @ direction).argsort(stable=True)
         return places
+
+
+@dataclass(frozen=True, eq=False)
+class _NearRows:
+    """Rows of a sample as nodes, weighted by how close they are to the point."""
+
+    base: Tensor
+    columns: tuple[int, ...]
+    density: ConditionalDensity
+    given: tuple[int, ...]
+    numbers: tuple[int, ...]
+    copies: int
+
+    def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``NodesGiven``."""
+        known = points[:, list(self.given)]
+        weights = self.density.weights(known)
+        nodes = self.base
+        if self.density.moves:
+            numbers = list(self.numbers)
+            values = self.density.moved(self.base[:: self.copies, numbers], known, weights)
+            nodes = nodes.to(points).repeat(len(points), 1, 1)
+            nodes[..., numbers] = values.repeat_interleave(self.copies, dim=-2)
+        weights = weights.repeat_interleave(self.copies, dim=-1) / self.copies
+        return at_points(nodes, points, self.columns), weights
 
 
 @lru_cache(maxsize=64)
