@@ -69,6 +69,26 @@ _GUESS = (18.0, 3.023, -8.245, -0.734, 5.82, 0.5193)
 
 _HALLEY_STEPS = 3
 
+_BLOCK_ROWS = 64
+"""Boxes that are looked at together: few enough to stop soon, enough to keep the overhead small."""
+
+_BLOCK_PAIRS = 2**22
+"""Pairs of boxes that are looked at together at most, which bounds the memory."""
+
+_NEGLIGIBLE = 1e-16
+"""Boxes whose expected cost is together below this part of the others' are passed over."""
+
+_TOLERANCE = 1e-10
+"""Relative error of the price."""
+
+_ROUNDING = 1e-15
+"""Relative excess of a budget that is rounding only."""
+
+_SQRT_2 = math.sqrt(2.0)
+
+_LARGEST_LOG = 700.0
+"""Logarithms of prices are sought within plus and minus this: the prices are floats."""
+
 
 def gittins_index(mean: Tensor, sigma: Tensor, cost: Tensor | float) -> Tensor:
     r"""The Gittins index of boxes with Gaussian values.
@@ -150,27 +170,6 @@ def _solve(log_v: Tensor) -> Tensor:
         ratio = torch.where(normal.on_left, 1 / normal.mills - normal.size, h / normal.rest)
         z = z - gap * ratio / (1 - 0.5 * gap * (ratio * normal.hazard - 1))
     return z
-
-
-_BLOCK_ROWS = 64
-"""Boxes that are looked at together: few enough to stop soon, enough to keep the overhead small."""
-
-_BLOCK_PAIRS = 2**22
-"""Pairs of boxes that are looked at together at most, which bounds the memory."""
-
-_NEGLIGIBLE = 1e-16
-"""Boxes whose expected cost is together below this part of the others' are passed over."""
-
-_TOLERANCE = 1e-10
-"""Relative error of the price."""
-
-_ROUNDING = 1e-15
-"""Relative excess of a budget that is rounding only."""
-
-_SQRT_2 = math.sqrt(2.0)
-
-_LARGEST_LOG = 700.0
-"""Logarithms of prices are sought within plus and minus this: the prices are floats."""
 
 
 def expected_spend(

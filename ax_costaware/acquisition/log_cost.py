@@ -25,6 +25,10 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import positive_number
 
+_MARGIN = 0.02
+"""Log of the cost, below the limit, over which the penalty grows to the acquisition function's
+spread."""
+
 
 @runtime_checkable
 class LogExpectedCost(Protocol):
@@ -85,11 +89,6 @@ def _checked(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
             " expected finite costs > 0."
         )
     return costs.reshape(X.shape[:-1])
-
-
-_MARGIN = 0.02
-"""Log of the cost, below the limit, over which the penalty grows to the acquisition function's
-spread."""
 
 
 class Affordable(AcquisitionFunction):

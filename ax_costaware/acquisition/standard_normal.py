@@ -43,6 +43,18 @@ _FAR = 25.0
 _SERIES = (2.0, -10.0, 74.0, -706.0, 8162.0, -110410.0, 1708394.0, -29752066.0)
 """Of ``1 + x^2 + x r(x)`` in ``1 / x^2`` for large negative x (OEIS A000698)."""
 
+_LARGEST = 39.0
+"""Beyond this many standard deviations the bound says nothing: the density is zero in double."""
+
+_SMALLEST = -1e100
+"""Bounds below are taken for this one, so that everything stays finite."""
+
+_NUM_NODES = 24
+"""The quadrature is then right to about twelve digits."""
+
+_NOISY = 1e-4
+"""Below this rho squared the first term of the expansion in it is exact to about nine digits."""
+
 
 class StandardNormal:
     """Functions of a standard normal in double precision, without loss in either tail.
@@ -103,19 +115,6 @@ class StandardNormal:
         ratio = -torch.log1p(-tail) / tail  # tends to one
         on_right = 0.5 * self.x + self.rest * self.mills * ratio
         return torch.where(self.on_left, self.information * self.mills, on_right)
-
-
-_LARGEST = 39.0
-"""Beyond this many standard deviations the bound says nothing: the density is zero in double."""
-
-_SMALLEST = -1e100
-"""Bounds below are taken for this one, so that everything stays finite."""
-
-_NUM_NODES = 24
-"""The quadrature is then right to about twelve digits."""
-
-_NOISY = 1e-4
-"""Below this rho squared the first term of the expansion in it is exact to about nine digits."""
 
 
 def truncated_information(gamma: Tensor) -> Tensor:

@@ -31,6 +31,32 @@ from ax_costaware.queries.argument_checks import finite_tensor, integer_at_least
 MOST_FINITE = 2000
 """A space of so many points is enumerated, and its points sampled jointly."""
 
+SAME_OPTIMUM = 0.01
+"""Ends of local searches that are closer than this, in the unit cube, are one local optimum."""
+
+# Starts of the ascent of one path: the highest raw point is on the highest hill nearly always.
+_STARTS_OF_PATH = 3
+_ASCENT_ITERATIONS = 60
+
+# By how much half of the raw points are moved outwards, to the faces where they meet them, and the
+# most columns of which all corners are tried.
+_STRETCH = 1.2
+_MOST_CORNERED = 6
+
+# Rounds through the choices, one at a time, of points whose other columns are at a summit, and
+# how many values are tried at once.
+_CHOICE_ROUNDS = 4
+_MOST_CHOICES = 64
+
+# Points that are sampled jointly where there are no paths.
+_JOINT_POINTS = 1000
+
+# Logarithms of probabilities are cut off here.
+_LARGEST = 1e100
+
+# Values that are held at once.
+_MOST_VALUES = 2**22
+
 
 @dataclass(frozen=True, eq=False)
 class TargetSpace:
@@ -129,33 +155,6 @@ class TargetSpace:
         return torch.tensor(
             [float(value) for value in values], dtype=self.bounds.dtype, device=self.bounds.device
         )
-
-
-SAME_OPTIMUM = 0.01
-"""Ends of local searches that are closer than this, in the unit cube, are one local optimum."""
-
-# Starts of the ascent of one path: the highest raw point is on the highest hill nearly always.
-_STARTS_OF_PATH = 3
-_ASCENT_ITERATIONS = 60
-
-# By how much half of the raw points are moved outwards, to the faces where they meet them, and the
-# most columns of which all corners are tried.
-_STRETCH = 1.2
-_MOST_CORNERED = 6
-
-# Rounds through the choices, one at a time, of points whose other columns are at a summit, and
-# how many values are tried at once.
-_CHOICE_ROUNDS = 4
-_MOST_CHOICES = 64
-
-# Points that are sampled jointly where there are no paths.
-_JOINT_POINTS = 1000
-
-# Logarithms of probabilities are cut off here.
-_LARGEST = 1e100
-
-# Values that are held at once.
-_MOST_VALUES = 2**22
 
 
 def sample_optima(

@@ -28,6 +28,9 @@ from ax_costaware.models.averages import Averages, SharedAverages
 from ax_costaware.models.cached_posterior import CachedPosterior, only_model
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 
+NUM_FEATURES = 1024
+"""Random Fourier features of a path."""
+
 
 class IndirectPosterior:
     """The posterior of a ``ConditionalMeanProcess``, as products with a cached factor.
@@ -161,10 +164,6 @@ class IndirectPosterior:
             prior = averages.variance(kernel)
         cross = self.cross(averages) if cross is None else cross
         return cached.mean_of(cross), cached.variance_of(cross @ cached.root, prior)
-
-
-NUM_FEATURES = 1024
-"""Random Fourier features of a path."""
 
 
 class TargetPaths:
