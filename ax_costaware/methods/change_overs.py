@@ -22,9 +22,8 @@ from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Row, Value
+from ax_costaware.methods.parameters import Row, Value, takes
 from ax_costaware.methods.past import PastTrial, change_overs, settings_of
-from ax_costaware.methods.space import takes
 
 if TYPE_CHECKING:
     from ax_costaware.methods.method import Method

@@ -192,7 +192,7 @@ class CostlyFeedback(Method):
             t.index
             for t in problem.trials
             # A trial that still runs may yet report its time.
-            if t.outcome is not None and metric not in t.metrics and t.has_ended
+            if t.outcome is not None and metric not in t.metrics and not t.is_live
         ]
         if missing:
             raise InputError(

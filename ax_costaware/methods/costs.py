@@ -16,9 +16,9 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Choice, Parameter, Range, Row, Value
+from ax_costaware.methods.parameters import Choice, Column, Parameter, Range, Row, Value
 from ax_costaware.methods.problem import Problem
-from ax_costaware.methods.space import Column, Space
+from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import positive_number
 from ax_costaware.queries.costs import AffineCost, Cost, ProductCost, TableCost
 

@@ -1,4 +1,7 @@
-"""Parameters of an experiment as value objects: ranges of numbers, choices, and fixed ones."""
+"""Parameters of an experiment as value objects, and as columns of a model.
+
+They are ranges of numbers, choices, and fixed ones.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,9 @@ Row: TypeAlias = Mapping[str, Value]
 
 MOST_INTEGERS = 10_000
 """An integer of more values is searched as if it were real."""
+
+_EMPTY = 1e-12
+"""Weight of a value whose one-hot column is zero, so that a block of zeros has a mean, too."""
 
 
 @dataclass(frozen=True)
@@ -248,3 +254,73 @@ def _kind(value: object) -> type:
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise InputError(f"name={name!r}: expected a string.")
+
+
+def takes(parameter: Parameter, value: Any) -> bool:
+    """Whether a raw value is one of a parameter's."""
+    if not isinstance(parameter, Range):
+        return value in parameter.values_up_to(0)
+    return isinstance(value, int | float) and parameter.lower <= value <= parameter.upper
+
+
+@dataclass(frozen=True)
+class Column:
+    """One free parameter in the model's space."""
+
+    parameter: FreeParameter
+    """The parameter."""
+
+    indices: tuple[int, ...]
+    """Its columns; several for a one-hot encoded one."""
+
+    def weights(self, X: Tensor) -> Tensor:
+        """How much of each value of a choice is in points ``... x d``: ``... x m``, sum one.
+
+        Between the corners of a one-hot block they follow its columns, which keeps what depends on
+        them smooth; an ordered choice takes the nearest value.
+        """
+        assert isinstance(self.parameter, Choice)
+        codes, block = self.parameter.codes.to(X), X[..., list(self.indices)]
+        if len(self.indices) > 1:
+            parts = block.clamp_min(0.0) @ codes.T + _EMPTY
+            shares: Tensor = parts / parts.sum(dim=-1, keepdim=True)
+            return shares
+        nearest = (block - codes.flatten()).abs().argmin(dim=-1)
+        return torch.nn.functional.one_hot(nearest, len(codes)).to(X)
+
+    def raw(self, X: Tensor) -> Tensor:
+        """Raw values of a numeric parameter at points ``... x d``, differentiable: ``...``."""
+        parameter, first = self.parameter, X[..., self.indices[0]]
+        if isinstance(parameter, Range):
+            return parameter.raw(first)
+        if len(self.indices) > 1:
+            return self.weights(X) @ X.new_tensor([float(str(v)) for v in parameter.values])
+        return torch.pow(10.0, first) if parameter.log_scale else first
+
+    def decode(self, X: Tensor) -> list[Value]:
+        """Valid raw values at points ``n x d``."""
+        parameter = self.parameter
+        if isinstance(parameter, Choice):
+            return [parameter.values[i] for i in self.weights(X).argmax(dim=-1).tolist()]
+        return [parameter.decode(value) for value in self.raw(X).tolist()]
+
+    def encode(self, value: Any) -> list[float]:
+        """The columns of a raw value."""
+        parameter = self.parameter
+        if isinstance(parameter, Range):
+            return [parameter.to_column(value)]
+        found: list[float] = parameter.codes[parameter.index(value)].tolist()
+        return found
+
+    def spread(self, u: Tensor, bounds: Tensor) -> Tensor:
+        """The columns of valid values spread like ``u``, ``n``, in [0, 1): ``n x len(indices)``."""
+        parameter = self.parameter
+        if isinstance(parameter, Choice):
+            codes = parameter.codes
+            return codes[(u * len(codes)).long().clamp_max(len(codes) - 1)]
+        lower, upper = bounds[:, self.indices[0]]
+        values: Tensor = (lower + u * (upper - lower)).unsqueeze(-1)
+        if not parameter.is_integer:
+            return values
+        rounded = parameter.raw(values).round()
+        return rounded.log10() if parameter.log_scale else rounded

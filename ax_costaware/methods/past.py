@@ -117,11 +117,6 @@ class PastTrial:
         return self.status in _LIVE
 
     @property
-    def has_ended(self) -> bool:
-        """Whether nothing is to come of it any more."""
-        return not self.is_live
-
-    @property
     def never_ran(self) -> bool:
         """Whether it was given up before it ran: it cost nothing, and need not make sense."""
         return self.status in NEVER_RUN and self.reported_cost is None and not self.was_started
