@@ -9,7 +9,7 @@ SMALL_THREADS := OMP_NUM_THREADS=1
 ON_ALL_CORES := --numprocesses logical --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-gittins demo-feedback test test-all test-postgres lint format types tutorials docs clean
+.PHONY: help demo demo-gittins demo-feedback test test-all test-postgres lint format types tutorials docs package clean
 
 help:
 	@echo "make demo          choose control sets on the stack-loss data (under four minutes)"
@@ -21,6 +21,7 @@ help:
 	@echo "make format        apply the format and the safe lint fixes"
 	@echo "make tutorials     run the tutorials and keep their outputs"
 	@echo "make docs          build the documentation into docs/_build/html"
+	@echo "make package       build sdist and wheel into dist, and try the wheel where nothing else is"
 	@echo "make clean         remove .venv and what tools left behind"
 
 demo: $(VENV)/.installed-demo
@@ -62,6 +63,23 @@ tutorials: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-docs
 	$(RUN) -m sphinx --builder html --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# The wheel in an environment of its own, and tests of it where there is no checkout: the README's
+# blocks, and the last release's stores resumed.
+EMPTY := dist/empty
+package: $(VENV)/.installed-package
+	rm -rf build dist
+	$(RUN) -m build --outdir dist
+	$(RUN) -m twine check --strict dist/*.whl dist/*.tar.gz
+	$(PYTHON) -m venv $(EMPTY)/.venv
+	$(EMPTY)/.venv/bin/python -m pip install --quiet --constraint constraints.txt torch
+	$(EMPTY)/.venv/bin/python -m pip install --quiet --constraint constraints.txt \
+	  "$$(echo dist/*.whl)[sql]" pytest
+	cp -R README.md pyproject.toml tests $(EMPTY)
+	cd $(EMPTY) && $(SMALL_THREADS) .venv/bin/python -m pytest \
+	  "tests/test_documentation.py::test_python_examples_run[README]" \
+	  tests/stores/test_stores.py -k "README or goes_on and 0.3.0"
+	@ls dist/*.whl dist/*.tar.gz
 
 clean:
 	rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
