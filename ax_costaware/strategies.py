@@ -79,6 +79,7 @@ def control_set_strategy(
     raw_samples: int | None = None,
     joint: JointLaw | None = None,
     change_cost: ChangeCost | None = None,
+    lmbda: float | None = None,
     count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses for every trial which inputs to control, and their values.
@@ -121,6 +122,10 @@ def control_set_strategy(
         change_cost: What it costs, on top, to set parameters to other values than in the trial
             before: ``ChangeCost({"oven_temperature": 5.0})``. What a trial leaves to chance costs
             nothing, and the next one that sets it pays for the change.
+        lmbda: What one unit of cost is worth, in units of the objective. When further trials are
+            not expected to add the price of their cost to the best expectation, in several
+            decisions in a row, asking for one raises ``OptimizationShouldStop``, which says what to
+            deploy. None: only the budget ends a run.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
 

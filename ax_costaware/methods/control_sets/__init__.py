@@ -40,10 +40,13 @@ from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.policies import ControlSetRule, ExploreThenCommit, LargestValuePerCost
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.queries.argument_checks import (
+    check_fields,
     instance_of,
     integer_at_least,
     nonnegative_number,
     one_of,
+    optional,
+    positive_number,
 )
 from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
@@ -104,8 +107,13 @@ class ControlSets(Method):
     change_cost: ChangeCost | None = None
     """What it costs, on top, to set parameters otherwise than in the trial before."""
 
+    lmbda: float | None = None
+    """What one unit of cost is worth, in units of the objective: when further trials are not worth
+    their cost, there are none. None: only the budget ends a run."""
+
     def __post_init__(self) -> None:
         set_field = object.__setattr__
+        check_fields(self, lmbda=optional(positive_number))
         instance_of(self.change_cost, "change_cost", ChangeCost | None, "a ChangeCost, or None")
         if self.change_cost is not None and self.change_cost.base is not None:
             raise InputError(

@@ -23,6 +23,7 @@ from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial
 from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed
+from ax_costaware.methods.stopping import Verdict, at_price
 from ax_costaware.policies import ControlSetDecision, ControlSetHistory, PastDecision
 from ax_costaware.queries.control_sets import ControlSet
 
@@ -40,6 +41,10 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     able = _open_sets(values, least)
     if not any(able):
         return _stop(values, _exhausted(values, least))
+    payable = [i for i, is_able in enumerate(able) if is_able]
+    verdict = at_price(problem, method.lmbda, lambda: values.worth_per_cost(payable))
+    if verdict.reason is not None:
+        return _stop(values, f"Stopped: {verdict.reason}. Spent {values.money.spent:g}.")
     rule: Any = method.rule
     orient = getattr(rule, "oriented", None)
     rule = rule if orient is None else orient(problem.minimize)
@@ -48,7 +53,7 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
         decision = rule.decide(history_of(values, able), values)
         cost = values.cost_of(decision.index)
         if values.money.pays(None if cost is None else cost.mean) or not able[decision.index]:
-            return _decision(values, decision, passed_over)
+            return _decision(values, decision, passed_over, verdict)
         # Its average was affordable, or some of its values are.
         able[decision.index] = False
         passed_over.append(method.names[decision.index])
@@ -57,7 +62,10 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
 
 
 def _decision(
-    values: ControlSetValues, decision: ControlSetDecision, passed_over: Sequence[str]
+    values: ControlSetValues,
+    decision: ControlSetDecision,
+    passed_over: Sequence[str],
+    verdict: Verdict,
 ) -> Decision:
     method = values.method
     ((point, value),) = values.found([decision.index])
@@ -76,6 +84,7 @@ def _decision(
         "rule": repr(method.rule),
         "problem": method.problem_digest,
         **values.money.record(),
+        **verdict.record,
         "state": dict(decision.state),
     }
     if method.learns_costs:

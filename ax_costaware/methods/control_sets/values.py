@@ -21,6 +21,7 @@ from ax_costaware.methods.control_sets.change_overs import Query, price, worth_c
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Problem, decision_seed
+from ax_costaware.methods.stopping import NUM_AHEAD
 from ax_costaware.models import information_gain
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.policies import CostEstimate
@@ -112,6 +113,25 @@ class ControlSetValues:
         """What so many trials of each are expected to add to the best expectation."""
         seed = decision_seed(self.method.seed, self.problem.next_index)
         return self.space.knowledge(indices, plays, seed, self.problem.held)
+
+    def worth_per_cost(self, indices: Sequence[int]) -> float | None:
+        """What trials of one control set are expected to add, at most, per unit of their cost.
+
+        Of the numbers of trials that are looked at, one or those that the money left pays for; None
+        while a cost is not known.
+        """
+        costs = {i: cost.mean for i in indices if (cost := self.cost_of(i)) is not None}
+        if len(costs) < len(indices):
+            return None
+        left, worth = self.money.remaining, 0.0
+        for count in NUM_AHEAD:
+            payable = [
+                i for i in indices if count == 1 or left is None or count * costs[i] <= left
+            ]
+            gains = self.knowledge(payable, [count] * len(payable))
+            ratios = [gain / (count * costs[i]) for i, gain in zip(payable, gains, strict=True)]
+            worth = max([worth, *ratios])
+        return worth
 
     def worst(self) -> float:
         """The least posterior mean at the evaluated points and at quasi-random ones."""

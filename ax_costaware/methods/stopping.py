@@ -1,0 +1,65 @@
+"""Stopping at a price, for methods that deploy what no single trial measures.
+
+What is deployed is the query, or the point, with the best expectation. Several trials may tell what
+one of them hardly does, so the worth of further ones is what one, four or sixteen of them are
+expected to add to that expectation, per unit of their cost, whichever is most. A run ends when that
+is not above the price of a unit of cost, in several decisions in a row: a model of few outcomes is
+often wrong about how little there is to find, and sees it after the next ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ax_costaware.methods.problem import Problem
+
+NUM_AHEAD = (1, 4, 16)
+"""Numbers of further trials whose worth is looked at."""
+
+IN_A_ROW = 3
+"""Decisions that have to agree."""
+
+_WORTH = "worth_per_cost"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether further trials are worth their cost."""
+
+    reason: str | None = None
+    """Why there should be none, as a phrase; None: there should be one."""
+
+    record: Mapping[str, float] = field(default_factory=dict)
+    """What is stored with the next one, for the decisions that follow."""
+
+
+def at_price(
+    problem: Problem, lmbda: float | None, worth_per_cost: Callable[[], float | None]
+) -> Verdict:
+    """Whether further trials are worth their cost.
+
+    They are where nothing has a price. In the middle of a batch nothing is known that was not known
+    at its start, and a decision that would repeat a trial under way was found worth its cost before
+    it is made again.
+
+    Args:
+        problem: What the decision is made from, with what was recorded of earlier ones.
+        lmbda: What one unit of cost is worth, in units of the objective; None: nothing.
+        worth_per_cost: Gives what further trials add to what is deployed, at most, per unit of
+            their cost; None while a cost is not known.
+    """
+    if lmbda is None or problem.undelivered or problem.known:
+        return Verdict()
+    worth = worth_per_cost()
+    if worth is None:
+        return Verdict()
+    recorded = [t.decision[_WORTH] for t in problem.trials if _WORTH in t.decision]
+    latest = [*recorded, worth][-IN_A_ROW:]
+    if len(latest) == IN_A_ROW and max(latest) <= lmbda:
+        return Verdict(
+            f"in {IN_A_ROW} decisions in a row further trials were expected to add at most "
+            f"{max(latest):.6g} per unit of their cost to the value of what is deployed, not above "
+            f"the price of {lmbda:.6g} for a unit of cost"
+        )
+    return Verdict(record={"lambda": lmbda, _WORTH: worth})

@@ -1,0 +1,105 @@
+"""Control sets at a price of cost: a run ends when further trials are not worth theirs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.values import ControlSetValues
+from ax_costaware.methods.problem import Decision, Pending, Problem, Stop
+from ax_costaware.methods.simulation import Simulation
+from ax_costaware.methods.stopping import IN_A_ROW
+from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, MODEL, UNKNOWN_SETS, run
+
+WORTH = "worth_per_cost"
+
+
+def method_with(**changes: Any) -> ControlSets:
+    """A method on the toy problem, whose price turns no trial away unless another is given."""
+    settings = {"initial_trials": 4, "lmbda": 1e-12, **FAST, **changes}
+    return ControlSets(settings.pop("control_sets", CONTROL_SETS), MARGINALS, **settings)
+
+
+@pytest.fixture(scope="module", params=[1.0, -1.0], ids=["maximize", "minimize"])
+def simulation(request: pytest.FixtureRequest) -> Simulation:
+    """A run of the initial trials and enough by the rule."""
+    return run(method_with(), 4 + IN_A_ROW, request.param, hyperparameters=MODEL)
+
+
+def decided(simulation: Simulation, lmbda: float | None, **changes: Any) -> Decision | Stop:
+    """What comes next at a price."""
+    method = replace(simulation.method, lmbda=lmbda)
+    return method.decide(replace(simulation.problem(), **changes))
+
+
+def worths(problem: Problem) -> list[float]:
+    """What was recorded of the worth of further trials."""
+    return [trial.decision[WORTH] for trial in problem.trials if WORTH in trial.decision]
+
+
+def worth_now(simulation: Simulation, **changes: Any) -> float:
+    """What further trials are worth."""
+    method: Any = replace(simulation.method, **changes)
+    worth = ControlSetValues(simulation.problem(), method).worth_per_cost(range(3))
+    assert worth is not None
+    return worth
+
+
+def test_a_run_ends_at_its_price(simulation: Simulation) -> None:
+    """When several decisions in a row agree, and not at a lower price; the trial is the same."""
+    earlier = worths(simulation.problem())
+    assert len(earlier) == IN_A_ROW
+    most = max([*earlier[1:], worth_now(simulation)])
+    stop = decided(simulation, 1.01 * most)
+    assert isinstance(stop, Stop)
+    assert stop.reason.startswith(f"Stopped: in {IN_A_ROW} decisions in a row further trials")
+    assert "Deploy control set" in stop.reason
+    decision, free = decided(simulation, 0.99 * most), decided(simulation, None)
+    assert isinstance(decision, Decision)
+    assert isinstance(free, Decision)
+    assert decision.parameters == free.parameters
+    assert decision.details == {
+        **free.details,
+        "lambda": 0.99 * most,
+        WORTH: worth_now(simulation),
+    }
+
+
+def test_one_decision_is_not_enough(simulation: Simulation) -> None:
+    """What is recorded has to say so, too."""
+    trials = simulation.problem().trials
+    assert isinstance(decided(simulation, 1e6), Stop)
+    assert isinstance(decided(simulation, 1e6, trials=trials[:-2]), Decision)
+
+
+def test_a_batch_is_not_broken_off(simulation: Simulation) -> None:
+    """Within a batch nothing is known that was not known at its start."""
+    pending = (Pending(None, dict(simulation.trials[-1].parameters)),)
+    decision = decided(simulation, 1e6, pending=pending)
+    assert isinstance(decision, Decision)
+    assert WORTH not in decision.details
+
+
+def test_more_trials_than_the_budget_pays_for_are_worth_nothing(simulation: Simulation) -> None:
+    """Those that it pays for count, and one that it pays for always does."""
+    spent = simulation.problem().trials[-1].decision["spent"]
+    assert worth_now(simulation, budget=spent + 1.7) <= worth_now(simulation)
+    assert worth_now(simulation, budget=spent + 1.7) > 0
+
+
+def test_learned_costs_have_to_be_known_first() -> None:
+    """Nothing is worth more or less than a cost that nothing is known of."""
+    simulation = run(method_with(control_sets=UNKNOWN_SETS), 6, hyperparameters=MODEL)
+    assert len(worths(simulation.problem())) == 2
+    values = ControlSetValues(simulation.problem(), simulation.method)  # type: ignore[arg-type]
+    assert values.worth_per_cost(range(3)) is not None
+
+
+@pytest.mark.parametrize("lmbda", [0.0, -1.0, float("nan"), "high", True])
+def test_a_price_is_a_number(lmbda: Any) -> None:
+    with pytest.raises(InputError, match=r"lmbda=.*: expected a finite number > 0"):
+        method_with(lmbda=lmbda)
