@@ -42,6 +42,7 @@ def indirect_query_strategy(
     num_samples: int = 32,
     num_restarts: int | None = None,
     raw_samples: int | None = None,
+    lmbda: float | None = None,
     count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy that asks what tells most about the best point, and is answered by averages.
@@ -82,6 +83,10 @@ def indirect_query_strategy(
         num_samples: Sampled optima over which the information is averaged.
         num_restarts: Local searches for the query; None for the method's default.
         raw_samples: Queries from the best of which these start; None for the method's default.
+        lmbda: What one unit of cost is worth, in units of the objective. When further queries are
+            not expected to add the price of their cost to the expectation of the best point, in
+            several decisions in a row, asking for one raises ``OptimizationShouldStop``. None: only
+            the budget ends a run.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
 
@@ -127,6 +132,7 @@ def resolution_tree_strategy(
     hyperparameters: FixedHyperparameters | None = None,
     seed: int = 0,
     num_samples: int = 32,
+    lmbda: float | None = None,
     count_attached: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses where to measure, and how finely.
@@ -158,6 +164,10 @@ def resolution_tree_strategy(
             the target parameters; None: fitted.
         seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
         num_samples: Sampled optima over which the information is averaged.
+        lmbda: What one unit of cost is worth, in units of the objective. When further cells are
+            not expected to add the price of their cost to the expectation of the best point, in
+            several decisions in a row, asking for one raises ``OptimizationShouldStop``. None: only
+            the budget ends a run.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
 

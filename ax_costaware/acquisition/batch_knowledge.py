@@ -87,13 +87,24 @@ class Candidates:
         r, n = len(self.nodes), len(landing)
         _, joint = self.posterior.joint(torch.cat([self.nodes, landing]))
         outcomes = joint[r:, r:] + self.posterior.noise * torch.eye(n).to(joint)
-        unit = outcomes.diagonal().max().clamp_min(torch.finfo(mean.dtype).tiny)
-        values, vectors = torch.linalg.eigh(outcomes / unit)
-        cross = self.membership.mT @ joint[:r, r:] / unit.sqrt()
-        change = cross @ vectors / values.clamp_min(_ROUNDING * values[-1]).sqrt()
-        after = mean.unsqueeze(-1) + change @ z
-        # The best of now is the same on average: taking it off leaves less to chance.
-        return float((after.max(dim=0).values - after[mean.argmax()]).mean())
+        return expected_gain(mean, self.membership.mT @ joint[:r, r:], outcomes, z)
+
+
+def expected_gain(mean: Tensor, cross: Tensor, outcomes: Tensor, z: Tensor) -> float:
+    """How much outcomes are expected to add to the best of some values.
+
+    Args:
+        mean: Means of the values, ``m``.
+        cross: Their covariances with the outcomes, ``m x n``.
+        outcomes: Covariances of the outcomes, noise included, ``n x n``.
+        z: ``n x s`` normal numbers for what the outcomes come to.
+    """
+    unit = outcomes.diagonal().max().clamp_min(torch.finfo(mean.dtype).tiny)
+    values, vectors = torch.linalg.eigh(outcomes / unit)
+    scale = values.clamp_min(_ROUNDING * values[-1]).sqrt()
+    after = mean.unsqueeze(-1) + cross / unit.sqrt() @ vectors / scale @ z
+    # The best of now is the same on average: taking it off leaves less to chance.
+    return float((after.max(dim=0).values - after[mean.argmax()]).mean())
 
 
 def batch_knowledge(

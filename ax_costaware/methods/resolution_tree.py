@@ -9,7 +9,7 @@ those that are under way count as measured, so that a batch goes on below them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeGuard
@@ -264,13 +264,34 @@ class TreeSearch(Targets):
             )
         paid = [money.pays(tree.cost(level)) for level in range(tree.max_level + 1)]
         cells = tuple(cell for cell in active if paid[cell.level])
-        points, names = problem.space.bounds[:0], (LEVEL, *self.target_names)
-        if cells:
-            # Every parameter of a tree has a linear scale: its column is its raw value.
-            queries = np.column_stack([[cell.level for cell in cells], tree.centres(cells)])
-            columns = [names.index(name) for name in problem.space.columns]
-            points = torch.from_numpy(queries[:, columns]).to(points)
+        points = self._queries(problem, cells)
         return Region(points, cells, known={"leaves": len(leaves), "active": len(every)})
+
+    def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
+        """Those that may be measured now, and the cells below them that the optima lie in.
+
+        A coarse cell tells little of a point: what it is measured for is the finer ones.
+        """
+        tree, active = self.tree, frozenset(region.cells)
+        below = {
+            cell
+            for level in range(1, tree.max_level + 1)
+            for point in optima.tolist()
+            if not active.isdisjoint(tree.ancestors(cell := tree.cell_around(level, point)))
+        }
+        cells = [*region.cells, *sorted(below - active)]
+        costs = [tree.cost(cell.level) for cell in cells]
+        return self._queries(problem, cells), optima.new_tensor(costs)
+
+    def _queries(self, problem: Problem, cells: Sequence[Cell]) -> Tensor:
+        """Cells as points of the model's space, ``n x p``."""
+        if not cells:
+            return problem.space.bounds[:0]
+        # Every parameter of a tree has a linear scale: its column is its raw value.
+        queries = np.column_stack([[cell.level for cell in cells], self.tree.centres(cells)])
+        names = LEVEL, *self.target_names
+        columns = [names.index(name) for name in problem.space.columns]
+        return torch.from_numpy(queries[:, columns]).to(problem.space.bounds)
 
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money

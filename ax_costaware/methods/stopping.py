@@ -2,9 +2,10 @@
 
 What is deployed is the query, or the point, with the best expectation. Several trials may tell what
 one of them hardly does, so the worth of further ones is what one, four or sixteen of them are
-expected to add to that expectation, per unit of their cost, whichever is most. A run ends when that
-is not above the price of a unit of cost, in several decisions in a row: a model of few outcomes is
-often wrong about how little there is to find, and sees it after the next ones.
+expected to add to that expectation, per unit of their cost, whichever is most; twice that, since
+each is chosen by what those before it have told. A run ends when that is not above the price of a
+unit of cost, in several decisions in a row: a model of few outcomes is often wrong about how little
+there is to find, and sees it after the next ones.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ NUM_AHEAD = (1, 4, 16)
 
 IN_A_ROW = 3
 """Decisions that have to agree."""
+
+_REACTING = 2.0
+"""What trials add of which each knows the outcomes before it, in multiples of what the same number
+adds that is chosen at once: a number that was measured, not derived."""
 
 _WORTH = "worth_per_cost"
 
@@ -35,7 +40,7 @@ class Verdict:
 
 
 def at_price(
-    problem: Problem, lmbda: float | None, worth_per_cost: Callable[[], float | None]
+    problem: Problem, lmbda: float | None, gain_per_cost: Callable[[], float | None]
 ) -> Verdict:
     """Whether further trials are worth their cost.
 
@@ -46,14 +51,16 @@ def at_price(
     Args:
         problem: What the decision is made from, with what was recorded of earlier ones.
         lmbda: What one unit of cost is worth, in units of the objective; None: nothing.
-        worth_per_cost: Gives what further trials add to what is deployed, at most, per unit of
-            their cost; None while a cost is not known.
+        gain_per_cost: Gives what further trials add to the value of what is deployed, all of them
+            chosen now, per unit of their cost, for the number of them of which that is largest;
+            None while a cost is not known.
     """
     if lmbda is None or problem.undelivered or problem.known:
         return Verdict()
-    worth = worth_per_cost()
-    if worth is None:
+    gain = gain_per_cost()
+    if gain is None:
         return Verdict()
+    worth = _REACTING * gain
     recorded = [t.decision[_WORTH] for t in problem.trials if _WORTH in t.decision]
     latest = [*recorded, worth][-IN_A_ROW:]
     if len(latest) == IN_A_ROW and max(latest) <= lmbda:

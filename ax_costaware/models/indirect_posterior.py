@@ -136,10 +136,11 @@ class IndirectPosterior:
 
     def target_covariance(self, X: Tensor) -> Tensor:
         """Joint covariance of the function at points ``S x d`` in raw units, ``S x S``."""
-        points = self._points(X)
-        whitened = self.cross(points) @ self.cached.root
-        prior = points.covariance(points, self.kernel.base_kernel)
-        return self.cached.covariance_of(whitened, whitened, prior)
+        return self._covariance(self._points(X))
+
+    def covariance(self, A: Tensor) -> Tensor:
+        """Joint covariance of the averages at queries ``n x p``, ``n x n``."""
+        return self._covariance(self._queries(A))
 
     def cross(self, averages: Averages) -> Tensor:
         """Prior covariances of ``q`` averages with the data on the latent scale, ``q x n``."""
@@ -149,6 +150,11 @@ class IndirectPosterior:
         if self.errors is None:
             return cross
         return cross + averages.scaled_errors(self._nodes) @ self.errors.mT
+
+    def _covariance(self, averages: Averages) -> Tensor:
+        whitened = self.cross(averages) @ self.cached.root
+        prior = averages.covariance(averages, self.kernel.base_kernel)
+        return self.cached.covariance_of(whitened, whitened, prior)
 
     def _queries(self, A: Tensor) -> Averages:
         return self.kernel.averages(self.kernel.query_rows(A.reshape(-1, A.shape[-1])))

@@ -229,6 +229,13 @@ class ResolutionTree:
             index.append(i)
         return Cell(level, tuple(index))
 
+    def cell_around(self, level: int, point: Sequence[float]) -> Cell:
+        """The cell of a level that a point of the box, ``d`` numbers in raw units, lies in."""
+        sides = zip(point, self.lower, self.upper, self._counts[self._level(level)], strict=True)
+        places = (int((x - low) / (high - low) * n) for x, low, high, n in sides)
+        index = (min(i, n - 1) for i, n in zip(places, self._counts[level], strict=True))
+        return Cell(level, tuple(max(i, 0) for i in index))
+
     def children(self, cell: Cell) -> tuple[Cell, ...]:
         """The cells into which a cell is split; none at the finest level."""
         self._check(cell)
@@ -259,7 +266,7 @@ class ResolutionTree:
             self._check(cell)
             if cell.level < self.max_level:
                 split.add(cell)
-            split.update(self._ancestors(cell))
+            split.update(self.ancestors(cell))
         leaves = {child for cell in split for child in self._children(cell)} - split
         return tuple(sorted(leaves or {self.root}, key=_place))
 
@@ -321,7 +328,7 @@ class ResolutionTree:
             f" {costs[position]:.6g}: {value:.4g} per unit of cost is the most of {among} cells",
         )
 
-    def _ancestors(self, cell: Cell) -> Iterator[Cell]:
+    def ancestors(self, cell: Cell) -> Iterator[Cell]:
         """The cells that a cell is a part of, the smallest first."""
         for level in reversed(range(cell.level)):
             counts = self._counts[cell.level - level]

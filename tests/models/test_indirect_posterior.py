@@ -111,6 +111,7 @@ def test_it_is_the_posterior_of_the_model(
         torch.testing.assert_close(spread, covariance.diagonal()[3:], **close)
         torch.testing.assert_close(posterior.joint_moments(A, X)[2], covariance[:3, 3:], **close)
         torch.testing.assert_close(posterior.target_covariance(X), covariance[3:, 3:], **close)
+        torch.testing.assert_close(posterior.covariance(A), covariance[:3, :3], **close)
 
 
 @pytest.mark.parametrize("make", [gaussian, learned])

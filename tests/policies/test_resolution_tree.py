@@ -95,12 +95,18 @@ def test_a_cell_and_its_centre(data: st.DataObject) -> None:
     for low, high, c, h in zip(tree.lower, tree.upper, centre, half, strict=True):
         assert low <= c - h * (1 - 1e-9)
         assert c + h * (1 - 1e-9) <= high
+    # Points of the box lie in a cell of each level, those on its faces, too.
+    for part in (-1.0, -0.7, 0.0, 0.7):
+        point = [c + part * (1 - 1e-6) * h for c, h in zip(centre, half, strict=True)]
+        assert tree.cell_around(cell.level, point) == cell
+    last = Cell(cell.level, tuple(n - 1 for n in tree._counts[cell.level]))
+    assert tree.cell_around(cell.level, tree.upper) == last
     children = tree.children(cell)
     assert len(children) == (tree.num_children if cell.level < tree.max_level else 0)
     # Each child's ancestors are the cell and those of the cell.
-    above = list(tree._ancestors(cell))
+    above = list(tree.ancestors(cell))
     assert len(above) == cell.level
-    assert all(list(tree._ancestors(child)) == [cell, *above] for child in children)
+    assert all(list(tree.ancestors(child)) == [cell, *above] for child in children)
     if children:
         assert np.mean([tree.centre(c) for c in children], axis=0) == pytest.approx(
             np.array(centre), rel=1e-9, abs=1e-9

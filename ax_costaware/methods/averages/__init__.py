@@ -23,7 +23,8 @@ from ax_costaware.acquisition import (
     ConditionalJointEntropySearch,
     ConditionalMaxValueEntropySearch,
 )
-from ax_costaware.acquisition.target_optima import best_target, sample_optima
+from ax_costaware.acquisition.target_knowledge import target_knowledge_per_cost
+from ax_costaware.acquisition.target_optima import TargetSpace, best_target, sample_optima
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.law import (
     DecodedConditional,
@@ -38,12 +39,20 @@ from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
+from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.policies.resolution_tree import Cell
 from ax_costaware.queries import Conditional
-from ax_costaware.queries.argument_checks import instance_of, integer_at_least, one_of
+from ax_costaware.queries.argument_checks import (
+    check_fields,
+    instance_of,
+    integer_at_least,
+    one_of,
+    optional,
+    positive_number,
+)
 
 Information: TypeAlias = Literal[
     "joint_entropy", "max_value_entropy", "max_value_entropy_noise_aware"
@@ -123,7 +132,12 @@ class Targets(Method):
     num_samples: int = 32
     """Sampled optima over which the information is averaged."""
 
+    lmbda: float | None = None
+    """What one unit of cost is worth, in units of the objective: when further queries are not worth
+    their cost, there are none. None: only the budget ends a run."""
+
     def __post_init__(self) -> None:
+        check_fields(self, lmbda=optional(positive_number))
         object.__setattr__(self, "target_parameters", checked_targets(self.target_parameters))
         super().__post_init__()
         one_of(self.acquisition, "acquisition", get_args(Information))
@@ -180,6 +194,16 @@ class Targets(Method):
         self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
     ) -> ChosenQuery:
         """The query of most information per unit of cost, of those that can be paid."""
+
+    @abstractmethod
+    def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
+        """The queries that may come to be asked, ``n x p``, and what they cost, ``n``.
+
+        Args:
+            problem: The problem.
+            region: Which may be asked now.
+            optima: ``S x d`` points that may be the best.
+        """
 
     def reach(self, problem: Problem, parameters: Row) -> tuple[Array, Array]:
         """Mean and standard deviation, by column, of the points that a query averages over.
@@ -243,13 +267,24 @@ class Targets(Method):
         money, seed = self.money(problem), decision_seed(self.seed, problem.next_index)
         region = self.region(problem, money, seed)
         if not len(region.starts):
-            best = self.recommend(problem)[0]
-            return Stop(
-                f"{self.exhausted(problem, money)} Deploy {best.parameters}, whose expected value "
-                f"is {best.mean:.6g} with a standard deviation of {best.standard_deviation:.6g}."
-            )
+            return Stop(f"{self.exhausted(problem, money)} {self._to_deploy(problem)}")
         believed = posterior(problem, pending=True)
-        chosen = self._chosen(problem, region, money, believed, seed)
+        optima = sample_optima(believed, self._targets, self.num_samples, seed)
+
+        def gain_per_cost() -> float:
+            best, _, _ = best_target(believed, self._targets, seed=self.seed)
+            queries = self.ahead(problem, region, optima[0])
+            limit = money.remaining
+            return target_knowledge_per_cost(
+                believed, optima[0], best, *queries, NUM_AHEAD, limit, seed
+            )
+
+        verdict = at_price(problem, self.lmbda, gain_per_cost)
+        if verdict.reason is not None:
+            return Stop(
+                f"Stopped: {verdict.reason}. Spent {money.spent:g}. {self._to_deploy(problem)}"
+            )
+        chosen = self._chosen(problem, region, money, optima)
         best = self.recommend(problem)[0]
         with torch.no_grad():
             moments = believed.moments(chosen.query.unsqueeze(0))
@@ -272,6 +307,7 @@ class Targets(Method):
                 "recommendation": recommendation_record(best),
                 **chosen.details,
                 **money.record(),
+                **verdict.record,
                 **region.known,
             },
             value=chosen.information / chosen.cost,
@@ -281,9 +317,7 @@ class Targets(Method):
         """The local optima of the posterior mean over the points, best first."""
         # The seed is that of all decisions, so that the answer depends on the model alone.
         with manual_seed(self.seed):
-            X, mean, variance = best_target(
-                posterior(problem), target_space(self.target_parameters, self.law), seed=self.seed
-            )
+            X, mean, variance = best_target(posterior(problem), self._targets, seed=self.seed)
         return [
             Best(
                 {
@@ -302,12 +336,23 @@ class Targets(Method):
             mean, variance = posterior(problem).moments(problem.space.encode(rows))
         return problem.sign * mean, variance
 
+    @property
+    def _targets(self) -> TargetSpace:
+        """The space of the points."""
+        return target_space(self.target_parameters, self.law)
+
+    def _to_deploy(self, problem: Problem) -> str:
+        """What to deploy, as a sentence."""
+        best = self.recommend(problem)[0]
+        return (
+            f"Deploy {best.parameters}, whose expected value is {best.mean:.6g} with a standard "
+            f"deviation of {best.standard_deviation:.6g}."
+        )
+
     def _chosen(
-        self, problem: Problem, region: Region, money: Money, believed: IndirectPosterior, seed: int
+        self, problem: Problem, region: Region, money: Money, optima: tuple[Tensor, Tensor]
     ) -> ChosenQuery:
         """The query of most information, about the point, too, where none tells of the value."""
-        space = target_space(self.target_parameters, self.law)
-        optima = sample_optima(believed, space, self.num_samples, seed)
 
         def by(acquisition: str) -> ChosenQuery:
             information = _information(problem, optima, acquisition)

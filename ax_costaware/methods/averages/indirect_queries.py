@@ -205,6 +205,11 @@ class IndirectQueries(Targets):
             known = {"pairs": law.conditional.num_pairs}
         return Region(starts, known=known)
 
+    def ahead(self, problem: Problem, region: Region, optima: Tensor) -> tuple[Tensor, Tensor]:
+        """Those that may be asked now."""
+        with torch.no_grad():
+            return region.starts, self._costs(problem)(region.starts)
+
     def choose(
         self, problem: Problem, region: Region, information: AcquisitionFunction, money: Money
     ) -> ChosenQuery:

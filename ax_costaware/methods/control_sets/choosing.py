@@ -42,7 +42,7 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     if not any(able):
         return _stop(values, _exhausted(values, least))
     payable = [i for i, is_able in enumerate(able) if is_able]
-    verdict = at_price(problem, method.lmbda, lambda: values.worth_per_cost(payable))
+    verdict = at_price(problem, method.lmbda, lambda: values.gain_per_cost(payable))
     if verdict.reason is not None:
         return _stop(values, f"Stopped: {verdict.reason}. Spent {values.money.spent:g}.")
     rule: Any = method.rule

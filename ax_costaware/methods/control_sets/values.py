@@ -114,7 +114,7 @@ class ControlSetValues:
         seed = decision_seed(self.method.seed, self.problem.next_index)
         return self.space.knowledge(indices, plays, seed, self.problem.held)
 
-    def worth_per_cost(self, indices: Sequence[int]) -> float | None:
+    def gain_per_cost(self, indices: Sequence[int]) -> float | None:
         """What trials of one control set are expected to add, at most, per unit of their cost.
 
         Of the numbers of trials that are looked at, one or those that the money left pays for; None
@@ -123,15 +123,13 @@ class ControlSetValues:
         costs = {i: cost.mean for i in indices if (cost := self.cost_of(i)) is not None}
         if len(costs) < len(indices):
             return None
-        left, worth = self.money.remaining, 0.0
+        left, most = self.money.remaining, 0.0
         for count in NUM_AHEAD:
-            payable = [
-                i for i in indices if count == 1 or left is None or count * costs[i] <= left
-            ]
+            payable = [i for i in indices if count == 1 or left is None or count * costs[i] <= left]
             gains = self.knowledge(payable, [count] * len(payable))
             ratios = [gain / (count * costs[i]) for i, gain in zip(payable, gains, strict=True)]
-            worth = max([worth, *ratios])
-        return worth
+            most = max([most, *ratios])
+        return most
 
     def worst(self) -> float:
         """The least posterior mean at the evaluated points and at quasi-random ones."""

@@ -41,19 +41,19 @@ def worths(problem: Problem) -> list[float]:
     return [trial.decision[WORTH] for trial in problem.trials if WORTH in trial.decision]
 
 
-def worth_now(simulation: Simulation, **changes: Any) -> float:
-    """What further trials are worth."""
+def gain_now(simulation: Simulation, **changes: Any) -> float:
+    """What further trials add per unit of cost."""
     method: Any = replace(simulation.method, **changes)
-    worth = ControlSetValues(simulation.problem(), method).worth_per_cost(range(3))
-    assert worth is not None
-    return worth
+    gain = ControlSetValues(simulation.problem(), method).gain_per_cost(range(3))
+    assert gain is not None
+    return gain
 
 
 def test_a_run_ends_at_its_price(simulation: Simulation) -> None:
     """When several decisions in a row agree, and not at a lower price; the trial is the same."""
     earlier = worths(simulation.problem())
     assert len(earlier) == IN_A_ROW
-    most = max([*earlier[1:], worth_now(simulation)])
+    most = max([*earlier[1:], 2 * gain_now(simulation)])
     stop = decided(simulation, 1.01 * most)
     assert isinstance(stop, Stop)
     assert stop.reason.startswith(f"Stopped: in {IN_A_ROW} decisions in a row further trials")
@@ -65,7 +65,7 @@ def test_a_run_ends_at_its_price(simulation: Simulation) -> None:
     assert decision.details == {
         **free.details,
         "lambda": 0.99 * most,
-        WORTH: worth_now(simulation),
+        WORTH: 2 * gain_now(simulation),
     }
 
 
@@ -87,8 +87,8 @@ def test_a_batch_is_not_broken_off(simulation: Simulation) -> None:
 def test_more_trials_than_the_budget_pays_for_are_worth_nothing(simulation: Simulation) -> None:
     """Those that it pays for count, and one that it pays for always does."""
     spent = simulation.problem().trials[-1].decision["spent"]
-    assert worth_now(simulation, budget=spent + 1.7) <= worth_now(simulation)
-    assert worth_now(simulation, budget=spent + 1.7) > 0
+    assert gain_now(simulation, budget=spent + 1.7) <= gain_now(simulation)
+    assert gain_now(simulation, budget=spent + 1.7) > 0
 
 
 def test_learned_costs_have_to_be_known_first() -> None:
@@ -96,7 +96,7 @@ def test_learned_costs_have_to_be_known_first() -> None:
     simulation = run(method_with(control_sets=UNKNOWN_SETS), 6, hyperparameters=MODEL)
     assert len(worths(simulation.problem())) == 2
     values = ControlSetValues(simulation.problem(), simulation.method)  # type: ignore[arg-type]
-    assert values.worth_per_cost(range(3)) is not None
+    assert values.gain_per_cost(range(3)) is not None
 
 
 @pytest.mark.parametrize("lmbda", [0.0, -1.0, float("nan"), "high", True])
