@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,7 @@ from panel_trials import LEVELS
 from problems import COSTS, NOISE_STD, PROBLEMS, Problem
 
 import ax_costaware as ac
-from ax_costaware.methods import Best, Choice, ControlSets, Range, Simulation, Space, Stop
+from ax_costaware.methods import Best, Choice, ControlSets, Decision, Range, Simulation, Space, Stop
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies import ControlSetRule
 from ax_costaware.queries import TruncatedNormal
@@ -153,17 +153,20 @@ METHODS: dict[str, Callable[[bool], tuple[ControlSetRule | None, str]]] = {
 plain Ax would do, which always sets what it can."""
 
 
-def simulate(cell: SetCell, name: str, seed: int) -> dict[str, Any]:
-    """One run: how good the recommendation is at each part of the budget.
+def trials(
+    cell: SetCell, name: str, seed: int, **settings: Any
+) -> Iterator[tuple[Simulation, Decision, float, float]]:
+    """The trials of a run, each before it is made.
 
-    Returns:
-        ``values`` at each of ``LEVELS``, minus the best, in standard deviations; ``spent``,
-        ``trials`` and ``cpu_s``.
+    Args:
+        cell: The cell.
+        name: Name of the method.
+        seed: Seed of the method and of the problem's chance.
+        settings: Further ones of the method.
+
+    Yields:
+        The simulation so far, the decision, what was spent before it, and what it is charged.
     """
-    torch.set_num_threads(1)
-    for category in (BotorchWarning, OptimizationWarning, NumericalWarning):
-        warnings.simplefilter("ignore", category)
-    started = time.process_time()
     problem, law = cell.objective, cell.law
     names = [f"x{i}" for i in range(problem.dim)]
     sets = tuple(
@@ -178,6 +181,7 @@ def simulate(cell: SetCell, name: str, seed: int) -> dict[str, Any]:
         acquisition=acquisition,
         budget=cell.budget,
         seed=seed,
+        **settings,
     )
     parameters: list[Range | Choice] = [
         Choice("control_set", tuple(method.names)),
@@ -185,8 +189,7 @@ def simulate(cell: SetCell, name: str, seed: int) -> dict[str, Any]:
     ]
     simulation = Simulation(method, Space.of(parameters, hidden=method.hidden))
     chance = np.random.default_rng(seed + 1000)
-    spent, levels = 0.0, list(LEVELS)
-    values: list[float] = []
+    spent = 0.0
     while len(simulation.trials) < _MOST_TRIALS:
         decision = simulation.ask()
         if isinstance(decision, Stop):
@@ -196,9 +199,7 @@ def simulate(cell: SetCell, name: str, seed: int) -> dict[str, Any]:
             charge *= math.exp(_SPREAD * chance.standard_normal() - _SPREAD**2 / 2)
         if spent + charge > cell.budget * (1 + 1e-9):
             break
-        while levels and spent + charge > levels[0] * cell.budget * (1 + 1e-9):
-            values.append(_in_hand(cell, simulation))
-            levels.pop(0)
+        yield simulation, decision, spent, charge
         x = law.icdf(torch.tensor(chance.uniform(size=problem.dim)))
         for parameter, value in decision.extra["controlled"].items():
             x[names.index(parameter)] = float(value)
@@ -208,7 +209,27 @@ def simulate(cell: SetCell, name: str, seed: int) -> dict[str, Any]:
             realized.pop(parameter)
         spent += charge
         simulation.tell(decision, Outcome(outcome, charge, realized))
-    final = _in_hand(cell, simulation)
+
+
+def simulate(cell: SetCell, name: str, seed: int) -> dict[str, Any]:
+    """One run: how good the recommendation is at each part of the budget.
+
+    Returns:
+        ``values`` at each of ``LEVELS``, minus the best, in standard deviations; ``spent``,
+        ``trials`` and ``cpu_s``.
+    """
+    torch.set_num_threads(1)
+    for category in (BotorchWarning, OptimizationWarning, NumericalWarning):
+        warnings.simplefilter("ignore", category)
+    started = time.process_time()
+    spent, levels = 0.0, list(LEVELS)
+    values: list[float] = []
+    for simulation, _, before, charge in trials(cell, name, seed):
+        spent = before + charge
+        while levels and spent > levels[0] * cell.budget * (1 + 1e-9):
+            values.append(in_hand(cell, simulation))
+            levels.pop(0)
+    final = in_hand(cell, simulation)
     values += [final] * len(levels)
     return {
         "values": [round((value - cell.best) / cell.spread, 6) for value in values],
@@ -218,7 +239,7 @@ def simulate(cell: SetCell, name: str, seed: int) -> dict[str, Any]:
     }
 
 
-def _in_hand(cell: SetCell, simulation: Simulation) -> float:
+def in_hand(cell: SetCell, simulation: Simulation) -> float:
     """The true expectation of what is recommended; of the middle before there is a model."""
     if len(simulation.trials) < 2:
         return cell.value(Best({f"x{i}": 0.5 for i in range(cell.objective.dim)}, 0.0, 0.0))

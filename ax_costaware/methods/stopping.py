@@ -2,10 +2,10 @@
 
 What is deployed is the query, or the point, with the best expectation. Several trials may tell what
 one of them hardly does, so the worth of further ones is what one, four or sixteen of them are
-expected to add to that expectation, per unit of their cost, whichever is most; twice that, since
-each is chosen by what those before it have told. A run ends when that is not above the price of a
-unit of cost, in several decisions in a row: a model of few outcomes is often wrong about how little
-there is to find, and sees it after the next ones.
+expected to add to that expectation, per unit of their cost, whichever is most. A run ends when that
+is well below the price of a unit of cost, in several decisions in a row: trials that are chosen one
+after the other add more than the same number chosen at once, and a model of few outcomes is often
+wrong about how little there is to find, which it sees after the next ones.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ax_costaware.methods.problem import Problem
 NUM_AHEAD = (1, 4, 16)
 """Numbers of further trials whose worth is looked at."""
 
-IN_A_ROW = 3
-"""Decisions that have to agree."""
+CAUTION = 4.0
+"""How many times what they are expected to add further trials count as worth."""
 
-_REACTING = 2.0
-"""What trials add of which each knows the outcomes before it, in multiples of what the same number
-adds that is chosen at once: a number that was measured, not derived."""
+IN_A_ROW = 5
+"""Decisions that have to agree. Both numbers were chosen by measurement: a run that ends too early
+loses more than one that ends late."""
 
 _WORTH = "worth_per_cost"
 
@@ -60,13 +60,13 @@ def at_price(
     gain = gain_per_cost()
     if gain is None:
         return Verdict()
-    worth = _REACTING * gain
+    worth = CAUTION * gain
     recorded = [t.decision[_WORTH] for t in problem.trials if _WORTH in t.decision]
     latest = [*recorded, worth][-IN_A_ROW:]
     if len(latest) == IN_A_ROW and max(latest) <= lmbda:
         return Verdict(
-            f"in {IN_A_ROW} decisions in a row further trials were expected to add at most "
-            f"{max(latest):.6g} per unit of their cost to the value of what is deployed, not above "
-            f"the price of {lmbda:.6g} for a unit of cost"
+            f"in {IN_A_ROW} decisions in a row further trials were worth at most "
+            f"{max(latest):.6g} per unit of their cost to what is deployed, not above the price of "
+            f"{lmbda:.6g} for a unit of cost"
         )
     return Verdict(record={"lambda": lmbda, _WORTH: worth})

@@ -11,6 +11,7 @@ from ax.api.client import Client
 from ax.exceptions.core import OptimizationShouldStop
 
 from ax_costaware import complete_trial
+from ax_costaware.methods.stopping import IN_A_ROW
 from tests.ax import indirect_toy, toy, tree_toy
 from tests.resuming import decide, load, open_database
 
@@ -48,7 +49,7 @@ def test_a_run_ends_at_its_price(
 
     with pytest.raises(OptimizationShouldStop, match="not above the price of 1000") as stop:
         run()
-    assert [r["lambda"] for r in records if "worth_per_cost" in r] == [1e3] * 2
+    assert [r["lambda"] for r in records if "worth_per_cost" in r] == [1e3] * (IN_A_ROW - 1)
     client.save_to_json_file(str(tmp_path / "toy.json"))
     for store in ("toy.json", "toy.db"):
         with pytest.raises(OptimizationShouldStop) as again:

@@ -12,7 +12,7 @@ from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.problem import Decision, Pending, Problem, Stop
 from ax_costaware.methods.simulation import Simulation
-from ax_costaware.methods.stopping import IN_A_ROW
+from ax_costaware.methods.stopping import CAUTION, IN_A_ROW
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, MODEL, UNKNOWN_SETS, run
 
 WORTH = "worth_per_cost"
@@ -53,7 +53,7 @@ def test_a_run_ends_at_its_price(simulation: Simulation) -> None:
     """When several decisions in a row agree, and not at a lower price; the trial is the same."""
     earlier = worths(simulation.problem())
     assert len(earlier) == IN_A_ROW
-    most = max([*earlier[1:], 2 * gain_now(simulation)])
+    most = max([*earlier[1:], CAUTION * gain_now(simulation)])
     stop = decided(simulation, 1.01 * most)
     assert isinstance(stop, Stop)
     assert stop.reason.startswith(f"Stopped: in {IN_A_ROW} decisions in a row further trials")
@@ -65,7 +65,7 @@ def test_a_run_ends_at_its_price(simulation: Simulation) -> None:
     assert decision.details == {
         **free.details,
         "lambda": 0.99 * most,
-        WORTH: 2 * gain_now(simulation),
+        WORTH: CAUTION * gain_now(simulation),
     }
 
 

@@ -1,0 +1,204 @@
+"""Stopping at a price beside spending everything: control sets and averages.
+
+A run spends its budget and records before each decision what further trials are worth and how good
+the recommendation is. The price does not change which trial comes next, so one run says where it
+would have ended at each price. Compared is the regret plus the price of what was spent, in standard
+deviations of the objective; at the prices the whole budget is worth 0.1, 0.3, 1 or 3 of these.
+
+Control sets: the cells of the panel. Averages: problems of ``indirect.py``, through the methods
+themselves, with cells that are boxes of the points for the trees. Hyperparameters are fitted.
+
+    python benchmarks/stopping.py                 # all of it, about an hour
+    python benchmarks/stopping.py --seeds 0 5     # some seeds: from, and up to
+    python benchmarks/stopping.py --tables        # what was run
+
+Finished runs are kept in ``benchmarks/results/partial``, the table in
+``benchmarks/results/stopping.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
+from gpytorch.utils.warnings import NumericalWarning
+from indirect_methods import tree_of
+from indirect_problems import PROBLEMS, conditional_of, target_grid, value
+from kept_runs import RESULTS, keep, path_of, read, run_all
+from panel_sets import CELLS, in_hand
+from panel_sets import trials as trials_of_sets
+from torch import Tensor
+
+from ax_costaware.methods import IndirectQueries, Range, Simulation, Space, Stop, TreeSearch
+from ax_costaware.methods.simulation import Outcome
+from ax_costaware.methods.stopping import IN_A_ROW
+
+PRICES = (0.1, 0.3, 1.0, 3.0)
+"""What the whole budget is worth, in standard deviations of the objective."""
+
+AVERAGES = {
+    "linear": 40.0,
+    "cosine_wide": 40.0,
+    "two_hills": 40.0,
+    "tree linear": 60.0,
+    "tree two_hills": 60.0,
+}
+"""Budgets of the problems of averages, whose objectives have standard deviation 1."""
+
+_LEAST = 1e-12
+"""A price that turns no trial away."""
+
+Step = tuple[float, float, float | None]
+"""What was spent before a decision, the regret of the recommendation, and what further trials are
+worth per unit of cost; None where nothing was recorded."""
+
+Task = tuple[str, int]
+
+
+def _sets(name: str, seed: int) -> Iterator[Step]:
+    """A run on a cell of control sets, in standard deviations of its objective."""
+    cell = CELLS[name]
+
+    def regret(simulation: Simulation) -> float:
+        return (cell.best - in_hand(cell, simulation)) / cell.spread
+
+    spent = 0.0
+    for simulation, decision, before, charge in trials_of_sets(cell, "default", seed, lmbda=_LEAST):
+        worth = decision.details.get("worth_per_cost")
+        if worth is not None:
+            yield before, regret(simulation), worth / cell.spread
+        spent = before + charge
+    yield spent, regret(simulation), None
+
+
+def _averages(name: str, seed: int) -> Iterator[Step]:
+    """A run on a problem of averages."""
+    key, budget = name.removeprefix("tree "), AVERAGES[name]
+    problem, grid = PROBLEMS[key], target_grid(key)
+    lower, upper = problem.box().tolist()
+    targets = tuple(Range(f"x{i}", lower[i], upper[i]) for i in range(2))
+    common: dict[str, Any] = {"budget": budget, "lmbda": _LEAST, "seed": seed}
+    chance = torch.Generator().manual_seed(seed)
+    unit = torch.quasirandom.SobolEngine(2, scramble=True, seed=0).draw(2048, dtype=torch.double)
+    normals = torch.special.ndtri(unit.clamp(1e-9, 1 - 1e-9))
+    method: IndirectQueries | TreeSearch
+    if key == name:
+        law = conditional_of(key, seed)
+        method = IndirectQueries(target_parameters=targets, conditional=law, **common)
+        space = Space.of([Range(f"a{i}", 0, 1) for i in range(2)])
+    else:
+        tree = tree_of()
+        method = TreeSearch(
+            target_parameters=targets,
+            max_level=tree.max_level,
+            costs=tree.costs,
+            noise_sd=tree.noise,
+            **common,
+        )
+        space = Space.of([Range("level", 0, tree.max_level, is_integer=True), *targets])
+
+    def answer(row: Mapping[str, Any]) -> float:
+        if isinstance(method, TreeSearch):
+            cell = method.cell_of(row)
+            centre, half = method.tree.centre(cell), method.tree.half_widths(cell.level)
+            points = unit.new_tensor(centre) + unit.new_tensor(half) * (2 * unit - 1)
+            noise = method.tree.noise_of(cell.level) or 0.0
+        else:
+            points = problem.draw(unit.new_tensor([[row["a0"], row["a1"]]]), normals)
+            noise = problem.noise
+        random = float(torch.randn(1, generator=chance, dtype=torch.double))
+        return float(value(key, points).mean()) + noise * random
+
+    def regret() -> float:
+        best = simulation.recommend().parameters
+        point: Tensor = grid.new_tensor([float(best[target.name] or 0.0) for target in targets])
+        return float(value(key, grid).max() - value(key, point))
+
+    simulation, spent = Simulation(method, space), 0.0
+    while not isinstance(decision := simulation.ask(), Stop):
+        worth = decision.details.get("worth_per_cost")
+        if worth is not None:
+            yield spent, regret(), worth
+        spent += decision.expected_cost or 0.0
+        simulation.tell(decision, Outcome(answer(decision.parameters)))
+    yield spent, regret(), None
+
+
+def _key(task: Task) -> str:
+    return f"stopping_{task[0].replace(',', '')}_{task[1]}"
+
+
+def _run(task: Task) -> None:
+    """Run one seed and keep it."""
+    torch.set_num_threads(1)
+    for category in (NumericalWarning, BotorchWarning, OptimizationWarning):
+        warnings.simplefilter("ignore", category)
+    started, (name, seed) = time.process_time(), task
+    steps = list((_averages if name in AVERAGES else _sets)(name, seed))
+    keep(_key(task), {"steps": steps, "cpu_s": time.process_time() - started})
+
+
+def _totals(task: Task, price: float) -> tuple[float, float, float, float]:
+    """Of a run at a price: where it ends, with everything, at best, and the share that it spends.
+
+    The first three are regret plus price.
+    """
+    name, steps = task[0], read(_key(task))["steps"]
+    budget = AVERAGES[name] if name in AVERAGES else CELLS[name].budget
+    lmbda = price / budget
+    totals = [regret + lmbda * spent for spent, regret, _ in steps]
+    low = [worth is not None and worth <= lmbda for _, _, worth in steps]
+    ends = (
+        i for i in range(len(steps)) if i + 1 >= IN_A_ROW and all(low[i + 1 - IN_A_ROW : i + 1])
+    )
+    end = next(ends, len(steps) - 1)
+    return totals[end], totals[-1], min(totals), steps[end][0] / steps[-1][0]
+
+
+def tables(names: list[str]) -> None:
+    """Print what was run, and keep it."""
+    lines = [
+        "| cell | runs | "
+        + " | ".join(f"price {p:g}: at it, spending all, at best, share spent" for p in PRICES)
+        + " |",
+        "|---|---|" + "---|" * len(PRICES),
+    ]
+    means = []
+    for name in names:
+        kept = [(name, seed) for seed in range(100) if path_of(_key((name, seed))).exists()]
+        if not kept:
+            continue
+        found = np.array([[_totals(task, price) for price in PRICES] for task in kept]).mean(axis=0)
+        means.append(found)
+        cells = " | ".join("{:.2f}, {:.2f}, {:.2f}, {:.0%}".format(*row) for row in found)
+        lines.append(f"| {name} | {len(kept)} | {cells} |")
+    cells = " | ".join("{:.2f}, {:.2f}, {:.2f}, {:.0%}".format(*row) for row in np.mean(means, 0))
+    lines.append(f"| mean | | {cells} |")
+    text = "\n".join(lines) + "\n"
+    print(text)
+    (RESULTS / "stopping.md").write_text(text)
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    names = [*AVERAGES, *CELLS]
+    parser.add_argument("--cells", nargs="+", choices=names, default=names)
+    parser.add_argument("--seeds", nargs=2, type=int, default=(10, 14))
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--tables", action="store_true", help="only summarise what was run")
+    args = parser.parse_args()
+    if not args.tables:
+        tasks = [(name, seed) for seed in range(*args.seeds) for name in args.cells]
+        run_all(_run, tasks, _key, args.processes, "stopping")
+    tables(args.cells)
+
+
+if __name__ == "__main__":
+    main()
