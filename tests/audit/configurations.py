@@ -170,6 +170,7 @@ def control_sets(draw: st.DrawFn) -> Configuration:
         **FAST,
         "budget": draw(_budget(max(s.cost or 1.0 for s in sets))),
         "rule": draw(st.sampled_from(rules)),
+        "lmbda": draw(st.sampled_from([None, 0.1])),
         "num_nodes": 16,
         "surrogate_spec": draw(SURROGATES),
     }
@@ -215,6 +216,7 @@ AVERAGES = {
     ),
     "hyperparameters": st.sampled_from([None, ac.FixedHyperparameters(0.3, noise_variance=1e-3)]),
     "num_samples": st.just(4),
+    "lmbda": st.sampled_from([None, 0.1]),
 }
 
 
