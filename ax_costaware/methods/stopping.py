@@ -45,8 +45,8 @@ def at_price(
     """Whether further trials are worth their cost.
 
     They are where nothing has a price. In the middle of a batch nothing is known that was not known
-    at its start, and a decision that would repeat a trial under way was found worth its cost before
-    it is made again.
+    at its start; and where a decision would repeat a trial under way it is made again, after it was
+    found worth its cost.
 
     Args:
         problem: What the decision is made from, with what was recorded of earlier ones.
@@ -55,7 +55,7 @@ def at_price(
             chosen now, per unit of their cost, for the number of them of which that is largest;
             None while a cost is not known.
     """
-    if lmbda is None or problem.undelivered or problem.known:
+    if lmbda is None or problem.undelivered:
         return Verdict()
     gain = gain_per_cost()
     if gain is None:
@@ -63,7 +63,7 @@ def at_price(
     worth = CAUTION * gain
     recorded = [t.decision[_WORTH] for t in problem.trials if _WORTH in t.decision]
     latest = [*recorded, worth][-IN_A_ROW:]
-    if len(latest) == IN_A_ROW and max(latest) <= lmbda:
+    if not problem.known and len(latest) == IN_A_ROW and max(latest) <= lmbda:
         return Verdict(
             f"in {IN_A_ROW} decisions in a row further trials were worth at most "
             f"{max(latest):.6g} per unit of their cost to what is deployed, not above the price of "

@@ -60,6 +60,15 @@ def test_one_decision_is_not_enough(simulation: Simulation) -> None:
     assert WORTH not in decision.details
 
 
+def test_a_decision_that_is_made_again_goes_on(simulation: Simulation) -> None:
+    """It was found worth its cost, and says what the ones after it go by."""
+    pending = (Pending(len(simulation.trials), dict(simulation.trials[-1].parameters)),)
+    assert isinstance(decided(simulation, 1e6, pending=pending), Stop)
+    decision = decided(simulation, 1e6, pending=pending, known=pending)
+    assert isinstance(decision, Decision)
+    assert WORTH in decision.details
+
+
 @pytest.mark.parametrize("lmbda", [0.0, -1.0, float("nan"), "high", True])
 def test_a_price_is_a_number(simulation: Simulation, lmbda: Any) -> None:
     with pytest.raises(InputError, match=r"lmbda=.*: expected a finite number > 0"):
