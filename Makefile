@@ -75,7 +75,7 @@ package: $(VENV)/.installed-package
 	$(EMPTY)/.venv/bin/python -m pip install --quiet --constraint constraints.txt torch
 	$(EMPTY)/.venv/bin/python -m pip install --quiet --constraint constraints.txt \
 	  "$$(echo dist/*.whl)[sql]" pytest
-	cp -R README.md pyproject.toml tests $(EMPTY)
+	cp -R README.md CONTRIBUTING.md docs pyproject.toml tests $(EMPTY)
 	cd $(EMPTY) && $(SMALL_THREADS) .venv/bin/python -m pytest \
 	  "tests/test_documentation.py::test_python_examples_run[README]" \
 	  tests/stores/test_stores.py -k "README or goes_on and 0.3.0"

@@ -18,8 +18,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.search_space import parameters_of_configs
 from ax_costaware.ax_bridge.strategy import strategy_with
-from ax_costaware.methods.averages import Information
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
+from ax_costaware.methods.averages.information import Information
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.resolution_tree import LEVEL, TreeSearch
 from ax_costaware.queries import Conditional, Cost

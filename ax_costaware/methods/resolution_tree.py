@@ -20,13 +20,8 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods.averages import (
-    ChosenQuery,
-    Region,
-    Targets,
-    nats_and_worth,
-    subject_of,
-)
+from ax_costaware.methods.averages import ChosenQuery, Region, Targets
+from ax_costaware.methods.averages.information import nats_and_worth, subject_of
 from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.parameters import Parameter, Range, Row
 from ax_costaware.methods.past import Money, unfit

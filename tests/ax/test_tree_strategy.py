@@ -26,7 +26,7 @@ from ax_costaware import (
 )
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.methods import averages
-from ax_costaware.methods.averages import posterior
+from ax_costaware.methods.averages.information import posterior
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.resolution_tree import TreeSearch
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree

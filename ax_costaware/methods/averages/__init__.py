@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import torch
@@ -19,13 +19,16 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from ax_costaware.acquisition import (
-    ConditionalJointEntropySearch,
-    ConditionalMaxValueEntropySearch,
-)
 from ax_costaware.acquisition.target_knowledge import target_knowledge_per_cost
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target, sample_optima
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.averages.information import (
+    NEXT_TO_NOTHING,
+    Information,
+    information_of,
+    little_left,
+    posterior,
+)
 from ax_costaware.methods.averages.law import (
     DecodedConditional,
     checked_targets,
@@ -42,7 +45,6 @@ from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, d
 from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
-from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.policies.resolution_tree import Cell
 from ax_costaware.queries import Conditional
 from ax_costaware.queries.argument_checks import (
@@ -53,18 +55,6 @@ from ax_costaware.queries.argument_checks import (
     optional,
     positive_number,
 )
-
-Information: TypeAlias = Literal[
-    "joint_entropy", "max_value_entropy", "max_value_entropy_noise_aware"
-]
-"""What a query is chosen to tell of: the best point and its value together, or the value only, that
-in the form that was published, or with an account of the noise."""
-
-_NEXT_TO_NOTHING = 1e-6
-"""Nats below which an answer tells nothing by a criterion."""
-
-_MOST_AT_ONCE = 4096
-"""Queries whose information is worked out together."""
 
 
 @dataclass(frozen=True)
@@ -355,11 +345,11 @@ class Targets(Method):
         """The query of most information, about the point, too, where none tells of the value."""
 
         def by(acquisition: str) -> ChosenQuery:
-            information = _information(problem, optima, acquisition)
+            information = information_of(problem, optima, acquisition)
             return self.choose(problem, region, information, money)
 
         chosen = by(self.acquisition)
-        if chosen.information >= _NEXT_TO_NOTHING or self.acquisition == "joint_entropy":
+        if chosen.information >= NEXT_TO_NOTHING or self.acquisition == "joint_entropy":
             return chosen
         by_point = by("joint_entropy")
         if by_point.information <= chosen.information:
@@ -372,44 +362,6 @@ class Targets(Method):
         )
 
 
-def posterior(problem: Problem, pending: bool = False) -> IndirectPosterior:
-    """The posterior of averages and points, with the sign of maximisation.
-
-    Args:
-        problem: The problem, whose model is a conditional mean process.
-        pending: Whether queries under evaluation are taken for answered.
-    """
-    X_pending = problem.X_pending if pending else None
-    return IndirectPosterior.of(problem.model, problem.direction, X_pending)
-
-
-def _information(
-    problem: Problem, optima: tuple[Tensor, Tensor], acquisition: str
-) -> AcquisitionFunction:
-    """What an answer is expected to tell, in nats."""
-    model, direction, X_pending = problem.model, problem.direction, problem.X_pending
-    given: dict[str, Any] = {"posterior_transform": direction, "X_pending": X_pending}
-    if acquisition == "joint_entropy":
-        return ConditionalJointEntropySearch(model, *optima, **given)
-    noise_aware = acquisition == "max_value_entropy_noise_aware"
-    return ConditionalMaxValueEntropySearch(model, optima[1], noise_aware=noise_aware, **given)
-
-
-def nats_and_worth(
-    problem: Problem, information: AcquisitionFunction, A: Tensor
-) -> tuple[Tensor, Tensor]:
-    """What answers of queries ``n x p`` tell, and what queries are compared by, each ``n``.
-
-    That is the same, unless no answer tells anything, to rounding, as where every sampled optimum
-    is far beyond all means: then it is the variance, for what is known least is worth most.
-    """
-    with torch.no_grad():
-        nats = torch.cat([information(part) for part in A.unsqueeze(-2).split(_MOST_AT_ONCE)])
-        if bool((nats > 0).any()):
-            return nats, nats
-        return nats, posterior(problem, pending=True).moments(A)[1]
-
-
 def recommendation_record(best: Best) -> dict[str, Any]:
     """What is stored with a trial of the point that was best then."""
     return {
@@ -417,18 +369,3 @@ def recommendation_record(best: Best) -> dict[str, Any]:
         "mean": best.mean,
         "standard_deviation": best.standard_deviation,
     }
-
-
-def subject_of(information: AcquisitionFunction, minimize: bool) -> str:
-    """What the information is about, as words."""
-    extreme = "least" if minimize else "greatest"
-    if isinstance(information, ConditionalJointEntropySearch):
-        return f"where the objective is {extreme}, and what it is there"
-    return f"the {extreme} value of the objective"
-
-
-def little_left(nats: float) -> str:
-    """What to do where no answer tells anything; empty where one does."""
-    if nats >= _NEXT_TO_NOTHING:
-        return ""
-    return " That is next to nothing: no answer tells more of the best point, so you may stop."

@@ -18,13 +18,8 @@ from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.averages import (
-    ChosenQuery,
-    Region,
-    Targets,
-    nats_and_worth,
-    subject_of,
-)
+from ax_costaware.methods.averages import ChosenQuery, Region, Targets
+from ax_costaware.methods.averages.information import nats_and_worth, subject_of
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costs import (

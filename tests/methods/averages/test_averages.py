@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.averages import little_left
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
+from ax_costaware.methods.averages.information import little_left
 from ax_costaware.methods.parameters import Choice, Fixed, Range
 from ax_costaware.queries import GaussianConditional
 
