@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import incumbent
 from ax_costaware.methods import Decision, Gittins, Method, Problem, Range, Simulation, Space, Stop
-from ax_costaware.methods.gittins import CostArgument
+from ax_costaware.methods.priced import CostArgument
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies import GittinsDecay
 

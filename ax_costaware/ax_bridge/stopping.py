@@ -18,11 +18,11 @@ from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import ModelNode, fitted
-from ax_costaware.methods.gittins import CostArgument, Gittins, StopRule
-from ax_costaware.methods.gittins.prices import NothingToLearnFrom
+from ax_costaware.methods.gittins import Gittins, StopRule
 from ax_costaware.methods.gittins.weighing import Weighed, weigh
 from ax_costaware.methods.loop import check_all
 from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods.priced import CostArgument, NothingToLearnFrom
 from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsStop

@@ -22,7 +22,8 @@ from ax_costaware.ax_bridge.nodes import method_of, model_spec_of
 from ax_costaware.ax_bridge.stopping import assess, method_to_check
 from ax_costaware.display import display_number, display_values
 from ax_costaware.methods import FixedHyperparameters, Gittins
-from ax_costaware.methods.gittins import CostArgument, StopRule
+from ax_costaware.methods.gittins import StopRule
+from ax_costaware.methods.priced import CostArgument
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from ax_costaware.acquisition import gittins_index, lambda_for_budget
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.gittins.prices import cost_function
+from ax_costaware.methods.priced import cost_function
 from tests.ax.gittins_toy import (
     COST,
     FAST,

@@ -18,83 +18,13 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.gittins_index import lambda_for_budget
-from ax_costaware.acquisition.log_cost import CostFunction
-from ax_costaware.exceptions import InputError
-from ax_costaware.methods.costs import known_cost
 from ax_costaware.methods.gittins.search import Search
 from ax_costaware.methods.past import change_overs
 from ax_costaware.methods.problem import Problem
-from ax_costaware.models.log_normal_cost import LogNormalCostModel
 from ax_costaware.models.point_posterior import PointPosterior
 
 if TYPE_CHECKING:
     from ax_costaware.methods.gittins import Gittins
-
-
-class NothingToLearnFrom(InputError):
-    """No cost was reported yet."""
-
-
-def cost_function(method: Gittins, problem: Problem) -> CostFunction:
-    """What points of the model's space cost, but for change-overs.
-
-    Raises:
-        InputError: If a cost is missing, or is no finite number > 0.
-        NothingToLearnFrom: If costs are learned, and none was reported yet.
-    """
-    if method.cost_metric is None:
-        return known_cost(method.base_cost, method.cost_at, problem.space)
-    check_reported_costs(method, problem)
-    changes = change_overs(problem.trials, method)
-    reported = [
-        (trial, trial.reported_cost - change)
-        for trial, change in zip(problem.trials, changes, strict=True)
-        if trial.reported_cost is not None
-    ]
-    if not reported:
-        raise NothingToLearnFrom(
-            f"cost={method.cost!r}: no trial has reported its cost yet, and the next is "
-            "chosen by what they cost."
-        )
-    X = problem.space.encode([trial.inputs for trial, _ in reported])
-    costs = X.new_tensor([cost for _, cost in reported])
-    try:
-        return LogNormalCostModel(X, costs, kind=method.cost_model, bounds=problem.space.bounds)
-    except InputError as error:
-        raise InputError(f"cost={method.cost!r}: {error}") from error
-
-
-def check_reported_costs(method: Gittins, problem: Problem) -> None:
-    """Refuse costs to learn from, if one is missing of a completed trial, or is none.
-
-    Raises:
-        InputError: By the indices of the trials.
-    """
-    metric, trials = method.cost_metric, problem.trials
-    missing = [t.index for t in trials if t.is_completed and t.reported_cost is None]
-    if missing:
-        raise InputError(
-            f"cost={metric!r}: trials {missing} were completed without a cost, and trials are "
-            "chosen by what they cost. Report it with complete_trial(..., cost=...); for a trial "
-            f"that is completed with ax_costaware.report_cost(client, {missing[0]}, ...), or as "
-            f"{metric!r} in Ax's data."
-        )
-    bad = {
-        t.index: c for t in trials if (c := t.reported_cost) is not None and not 0 < c < math.inf
-    }
-    if bad:
-        raise InputError(
-            f"cost={metric!r}: the reported costs by trial {bad} are not all finite numbers > 0. "
-            "Ax's data keep ten decimals, so that a small cost may be zero there: "
-            "complete_trial(..., cost=...) keeps all digits, and so does another unit."
-        )
-    for trial, change in zip(trials, change_overs(trials, method), strict=True):
-        if trial.reported_cost is not None and not trial.reported_cost > change:
-            raise InputError(
-                f"cost={method.cost!r}: trial {trial.index} has the reported cost "
-                f"{trial.reported_cost:g}: expected more than the {change:g} of its change-over, "
-                "which is part of it."
-            )
 
 
 _LEAST = 1e-9
@@ -102,7 +32,7 @@ _LEAST = 1e-9
 for at all together: any price is right that turns none away."""
 
 
-def price_of_cost(search: Search, relative: float | None, best_f: float) -> float:
+def price_of_cost(search: Search[Gittins], relative: float | None, best_f: float) -> float:
     """Lambda for the next decision.
 
     Args:
@@ -139,7 +69,7 @@ def relative_lambda(method: Gittins, problem: Problem) -> float | None:
     return min([method.decay.initial, *past])
 
 
-def _scale(search: Search) -> float:
+def _scale(search: Search[Gittins]) -> float:
     """Standard deviation of the outcomes so far per mean cost of the trials so far."""
     method, problem = search.method, search.problem
     outcomes = [t.outcome for t in problem.observed if t.outcome is not None]
@@ -159,7 +89,7 @@ def _scale(search: Search) -> float:
     return spread / statistics.fmean(costs)
 
 
-def _boxes(search: Search) -> tuple[Tensor, Tensor, Tensor]:
+def _boxes(search: Search[Gittins]) -> tuple[Tensor, Tensor, Tensor]:
     """Means (larger is better), standard deviations and costs of points all over the space."""
     problem, points = search.problem, _points(search)
     with torch.no_grad():
@@ -167,7 +97,7 @@ def _boxes(search: Search) -> tuple[Tensor, Tensor, Tensor]:
     return mean, variance.sqrt(), search.costs(points)
 
 
-def _log_probability(search: Search, chosen: Tensor) -> Tensor | None:
+def _log_probability(search: Search[Gittins], chosen: Tensor) -> Tensor | None:
     """Logarithms of the probability that some of the boxes are feasible; None: they all are."""
     feasibility = search.feasibility
     if feasibility is None:
@@ -176,12 +106,12 @@ def _log_probability(search: Search, chosen: Tensor) -> Tensor | None:
         return feasibility(_points(search)[chosen])
 
 
-def _points(search: Search) -> Tensor:
+def _points(search: Search[Gittins]) -> Tensor:
     """The points of the boxes."""
     return search.points if len(search.points) else search.problem.evaluated
 
 
-def _held_lambda(search: Search) -> float | None:
+def _held_lambda(search: Search[Gittins]) -> float | None:
     """Lambda of the first decision since the budget is this one, if it is to be held."""
     method = search.method
     if method.rule is None or method.budget is None:

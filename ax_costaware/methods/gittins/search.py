@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -27,12 +27,12 @@ from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
 from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.past import Money
+from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.methods.problem import Problem, untried
 from ax_costaware.models.believed import believed
 from ax_costaware.models.point_posterior import PointPosterior
 
-if TYPE_CHECKING:
-    from ax_costaware.methods.gittins import Gittins
+Priced = TypeVar("Priced", bound=PricedMethod)
 
 NUM_POINTS = 1024
 """Points that stand for the search space, also where lambda is found from a budget."""
@@ -123,10 +123,10 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(Generic[Priced]):
     """What the searches of one decision share."""
 
-    method: Gittins
+    method: Priced
     """The method."""
 
     problem: Problem

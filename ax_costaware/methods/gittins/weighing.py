@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from ax_costaware.methods.change_overs import CostAfter
-from ax_costaware.methods.gittins.prices import cost_function, price_of_cost, relative_lambda
+from ax_costaware.methods.gittins.prices import price_of_cost, relative_lambda
 from ax_costaware.methods.gittins.search import Found, Search
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.past import Money
+from ax_costaware.methods.priced import cost_function
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
 from ax_costaware.models.point_posterior import PointPosterior
@@ -161,7 +162,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
     )
 
 
-def _towards_feasible(search: Search, weighed: Weighed) -> Weighed:
+def _towards_feasible(search: Search[Gittins], weighed: Weighed) -> Weighed:
     """The trial that is likeliest to be feasible per cost; what it is worth is asked later."""
     try:
         found = search.best(search.likeliest())
@@ -177,7 +178,7 @@ def _towards_feasible(search: Search, weighed: Weighed) -> Weighed:
     )
 
 
-def _pays_for_none(search: Search) -> str:
+def _pays_for_none(search: Search[Gittins]) -> str:
     """That no trial can be paid, as a phrase."""
     if search.money.capped:
         return f"no trial is expected to cost at most {search.method.max_trial_cost:g}"
@@ -194,7 +195,7 @@ def _cost_exponent(method: Gittins, money: Money) -> float:
 
 
 def _verdict(
-    search: Search, rule: StopRule, found: Found, index: float, price: float, best: float
+    search: Search[Gittins], rule: StopRule, found: Found, index: float, price: float, best: float
 ) -> tuple[StopDecision, float]:
     """What a stopping rule says, of its own maximum where the search was for another.
 
@@ -214,7 +215,7 @@ def _verdict(
 
 
 def _decision(
-    search: Search,
+    search: Search[Gittins],
     weighed: Weighed,
     found: Found,
     index: float | None = None,

@@ -1,0 +1,273 @@
+"""Methods whose trials are weighed against their cost: what they ask of it, and learn of it.
+
+A cost is declared, or learned from reported ones. Costs and the budget are in the user's own unit
+of cost; ``lmbda`` is in raw units of the objective per unit of cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
+
+import torch
+
+from ax_costaware.acquisition.log_cost import CostFunction as CostOfPoints
+from ax_costaware.acquisition.log_cost import log_cost_function
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.change_overs import kept_settings
+from ax_costaware.methods.costs import check_cost, cost_of, known_cost, named_cost
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.past import change_overs, ledger_of
+from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
+from ax_costaware.queries.argument_checks import one_of, positive_number
+from ax_costaware.queries.change_cost import ChangeCost
+from ax_costaware.queries.costs import Cost
+
+COST_MODELS: tuple[str, ...] = get_args(CostKind)
+"""Values of ``cost_model``: a GP on the log of the cost, or a linear model of it."""
+
+_DRAWS = 32
+"""Points among which one of the initial design is looked for, where it knows costs."""
+
+CostFunction: TypeAlias = Callable[[dict[str, Any]], float]
+"""A user's own function from a parameterization to its cost."""
+
+CostArgument: TypeAlias = float | Cost | ChangeCost | str | CostFunction
+"""A number, a value object by parameter names, the name of the metric in which each trial's cost
+is reported, or a function; or a cost of change-overs with one of these as its base."""
+
+
+@dataclass(frozen=True)
+class PricedMethod(Method):
+    """What methods have in common that weigh a trial against its cost, known or learned.
+
+    Raises:
+        InputError: On construction, when a field has a value that the method cannot use.
+    """
+
+    refuses_constraints: ClassVar[str | None] = None
+
+    cost: CostArgument
+    """What a trial costs; a metric's name where that is learned."""
+
+    lmbda: float | None = None
+    """What one unit of cost is worth, in units of the objective; None where it is not given."""
+
+    cost_model: CostKind = field(default="gp", kw_only=True)
+    """Model of a cost that is learned: one of ``COST_MODELS``."""
+
+    initial_share: float | None = field(default=0.2, kw_only=True)
+    """Share of the budget that the initial design keeps to, as far as costs are known; None: it is
+    blind to costs."""
+
+    learn_failures: bool | Literal["abandoned"] = field(default=False, kw_only=True)
+    """Whether a trial is also worth its cost as far as it is likely not to fail; ``"abandoned"``:
+    trials that were given up count as failed, too."""
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
+        cost = self.cost
+        if isinstance(cost, ChangeCost):
+            cost = ChangeCost(cost.changes, _checked_cost(cost.base, "base"))
+        set_field(self, "cost", cost if isinstance(cost, ChangeCost) else _checked_cost(cost))
+        if self.lmbda is not None:
+            expected = "a finite number > 0, or None"
+            set_field(self, "lmbda", positive_number(self.lmbda, "lmbda", expected))
+        one_of(self.cost_model, "cost_model", COST_MODELS)
+        if self.initial_share is not None:
+            expected = "a number in (0, 1], or None"
+            share = positive_number(self.initial_share, "initial_share", expected)
+            if share > 1:
+                raise InputError(f"initial_share={self.initial_share!r}: expected {expected}.")
+            set_field(self, "initial_share", share)
+        super().__post_init__()
+
+    @property
+    def cost_metric(self) -> str | None:
+        """The metric under which costs are reported; None where they are known beforehand."""
+        return self.base_cost if isinstance(self.base_cost, str) else None
+
+    @property
+    def base_cost(self) -> CostArgument:
+        """What a trial costs without change-overs."""
+        return self.cost.base if isinstance(self.cost, ChangeCost) else self.cost
+
+    @property
+    def change_cost(self) -> ChangeCost | None:
+        """What change-overs cost on top."""
+        return self.cost if isinstance(self.cost, ChangeCost) else None
+
+    def cost_at(self, parameters: Row) -> float | None:
+        """What a trial costs by the settings alone; None where its cost has to be learned.
+
+        Raises:
+            InputError: If ``cost`` gives no finite positive number for the trial.
+        """
+        cost = self.base_cost
+        return None if isinstance(cost, str) else cost_of(cost, parameters)
+
+    def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
+        """What trials are expected to cost, as declared or as learned.
+
+        Raises:
+            InputError: If a cost is missing, or is no finite number > 0.
+        """
+        if self.cost_metric is None:
+            return super().costs_at(problem, rows)
+        log_cost = log_cost_function(cost_function(self, problem))
+        with torch.no_grad():
+            found: list[float] = log_cost(problem.space.encode(rows)).exp().tolist()
+        return found
+
+    def largest_cost(self, problem: Problem, initial: bool) -> float | None:
+        """The largest charge so far, and of known costs the largest all over the space."""
+        entries = ledger_of(problem.trials, self)
+        amounts = [e.charged or e.reported_cost or e.expected_cost or 0.0 for e in entries]
+        return max([super().largest_cost(problem, initial) or 0.0, *amounts])
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a cost that does not fit the experiment, or of which one is missing."""
+        if self.cost_metric == problem.objective:
+            raise InputError(
+                f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
+                "of each trial is reported."
+            )
+        check_cost(problem, self.base_cost, self)
+        if self.cost_metric is not None:
+            check_reported_costs(self, problem)
+
+    def initial(self, problem: Problem) -> Decision | Stop:
+        """The next trial of the initial design: quasi-random, and of those the dear ones left out.
+
+        With ``initial_share`` and a budget it costs no more than what is left of that share for
+        each trial of the design; where no such point is drawn it is the cheapest that is. Learned
+        costs are expected from the first reported one on.
+        """
+        is_known = self.cost_metric is None or any(
+            trial.reported_cost is not None for trial in problem.trials
+        )
+        has_share = self.initial_share is not None and self.budget is not None
+        if not is_known or not (has_share or self.max_trial_cost is not None):
+            return super().initial(problem)
+        money, part = self.money(problem, initial=True), math.inf
+        if self.initial_share is not None and self.budget is not None:
+            left = self.initial_share * self.budget - money.spent
+            part = left / max(1, self.initial_trials - problem.num_begun)
+        rows = self._drawn(problem)
+        # What a trial keeps of the one before it need not be paid for.
+        kept = [{**row, **settings} for settings in kept_settings(problem, self) for row in rows]
+        rows += [row for row in kept if problem.space.meets(row)]
+        expected = self.costs_at(problem, rows)
+        costs = [
+            self.with_change_over(problem, row, c) for row, c in zip(rows, expected, strict=True)
+        ]
+        payable = [(row, c) for row, c in zip(rows, costs, strict=True) if money.pays(c)]
+        if not payable:
+            return super().initial(problem)
+        cheap = [(row, cost) for row, cost in payable if cost is not None and cost <= part]
+        row, cost = cheap[0] if cheap else min(payable, key=lambda found: found[1] or 0.0)
+        least = min(part, money.limit or part)
+        why = f"of those that cost at most {least:.3g}" if cheap else "the cheapest of several"
+        return self.initial_decision(
+            problem, row, cost, money, f"its values are quasi-random, {why}."
+        )
+
+    def _drawn(self, problem: Problem) -> list[Row]:
+        """Some points of the quasi-random design, but for those that failed."""
+        failed = [trial.parameters for trial in problem.failed]
+        rows: list[Row] = []
+        for _ in range(_DRAWS):
+            try:
+                row = problem.draw()
+            except SpaceExhausted:
+                break
+            if row not in failed:
+                rows.append(row)
+        if not rows:
+            raise SpaceExhausted
+        return rows
+
+
+class NothingToLearnFrom(InputError):
+    """No cost was reported yet."""
+
+
+def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
+    """What points of the model's space cost, but for change-overs.
+
+    Raises:
+        InputError: If a cost is missing, or is no finite number > 0.
+        NothingToLearnFrom: If costs are learned, and none was reported yet.
+    """
+    if method.cost_metric is None:
+        return known_cost(method.base_cost, method.cost_at, problem.space)
+    check_reported_costs(method, problem)
+    changes = change_overs(problem.trials, method)
+    reported = [
+        (trial, trial.reported_cost - change)
+        for trial, change in zip(problem.trials, changes, strict=True)
+        if trial.reported_cost is not None
+    ]
+    if not reported:
+        raise NothingToLearnFrom(
+            f"cost={method.cost!r}: no trial has reported its cost yet, and the next is "
+            "chosen by what they cost."
+        )
+    X = problem.space.encode([trial.inputs for trial, _ in reported])
+    costs = X.new_tensor([cost for _, cost in reported])
+    try:
+        return LogNormalCostModel(X, costs, kind=method.cost_model, bounds=problem.space.bounds)
+    except InputError as error:
+        raise InputError(f"cost={method.cost!r}: {error}") from error
+
+
+def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
+    """Refuse costs to learn from, if one is missing of a completed trial, or is none.
+
+    Raises:
+        InputError: By the indices of the trials.
+    """
+    metric, trials = method.cost_metric, problem.trials
+    missing = [t.index for t in trials if t.is_completed and t.reported_cost is None]
+    if missing:
+        raise InputError(
+            f"cost={metric!r}: trials {missing} were completed without a cost, and trials are "
+            "chosen by what they cost. Report it with complete_trial(..., cost=...); for a trial "
+            f"that is completed with ax_costaware.report_cost(client, {missing[0]}, ...), or as "
+            f"{metric!r} in Ax's data."
+        )
+    bad = {
+        t.index: c for t in trials if (c := t.reported_cost) is not None and not 0 < c < math.inf
+    }
+    if bad:
+        raise InputError(
+            f"cost={metric!r}: the reported costs by trial {bad} are not all finite numbers > 0. "
+            "Ax's data keep ten decimals, so that a small cost may be zero there: "
+            "complete_trial(..., cost=...) keeps all digits, and so does another unit."
+        )
+    for trial, change in zip(trials, change_overs(trials, method), strict=True):
+        if trial.reported_cost is not None and not trial.reported_cost > change:
+            raise InputError(
+                f"cost={method.cost!r}: trial {trial.index} has the reported cost "
+                f"{trial.reported_cost:g}: expected more than the {change:g} of its change-over, "
+                "which is part of it."
+            )
+
+
+def _checked_cost(cost: Any, name: str = "cost") -> CostArgument:
+    if isinstance(cost, Cost):
+        return named_cost(cost)
+    is_function = callable(cost) and not isinstance(cost, type)
+    if is_function or (isinstance(cost, str) and cost):
+        return cast(CostArgument, cost)
+    return positive_number(
+        cost,
+        name,
+        "a finite number > 0, a value object such as AffineCost({'epochs': 2.5}), the name of the "
+        "metric in which costs are reported, or a function from a parameterization to a number",
+    )
