@@ -79,6 +79,7 @@ from ax_costaware.strategies import (
     control_set_parameter,
     control_set_strategy,
     costly_feedback_strategy,
+    fidelity_strategy,
     gittins_strategy,
 )
 
@@ -139,6 +140,7 @@ __all__ = [
     "costly_feedback_strategy",
     "create_tables",
     "exclude_trial",
+    "fidelity_strategy",
     "gittins_strategy",
     "indirect_query_strategy",
     "input_fit",

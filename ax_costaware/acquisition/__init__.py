@@ -21,6 +21,7 @@ from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,
 )
+from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost
 from ax_costaware.acquisition.target_optima import (
     TargetSpace,
     best_target,
@@ -36,6 +37,7 @@ __all__ = [
     "ControlSetOptima",
     "ExpectedUpperConfidenceBound",
     "LogExpectedImprovementPerCost",
+    "LogTargetImprovementPerCost",
     "PandoraBoxGittinsIndex",
     "PartialQueryLogExpectedImprovement",
     "TargetSpace",

@@ -51,6 +51,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     methods.FixedHyperparameters,
     methods.Gittins,
     methods.IndirectQueries,
+    methods.MultiFidelity,
     methods.Range,
     methods.TreeSearch,
     policies.BernoulliRule,
@@ -152,6 +153,7 @@ def register_all() -> None:
         register_transform(transform)
     for model in (
         models.ConditionalMeanProcess,
+        models.FidelityGP,
         models.FixedConditionalMeanProcess,
         models.FixedHyperparameterGP,
         models.FixedTimeVaryingGP,
@@ -168,6 +170,7 @@ def register_all() -> None:
         acquisition.ConditionalMaxValueEntropySearch,
         acquisition.ExpectedUpperConfidenceBound,
         acquisition.LogExpectedImprovementPerCost,
+        acquisition.LogTargetImprovementPerCost,
         acquisition.PandoraBoxGittinsIndex,
         acquisition.PartialQueryLogExpectedImprovement,
     ):

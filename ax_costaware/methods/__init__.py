@@ -1,6 +1,6 @@
 """The methods: what each decides from a ``Problem``, without Ax.
 
-``Method`` says what a method answers; each of the five is one frozen value object, the same that a
+``Method`` says what a method answers; each of the six is one frozen value object, the same that a
 strategy stores. ``simulate`` runs a method on a function in a plain loop.
 """
 
@@ -8,6 +8,7 @@ from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.constraints import OutcomeConstraint
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
@@ -30,6 +31,7 @@ __all__ = [
     "IndirectQueries",
     "Method",
     "ModelOptions",
+    "MultiFidelity",
     "Outcome",
     "OutcomeConstraint",
     "PastTrial",

@@ -300,25 +300,7 @@ class Method(ABC):
         Those that are feasible come first, then the others by how likely they are to be.
         """
         trials = problem.observed
-        rows = [trial.inputs for trial in trials]
-        mean, variance = self.expected(problem, rows)
-        order = mean.argsort(descending=not problem.minimize, stable=True).tolist()
-        chances: list[float | None] = [None] * len(rows)
-        if problem.feasibility is not None:
-            chance = problem.feasibility.probability(problem.space.encode(rows))
-            chances = chance.tolist()
-            order.sort(key=lambda i: -min(float(chance[i]), self.feasible))
-        try:
-            costs = self.costs_at(problem, rows)
-        except InputError:
-            costs = [None] * len(rows)
-        found: list[Best] = []
-        for i in order:
-            if all(rows[i] != other.parameters for other in found):
-                moments = float(mean[i]), float(variance[i]) ** 0.5
-                index, chance = trials[i].index, chances[i]
-                found.append(Best(rows[i], *moments, costs[i], None, index, chance))
-        return found
+        return self.ranked(problem, [t.inputs for t in trials], [t.index for t in trials])
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the outcome of trials at some parameterizations.
@@ -344,6 +326,34 @@ class Method(ABC):
         return max(1, math.floor((money.remaining or 0.0) / largest + 1e-9))
 
     # What subclasses share
+
+    def ranked(
+        self, problem: Problem, rows: Sequence[Row], trials: Sequence[int | None]
+    ) -> list[Best]:
+        """Parameterizations by their posterior mean, best first; those that are feasible before.
+
+        Args:
+            problem: The problem.
+            rows: The parameterizations, of which the same one counts once.
+            trials: For each the trial that evaluated it, if one did.
+        """
+        mean, variance = self.expected(problem, rows)
+        order = mean.argsort(descending=not problem.minimize, stable=True).tolist()
+        chances: list[float | None] = [None] * len(rows)
+        if problem.feasibility is not None:
+            chance = problem.feasibility.probability(problem.space.encode(rows))
+            chances = chance.tolist()
+            order.sort(key=lambda i: -min(float(chance[i]), self.feasible))
+        try:
+            costs = self.costs_at(problem, rows)
+        except InputError:
+            costs = [None] * len(rows)
+        found: list[Best] = []
+        for i in order:
+            if all(rows[i] != other.parameters for other in found):
+                moments = float(mean[i]), float(variance[i]) ** 0.5
+                found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chances[i]))
+        return found
 
     def money(
         self, problem: Problem, initial: bool = False, reserved: Sequence[float] | None = None

@@ -7,6 +7,7 @@ from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.control_set_cost import ControlSetCostKind, ControlSetCostModel
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.expectation import expectation_posterior
+from ax_costaware.models.fidelity_gp import FidelityGP, FidelityKernel
 from ax_costaware.models.fixed_hyperparameters import (
     FixedConditionalMeanProcess,
     FixedHyperparameterGP,
@@ -28,6 +29,8 @@ __all__ = [
     "ControlSetCostModel",
     "CostKind",
     "DenseMarginalLogLikelihood",
+    "FidelityGP",
+    "FidelityKernel",
     "FixedConditionalMeanProcess",
     "FixedHyperparameterGP",
     "FixedTimeVaryingGP",

@@ -123,6 +123,18 @@ class PointPosterior(QueryMoments):
             return mean, variance
         return mean.mean(dim=-1), variance.mean(dim=-1) + mean.var(dim=-1, correction=0)
 
+    @abstractmethod
+    def covariance(self, X: Tensor, Z: Tensor) -> Tensor:
+        """Covariances of points with others.
+
+        Args:
+            X: Points, ``p x d``.
+            Z: The others, ``p x d`` for one of each, or ``p x m x d``.
+
+        Returns:
+            A tensor ``p`` or ``p x m``, in raw units.
+        """
+
     @property
     @abstractmethod
     def observed(self) -> Tensor:
@@ -159,6 +171,19 @@ class FactoredPosterior(PointPosterior):
         prior = posterior.prior_variance(points)
         variance = posterior.variance_of(covariance @ posterior.root, prior)
         return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
+
+    def covariance(self, X: Tensor, Z: Tensor) -> Tensor:
+        """See ``PointPosterior``."""
+        posterior, single = self.posterior, Z.ndim == X.ndim
+        x = posterior.transform(X)
+        z = posterior.transform(Z.reshape(-1, Z.shape[-1])).reshape(Z.shape)
+        z = z.unsqueeze(-2) if single else z
+        prior = posterior.prior_covariance(x.unsqueeze(-2), z).squeeze(-2)
+        left = posterior.prior_covariance(x, posterior.X) @ posterior.root
+        right = posterior.prior_covariance(z.flatten(0, 1), posterior.X) @ posterior.root
+        right = right.reshape(*z.shape[:-1], -1)
+        found = posterior.scale.square() * (prior - (right @ left.unsqueeze(-1)).squeeze(-1))
+        return found.squeeze(-1) if single else found
 
     @property
     def observed(self) -> Tensor:
@@ -236,6 +261,14 @@ class ModelPosterior(PointPosterior):
             )
         least = torch.finfo(variance.dtype).tiny
         return mean.squeeze(-1).squeeze(-1), variance.clamp_min(least).squeeze(-1).squeeze(-1)
+
+    def covariance(self, X: Tensor, Z: Tensor) -> Tensor:
+        """See ``PointPosterior``."""
+        single = Z.ndim == X.ndim
+        points = torch.cat([X.unsqueeze(-2), Z.unsqueeze(-2) if single else Z], dim=-2)
+        _, covariance = self.joint(points)
+        found = covariance[..., 0, 1:]
+        return found.squeeze(-1) if single else found
 
     @property
     def observed(self) -> Tensor:

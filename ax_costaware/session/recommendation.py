@@ -52,11 +52,16 @@ class Recommendation:
 
     alternatives: tuple[Recommendation, ...] = ()
     """What else could be deployed, best first: the best that every other control set can do, or,
-    without control sets, the other points that were evaluated, feasible ones first; with costly
-    feedback or indirect queries, the other local optima of the posterior mean."""
+    without control sets, the other points that were evaluated, feasible ones first; with
+    fidelities the other inputs at the target; with costly feedback or indirect queries, the other
+    local optima of the posterior mean."""
 
     feasibility: float | None = None
     """Probability that all outcome constraints hold; None for an experiment without."""
+
+    trial_index: int | None = None
+    """The trial that evaluated it; None if none did, as where the model knows better or where what
+    is deployed is no trial."""
 
     def __str__(self) -> str:
         shown = self.alternatives[:_ALTERNATIVES_SHOWN]
@@ -102,6 +107,7 @@ def recommend(client: SessionClient, max_cost: float | None = None) -> Recommend
             standard_deviation=best.standard_deviation,
             expected_cost=best.expected_cost,
             feasibility=best.feasibility,
+            trial_index=best.trial_index,
         )
         for best in adapter.recommend()
     ]

@@ -1,0 +1,119 @@
+r"""What a trial at any fidelity tells of the objective at the target fidelity, per unit of cost.
+
+A trial at inputs :math:`x` and fidelity :math:`s` is answered by :math:`y = f(x, s) + e`, and what
+is wanted is the best of :math:`g(x) = f(x, s^*)`. With :math:`\rho` the correlation of :math:`y`
+and :math:`g(x)` in the posterior, :math:`g(x) \sim N(\mu, \sigma^2)`, the answer moves the mean of
+:math:`g(x)` by a normal number of standard deviation :math:`|\rho| \sigma`, and
+
+.. math:: E[(\mu' - g^+)^+] = |\rho| \sigma \, h\left(\frac{\mu - g^+}{|\rho| \sigma}\right),
+   \quad h(z) = \varphi(z) + z \Phi(z),
+
+is what it is expected to add to the best mean so far, :math:`g^+`: the knowledge gradient (Frazier,
+Powell and Dayanik 2009; with fidelities Poloczek, Wang and Frazier 2017, "Multi-Information Source
+Optimization") of the input itself, which needs no inner optimisation and no sample. At the target
+and without noise it is the expected improvement. A trial whose fidelity says nothing of the target
+is worth nothing, however cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import _log_ei_helper
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from botorch.utils.transforms import t_batch_mode_transform
+from torch import Tensor
+
+from ax_costaware.acquisition.input_constructor import takes_its_inputs
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.queries.argument_checks import finite_number
+
+_LEAST_SHARE = 1e-12
+"""Part of the variance at the target that a trial explains at least: the root has a slope there."""
+
+
+def at_target(X: Tensor, target: Mapping[int, float]) -> Tensor:
+    """Points ``... x d`` with some columns at their values at the target, differentiable."""
+    columns = list(target)
+    found = X.clone()
+    found[..., columns] = X.new_tensor([target[column] for column in columns])
+    return found
+
+
+@takes_its_inputs
+class LogTargetImprovementPerCost(AcquisitionFunction):
+    r"""The logarithm of what a trial is expected to add to the best mean at the target, per cost.
+
+    Args:
+        model: A fitted Gaussian process of one outcome, with the fidelities among its columns.
+        target: Columns of the fidelities, with their values at the target.
+        best_f: The best posterior mean at the target so far, with the sign of maximisation; None:
+            what counts is the part of the variance at the target that a trial explains.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
+            ``log_expected_cost`` such as ``LogNormalCostModel``.
+        log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
+            that of the probability that the trial is feasible; None for none.
+        posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
+        X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
+
+    Raises:
+        InputError: If ``best_f`` or ``cost`` is not of that kind.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        target: Mapping[int, float],
+        best_f: float | None,
+        cost: CostFunction = 1.0,
+        log_weight: Callable[[Tensor], Tensor] | None = None,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        super().__init__(model=model)
+        self.target = dict(target)
+        self.best_f = None if best_f is None else finite_number(best_f, "best_f")
+        self._log_cost, self._log_weight = log_cost_function(cost), log_weight
+        self._posterior = PointPosterior.of(model, posterior_transform, X_pending)
+
+    def moments(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What is known of the target, and what trials tell of it.
+
+        Args:
+            X: Points ``n x d``, at any fidelity.
+
+        Returns:
+            Mean and variance of the objective at the target, and the part of this variance that a
+            trial explains, its observation noise considered: ``n`` each.
+        """
+        target = at_target(X, self.target)
+        mean, variance = self._posterior.mixture(target)
+        _, own = self._posterior.mixture(X)
+        covariance = self._posterior.covariance(X, target)
+        share = covariance.square() / (variance * (own + self._posterior.noise))
+        return mean, variance, share.clamp(_LEAST_SHARE, 1.0)
+
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Evaluate the acquisition function.
+
+        Args:
+            X: ``batch_shape x 1 x d`` points.
+
+        Returns:
+            A ``batch_shape``-tensor of values.
+        """
+        points = X.squeeze(-2).reshape(-1, X.shape[-1])
+        mean, variance, share = self.moments(points)
+        if self.best_f is None:
+            value = share.log()
+        else:
+            sigma = (share * variance).sqrt()
+            value = _log_ei_helper((mean - self.best_f) / sigma) + sigma.log()
+        value = value - self._log_cost(points)
+        if self._log_weight is not None:
+            value = value + self._log_weight(points)
+        return value.reshape(X.shape[:-2])

@@ -1,0 +1,288 @@
+"""Short runs that speak for long ones: inputs and fidelity of a trial, by what it tells per cost.
+
+Some parameters are fidelities: the epochs of a training, the part of the data, the mesh of a
+simulation. What is wanted are the inputs whose outcome is best at the fidelities' target, and a
+trial elsewhere is worth what it tells of that, over its cost; see
+``acquisition/target_fidelity.py``. The model learns how far other fidelities can be trusted, see
+``models/fidelity_gp.py``. Costs and the budget are in the user's own unit of cost; ``lmbda`` is in
+raw units of the objective per unit of cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ax_costaware.acquisition.local_search import LocalSearch
+from ax_costaware.acquisition.log_cost import CostFunction
+from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost, at_target
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.change_overs import CostAfter
+from ax_costaware.methods.constraints import Feasibility
+from ax_costaware.methods.failures import failures_as_constraint
+from ax_costaware.methods.gittins.search import Found, InHand, Search
+from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.parameters import Fixed, Row, Value
+from ax_costaware.methods.priced import PricedMethod, cost_function
+from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.methods.space import takes
+from ax_costaware.models.fidelity_gp import FidelityGP
+from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.policies.gittins import ImprovementPerCostStop
+
+_STARTS = 1024
+"""Points all over the space from which the best mean at the target is searched for."""
+
+_CLIMBS = 4
+"""Local searches for it."""
+
+AT_TARGET, ELSEWHERE = "at the target", "at other fidelities"
+"""What spending is grouped by."""
+
+
+@dataclass(frozen=True)
+class MultiFidelity(PricedMethod):
+    """What the fidelity strategy was asked to do.
+
+    Raises:
+        InputError: On construction, when a field has a value that the method cannot use.
+    """
+
+    factory: ClassVar[str] = "fidelity_strategy"
+
+    label: ClassVar[str] = "MultiFidelity"
+
+    target: Mapping[str, Value] = field(kw_only=True)
+    """Parameters that are fidelities, with their values at the target."""
+
+    def __post_init__(self) -> None:
+        expected = "a mapping from the names of the fidelities to their values at the target"
+        if not isinstance(self.target, Mapping) or not self.target:
+            raise InputError(f"target={self.target!r}: expected {expected}.")
+        for name, value in self.target.items():
+            is_number = isinstance(value, int | float) and math.isfinite(value)
+            if not isinstance(name, str) or not (is_number or isinstance(value, str)):
+                raise InputError(
+                    f"target={dict(self.target)!r}: expected {expected}, as {{'epochs': 100}}."
+                )
+        object.__setattr__(self, "target", dict(self.target))
+        super().__post_init__()
+
+    def check(self, problem: Problem) -> None:
+        """Refuse an experiment without these fidelities, or in which they are no free choice."""
+        space = problem.space
+        for name, value in self.target.items():
+            shown = f"target={dict(self.target)!r}: {name!r}"
+            parameter = space.parameters.get(name)
+            if parameter is None:
+                raise InputError(f"{shown} is no parameter: expected some of {space.names}.")
+            if isinstance(parameter, Fixed):
+                raise InputError(f"{shown} has one value only: expected a range or a choice.")
+            if not takes(parameter, value):
+                raise InputError(f"{shown} is {value!r}: expected a value of {parameter}.")
+            if any(name in weights for weights, _ in (*space.sums, *space.equalities)):
+                raise InputError(
+                    f"{shown} is in a parameter constraint, which inputs that are tried elsewhere "
+                    "need not meet at the target: expected constraints on other parameters."
+                )
+        if not space.columns.keys() - self.target.keys():
+            raise InputError(
+                f"target={dict(self.target)!r} has all parameters of the experiment: expected "
+                "others to choose, too."
+            )
+        super().check(problem)
+
+    def columns(self, problem: Problem) -> dict[int, float]:
+        """The columns of the fidelities, with their values at the target."""
+        return problem.space.columns_of(self.target)
+
+    def group_of(self, parameters: Row) -> str:
+        """A trial is spent at the target or elsewhere."""
+        return AT_TARGET if self.is_target(parameters) else ELSEWHERE
+
+    def groups(self) -> Sequence[str]:
+        """At the target, and elsewhere."""
+        return AT_TARGET, ELSEWHERE
+
+    def is_target(self, parameters: Row) -> bool:
+        """Whether a trial is at the target."""
+        return all(parameters[name] == value for name, value in self.target.items())
+
+    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
+        """Nothing that is given: the model follows from the fidelities, see ``model_now``."""
+        if given is not None:
+            raise InputError(
+                f"surrogate_spec={given!r}: the model of trials at several fidelities is the "
+                "method's own; expected None."
+            )
+        return ModelOptions("FidelityGP", FidelityGP)
+
+    def model_now(self, problem: Problem) -> ModelOptions:
+        """A Gaussian process whose bias vanishes at the target."""
+        self.check(problem)
+        fidelities = [problem.space.columns_of({name: self.target[name]}) for name in self.target]
+        options = {"fidelities": fidelities, "bounds": problem.space.bounds}
+        return ModelOptions("FidelityGP", FidelityGP, options, normalizes=False)
+
+    def decide(self, problem: Problem) -> Decision | Stop:
+        """The trial that tells most of the best at the target per cost; or that none is worth it.
+
+        Where there are outcome constraints, and nothing is likely to keep to them at the target,
+        it is the one that tells most of the likeliest.
+        """
+        cost = CostAfter.of(cost_function(self, problem), problem, self)
+        search = Search(self, problem, cost, self.money(problem))
+        hand = self._in_hand(problem, problem.evaluated, cost)
+        if not search.money.pays(None):
+            return self._stop(search, "the budget is used up")
+        best = hand.value if hand.is_feasible else None
+        pending = problem.X_pending
+        if best is not None and pending is not None:
+            under_way = self._in_hand(problem, pending, cost)
+            best = max(best, under_way.value) if under_way.is_feasible else best
+        worth = LogTargetImprovementPerCost(
+            problem.model,
+            self.columns(problem),
+            best,
+            cost,
+            self._log_weight(problem),
+            **problem.acquisition_inputs,
+        )
+        try:
+            found = search.best(worth)
+        except SpaceExhausted:
+            return self._stop(search, SpaceExhausted.REASON)
+        if found is None:
+            cap = f"no trial is expected to cost at most {self.max_trial_cost}"
+            left = "what is left of the budget pays for no trial"
+            return self._stop(search, cap if search.money.capped else left)
+        # In the middle of a batch that a trial is worth its cost was said before.
+        if self.lmbda is not None and best is not None and not problem.known:
+            verdict = ImprovementPerCostStop().decide(found.value, self.lmbda)
+            if verdict.stop:
+                return self._stop(search, verdict.reason)
+        return self._decision(search, worth, found, hand)
+
+    def recommend(self, problem: Problem) -> list[Best]:
+        """Inputs at the target, best first, whether or not a trial there was run.
+
+        These are all that were tried at any fidelity, and where the posterior mean at the target is
+        best. ``trial_index`` is that of a trial there; None where none was run.
+        """
+        trials = sorted(problem.observed, key=lambda trial: not self.is_target(trial.inputs))
+        rows: list[Row] = [{**trial.inputs, **self.target} for trial in trials]
+        indices = [trial.index if self.is_target(trial.inputs) else None for trial in trials]
+        rows += problem.space.decode(self._summit(problem))
+        return self.ranked(problem, rows, [*indices, None])
+
+    def _summit(self, problem: Problem) -> Tensor:
+        """Where the posterior mean at the target is best, ``1 x d``."""
+        space, columns = problem.space, {**problem.held, **self.columns(problem)}
+        posterior = PointPosterior.of(problem.model, problem.direction)
+        held = sorted({*problem.immovable, *columns})
+        search = LocalSearch(space.bounds, held, space.inequality_constraints, space.elimination)
+        points = space.sobol_points(_STARTS, self.seed, columns).to(problem.evaluated)
+        points = torch.cat([points, at_target(problem.evaluated, columns)])
+        _, ends = search.climb(lambda X: posterior.mixture(X)[0], points, _CLIMBS)
+        with torch.no_grad():
+            return ends[posterior.mixture(ends)[0].argmax()].unsqueeze(0)
+
+    def _in_hand(self, problem: Problem, X: Tensor, cost: CostFunction) -> InHand:
+        """The best mean that inputs of points ``n x d`` have at the target, if it is feasible."""
+        others = {name: v for name, v in problem.fixed.items() if name not in self.target}
+        at = replace(problem, fixed=others)
+        search = Search(self, at, cost, self.money(problem))
+        return search.in_hand(at_target(X, self.columns(problem)))
+
+    def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
+        """Log probability that inputs are feasible at the target, and that the trial succeeds."""
+        failures = failures_as_constraint(problem, self.learn_failures)
+        succeeds = Feasibility(failures) if failures else None
+        feasible, columns = problem.feasibility, self.columns(problem)
+        if succeeds is None and feasible is None:
+            return None
+
+        def log_weight(X: Tensor) -> Tensor:
+            total = X.new_zeros(X.shape[:-1])
+            if feasible is not None:
+                total = total + feasible(at_target(X, columns))
+            return total if succeeds is None else total + succeeds(X)
+
+        return log_weight
+
+    def _decision(
+        self, search: Search[Any], worth: LogTargetImprovementPerCost, found: Found, hand: InHand
+    ) -> Decision:
+        """The next trial, with what is stored of it."""
+        problem, X = search.problem, found.point.unsqueeze(0)
+        (row,) = problem.space.decode(X)
+        with torch.no_grad():
+            mean, variance, share = (float(moment[0]) for moment in worth.moments(X))
+        trial = problem.observed[hand.row]
+        declared = self.with_change_over(problem, row, self.cost_at(row))
+        gain = None if worth.best_f is None else math.exp(found.value)
+        feasible = {}
+        if problem.feasibility is not None:
+            chance = problem.feasibility.probability(at_target(X, worth.target))
+            feasible = {"feasibility": float(chance), "incumbent_feasibility": hand.chance}
+        return Decision(
+            parameters=row,
+            why=self._why(problem, row, gain, share**0.5, hand),
+            expected_cost=found.cost if declared is None else declared,
+            details={
+                "improvement_per_cost": gain,
+                "correlation": share**0.5,
+                "mean": problem.sign * mean,
+                "standard_deviation": variance**0.5,
+                "incumbent": problem.sign * hand.value,
+                "incumbent_trial": trial.index,
+                "lambda": self.lmbda,
+                **feasible,
+                **search.money.record(),
+            },
+            value=found.value,
+        )
+
+    def _why(
+        self, problem: Problem, row: Row, gain: float | None, correlation: float, hand: InHand
+    ) -> str:
+        """The reason of a decision, in sentences; arguments as of ``_decision``."""
+        target = _shown(self.target)
+        told = f"Its outcome has a correlation of {correlation:.3g} with that at {target}."
+        if self.is_target(row):
+            told = f"It is at the target, {target}."
+        trial = problem.observed[hand.row].index
+        if gain is None:
+            return (
+                f"No inputs are feasible at {target} with a probability of {self.feasible:g} yet; "
+                "this trial tells most of such as are likely to be, per cost: those of trial "
+                f"{trial} are with a probability of {hand.chance:.3g}. {told}"
+            )
+        return (
+            f"It is expected to improve the best mean at {target} by {gain:.3g} per unit of cost, "
+            f"more than any other. {told} The best mean there is {problem.sign * hand.value:.6g} "
+            f"so far, of the inputs of trial {trial}."
+        )
+
+    def _stop(self, search: Search[Any], reason: str) -> Stop:
+        """That there is no further trial, what was saved, and what to deploy."""
+        money, best = search.money, self.recommend(search.problem)[0]
+        spent = f"Spent {money.spent:g}"
+        if money.remaining is not None:
+            saved = max(money.remaining, 0.0)
+            spent += f" of {self.budget:g}, which saves {saved:g}"
+        was_run = f"trial {best.trial_index}" if best.trial_index is not None else "not tried there"
+        return Stop(
+            f"Stopped: {reason}. {spent}. Deploy {_shown(best.parameters)} ({was_run}): expected "
+            f"value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}."
+        )
+
+
+def _shown(row: Row) -> str:
+    """Values as words."""
+    return ", ".join(f"{name}={value!r}" for name, value in row.items())

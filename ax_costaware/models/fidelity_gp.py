@@ -1,0 +1,157 @@
+r"""A Gaussian process of trials at several fidelities, whose bias vanishes at a target.
+
+A trial has inputs :math:`x` and fidelities :math:`s`, and what is wanted is the objective at the
+target's, :math:`g(x) = f(x, s^*)`:
+
+.. math:: f(x, s) = g(x) + \sum_j \left(b_j(s_j) + h_j(x, s_j)\right),
+
+with independent processes: of each fidelity a shift that is the same for all inputs, as that of a
+learning curve's first epochs, and a bias that is not, both with a covariance in :math:`s` of
+
+.. math:: w_j(s) w_j(s') \exp\left(-(s - s')^2 / 2 \ell_j^2\right), \quad
+   w_j(s) = \frac{(u + \epsilon)^{p_j} - \epsilon^{p_j}}{(1 + \epsilon)^{p_j} - \epsilon^{p_j}},
+
+where :math:`u` is the distance from the target, one at the farthest fidelity. The factors are
+those of the kernels of Wu et al. 2019, "Practical Multi-fidelity Bayesian Optimization for
+Hyperparameter Tuning" (BoTorch's ``DownsamplingKernel``), the sum that of Kennedy and O'Hagan 2000,
+"Predicting the output from a complex computer code when fast approximations are available". How
+large the biases are, how they vary over the inputs and how they vanish is fitted, so that a
+fidelity that misleads is found out: BoTorch's ``LinearTruncatedFidelityKernel`` gives the bias the
+size of the objective.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import Normalize
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.utils.datasets import SupervisedDataset
+from gpytorch.kernels import Kernel, ScaleKernel
+from gpytorch.priors import LogNormalPrior, NormalPrior
+from torch import Tensor
+
+from ax_costaware.models.standardize import StandardizeAnyScale
+
+_EPSILON = 1e-3
+"""Distance from the target below which a bias falls linearly: the slope of a power is infinite."""
+
+_PRIORS = {
+    "bias_variance": (0.3, 1.5),
+    "shift_variance": (0.3, 1.5),
+    "power": (1.0, 1.0),
+    "reach": (1.0, 0.7),
+}
+"""Median and standard deviation, of the logarithm, of what is fitted for each fidelity: variances
+beside that of the objective at the target, the power, and the length-scale on the unit cube."""
+
+
+class FidelityKernel(Kernel):  # type: ignore[misc]
+    """The covariance of the model, but for the output scale; see the module.
+
+    Args:
+        num_inputs: The number of columns.
+        fidelities: For each fidelity its columns, with their values at the target: one column of a
+            number, or those of a one-hot block. Columns are on the unit cube.
+    """
+
+    def __init__(self, num_inputs: int, fidelities: Sequence[Mapping[int, float]]) -> None:
+        super().__init__()
+        self.fidelities = [dict(columns) for columns in fidelities]
+        taken = {column for columns in self.fidelities for column in columns}
+        self.inputs = [i for i in range(num_inputs) if i not in taken]
+        self.objective: Kernel = get_covar_module_with_dim_scaled_prior(len(self.inputs))
+        self.bias: Kernel = get_covar_module_with_dim_scaled_prior(len(self.inputs))
+        for name, (median, spread) in _PRIORS.items():
+            log = torch.full((len(self.fidelities),), math.log(median))
+            self.register_parameter(f"log_{name}", torch.nn.Parameter(log))
+            prior = NormalPrior(math.log(median), spread)
+            self.register_prior(f"{name}_prior", prior, f"log_{name}")
+
+    def _weights(self, X: Tensor, j: int) -> Tensor:
+        """How far a fidelity's bias has come, from zero at the target: ``... x n``."""
+        columns, power = self.fidelities[j], self.log_power[j].exp()
+        if len(columns) > 1:
+            (target,) = (column for column, value in columns.items() if value > 0.5)
+            distance = 1.0 - X[..., target]
+        else:
+            ((column, value),) = columns.items()
+            distance = (X[..., column] - value).abs() / max(value, 1.0 - value)
+        distance = distance.clamp(0.0, 1.0)
+        low: Tensor = _EPSILON**power
+        weights: Tensor = ((distance + _EPSILON) ** power - low) / ((1 + _EPSILON) ** power - low)
+        return weights
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
+        """Covariances of ``... x n x d`` with ``... x m x d`` points, ``... x n x m``."""
+
+        def correlation(columns: list[int], lengthscale: Tensor) -> Tensor:
+            left, right = x1[..., columns] / lengthscale, x2[..., columns] / lengthscale
+            if diag:
+                return (-0.5 * (left - right).square().sum(dim=-1)).exp()
+            # From a point among them, so that less cancels.
+            origin = right[..., :1, :].detach()
+            left, right = left - origin, right - origin
+            norms = left.square().sum(-1).unsqueeze(-1) + right.square().sum(-1).unsqueeze(-2)
+            return (-0.5 * (norms - 2 * left @ right.mT).clamp_min(0.0)).exp()
+
+        total = correlation(self.inputs, self.objective.lengthscale)
+        bias = correlation(self.inputs, self.bias.lengthscale)
+        for j, columns in enumerate(self.fidelities):
+            first, second = self._weights(x1, j), self._weights(x2, j)
+            common = first * second if diag else first.unsqueeze(-1) * second.unsqueeze(-2)
+            common = common * correlation(list(columns), self.log_reach[j].exp())
+            shift, varying = self.log_shift_variance[j].exp(), self.log_bias_variance[j].exp()
+            total = total + common * (shift + varying * bias)
+        return total
+
+
+class FidelityGP(SingleTaskGP):
+    """The model; see the module.
+
+    Args:
+        train_X: ``n x d`` inputs, fidelities among the columns.
+        train_Y: ``n x 1`` outcomes.
+        fidelities: For each fidelity its columns, with their values at the target, in the units of
+            ``train_X``; several columns are a one-hot block.
+        bounds: ``2 x d`` bounds, by which columns are scaled to the unit cube.
+        train_Yvar: ``n x 1`` known noise variances; None: fitted.
+        outcome_transform: By default outcomes are standardised.
+    """
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        fidelities: Sequence[Mapping[int, float]],
+        bounds: Tensor,
+        train_Yvar: Tensor | None = None,
+        outcome_transform: Any = None,
+    ) -> None:
+        bounds = bounds.to(train_X)
+        lower, upper = bounds
+        scaled = [
+            {i: float((value - lower[i]) / (upper[i] - lower[i])) for i, value in columns.items()}
+            for columns in fidelities
+        ]
+        kernel = ScaleKernel(
+            FidelityKernel(train_X.shape[-1], scaled), outputscale_prior=LogNormalPrior(0.0, 1.0)
+        )
+        kernel.outputscale = 1.0
+        super().__init__(
+            train_X,
+            train_Y,
+            train_Yvar,
+            covar_module=kernel,
+            outcome_transform=outcome_transform or StandardizeAnyScale(1),
+            input_transform=Normalize(train_X.shape[-1], bounds=bounds),
+        )
+
+    @classmethod
+    def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
+        """Constructor arguments from a data set and options, for Ax."""
+        return {**super().construct_inputs(training_data), **options}
