@@ -31,7 +31,7 @@ from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import finite_number
 
-_LEAST_SHARE = 1e-12
+_LEAST_SHARE = 1e-8
 """Part of the variance at the target that a trial explains at least: the root has a slope there."""
 
 
@@ -90,9 +90,7 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
             trial explains, its observation noise considered: ``n`` each.
         """
         target = at_target(X, self.target)
-        mean, variance = self._posterior.mixture(target)
-        _, own = self._posterior.mixture(X)
-        covariance = self._posterior.covariance(X, target)
+        (_, mean), (own, variance), covariance = self._posterior.pairs(X, target)
         share = covariance.square() / (variance * (own + self._posterior.noise))
         return mean, variance, share.clamp(_LEAST_SHARE, 1.0)
 

@@ -11,14 +11,15 @@ raw units of the objective per unit of cost.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
+from botorch.exceptions.warnings import OptimizationWarning
 from torch import Tensor
 
-from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.log_cost import CostFunction
 from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost, at_target
 from ax_costaware.exceptions import InputError
@@ -32,14 +33,7 @@ from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.methods.space import takes
 from ax_costaware.models.fidelity_gp import FidelityGP
-from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
-
-_STARTS = 1024
-"""Points all over the space from which the best mean at the target is searched for."""
-
-_CLIMBS = 4
-"""Local searches for it."""
 
 AT_TARGET, ELSEWHERE = "at the target", "at other fidelities"
 """What spending is grouped by."""
@@ -120,7 +114,7 @@ class MultiFidelity(PricedMethod):
                 f"surrogate_spec={given!r}: the model of trials at several fidelities is the "
                 "method's own; expected None."
             )
-        return ModelOptions("FidelityGP", FidelityGP)
+        return ModelOptions()
 
     def model_now(self, problem: Problem) -> ModelOptions:
         """A Gaussian process whose bias vanishes at the target."""
@@ -154,7 +148,11 @@ class MultiFidelity(PricedMethod):
             **problem.acquisition_inputs,
         )
         try:
-            found = search.best(worth)
+            with warnings.catch_warnings():
+                # Next to what was tried the logarithm falls steeply, and a line search may end.
+                warnings.simplefilter("ignore", OptimizationWarning)
+                warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
+                found = search.best(worth)
         except SpaceExhausted:
             return self._stop(search, SpaceExhausted.REASON)
         if found is None:
@@ -171,26 +169,13 @@ class MultiFidelity(PricedMethod):
     def recommend(self, problem: Problem) -> list[Best]:
         """Inputs at the target, best first, whether or not a trial there was run.
 
-        These are all that were tried at any fidelity, and where the posterior mean at the target is
-        best. ``trial_index`` is that of a trial there; None where none was run.
+        These are all that were tried at any fidelity, by their posterior mean at the target.
+        ``trial_index`` is that of a trial there; None where none was run.
         """
         trials = sorted(problem.observed, key=lambda trial: not self.is_target(trial.inputs))
         rows: list[Row] = [{**trial.inputs, **self.target} for trial in trials]
         indices = [trial.index if self.is_target(trial.inputs) else None for trial in trials]
-        rows += problem.space.decode(self._summit(problem))
-        return self.ranked(problem, rows, [*indices, None])
-
-    def _summit(self, problem: Problem) -> Tensor:
-        """Where the posterior mean at the target is best, ``1 x d``."""
-        space, columns = problem.space, {**problem.held, **self.columns(problem)}
-        posterior = PointPosterior.of(problem.model, problem.direction)
-        held = sorted({*problem.immovable, *columns})
-        search = LocalSearch(space.bounds, held, space.inequality_constraints, space.elimination)
-        points = space.sobol_points(_STARTS, self.seed, columns).to(problem.evaluated)
-        points = torch.cat([points, at_target(problem.evaluated, columns)])
-        _, ends = search.climb(lambda X: posterior.mixture(X)[0], points, _CLIMBS)
-        with torch.no_grad():
-            return ends[posterior.mixture(ends)[0].argmax()].unsqueeze(0)
+        return self.ranked(problem, rows, indices)
 
     def _in_hand(self, problem: Problem, X: Tensor, cost: CostFunction) -> InHand:
         """The best mean that inputs of points ``n x d`` have at the target, if it is feasible."""

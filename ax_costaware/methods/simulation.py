@@ -170,7 +170,8 @@ class Simulation:
         if not trials:
             raise InputError(f"no trial has a value of {metric!r}, which has bounds.")
         outcomes = [trial.metrics[metric] for trial in trials]
-        return self._fitted_to(trials, outcomes, self.method.model(), metric)
+        options = self.method.model_now(self.problem()) or self.method.model()
+        return self._fitted_to(trials, outcomes, options, metric)
 
     def _fitted_to(
         self,

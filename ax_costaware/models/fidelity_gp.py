@@ -29,10 +29,10 @@ from typing import Any
 import torch
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.datasets import SupervisedDataset
-from gpytorch.kernels import Kernel, ScaleKernel
-from gpytorch.priors import LogNormalPrior, NormalPrior
+from gpytorch.constraints import Interval
+from gpytorch.kernels import Kernel
+from gpytorch.priors import NormalPrior
 from torch import Tensor
 
 from ax_costaware.models.standardize import StandardizeAnyScale
@@ -41,17 +41,27 @@ _EPSILON = 1e-3
 """Distance from the target below which a bias falls linearly: the slope of a power is infinite."""
 
 _PRIORS = {
+    "outputscale": (1.0, 0.5),
     "bias_variance": (0.3, 1.5),
     "shift_variance": (0.3, 1.5),
     "power": (1.0, 1.0),
     "reach": (1.0, 0.7),
 }
-"""Median and standard deviation, of the logarithm, of what is fitted for each fidelity: variances
-beside that of the objective at the target, the power, and the length-scale on the unit cube."""
+"""Median and standard deviation of the logarithm of the hyperparameters beside length-scales: the
+variance of the objective at the target; and for each fidelity the variances of its bias and shift
+beside that, the power, and the length-scale on the unit cube."""
+
+_LOG_BOUNDS = (-6.0, 4.0)
+"""Bounds of all of these logarithms: beyond them a covariance is singular, or all noise."""
+
+_LENGTHSCALE = (math.sqrt(2), math.sqrt(3))
+"""Mean and standard deviation of the logarithm of a length-scale of one input: BoTorch's log-normal
+prior (Hvarfner, Hellsten and Nardi 2024). Its density has the mode of a normal one that is lower by
+the variance, of the logarithm."""
 
 
 class FidelityKernel(Kernel):  # type: ignore[misc]
-    """The covariance of the model, but for the output scale; see the module.
+    """The covariance of the model; see the module.
 
     Args:
         num_inputs: The number of columns.
@@ -64,17 +74,32 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         self.fidelities = [dict(columns) for columns in fidelities]
         taken = {column for columns in self.fidelities for column in columns}
         self.inputs = [i for i in range(num_inputs) if i not in taken]
-        self.objective: Kernel = get_covar_module_with_dim_scaled_prior(len(self.inputs))
-        self.bias: Kernel = get_covar_module_with_dim_scaled_prior(len(self.inputs))
-        for name, (median, spread) in _PRIORS.items():
-            log = torch.full((len(self.fidelities),), math.log(median))
-            self.register_parameter(f"log_{name}", torch.nn.Parameter(log))
-            prior = NormalPrior(math.log(median), spread)
-            self.register_prior(f"{name}_prior", prior, f"log_{name}")
+        k, count = len(self.inputs), len(self.fidelities)
+        mode = _LENGTHSCALE[0] + 0.5 * math.log(k) - _LENGTHSCALE[1] ** 2
+        priors = {"objective_lengthscale": [(mode, _LENGTHSCALE[1])] * k}
+        priors["bias_lengthscale"] = priors["objective_lengthscale"]
+        for name, (median, deviation) in _PRIORS.items():
+            one = [(math.log(median), deviation)]
+            priors[name] = one if name == "outputscale" else one * count
+        # One vector of logarithms, which a fit has far fewer steps to take over.
+        self._slices: dict[str, slice] = {}
+        for name, values in priors.items():
+            first = max((found.stop for found in self._slices.values()), default=0)
+            self._slices[name] = slice(first, first + len(values))
+        mean, deviation = torch.tensor([v for values in priors.values() for v in values]).T
+        self.register_parameter("log_values", torch.nn.Parameter(mean.clone()))
+        # As BoTorch does it for length-scales: bounds of the optimiser, and no transform.
+        self.register_constraint("log_values", Interval(*_LOG_BOUNDS, transform=None))
+        self.register_prior("log_prior", NormalPrior(mean, deviation), "log_values")
+
+    def value(self, name: str) -> Tensor:
+        """A hyperparameter: one number for each input, for each fidelity, or one."""
+        found: Tensor = self.log_values[self._slices[name]].exp()
+        return found
 
     def _weights(self, X: Tensor, j: int) -> Tensor:
         """How far a fidelity's bias has come, from zero at the target: ``... x n``."""
-        columns, power = self.fidelities[j], self.log_power[j].exp()
+        columns, power = self.fidelities[j], self.value("power")[j]
         if len(columns) > 1:
             (target,) = (column for column, value in columns.items() if value > 0.5)
             distance = 1.0 - X[..., target]
@@ -99,15 +124,15 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
             norms = left.square().sum(-1).unsqueeze(-1) + right.square().sum(-1).unsqueeze(-2)
             return (-0.5 * (norms - 2 * left @ right.mT).clamp_min(0.0)).exp()
 
-        total = correlation(self.inputs, self.objective.lengthscale)
-        bias = correlation(self.inputs, self.bias.lengthscale)
+        total = correlation(self.inputs, self.value("objective_lengthscale"))
+        bias = correlation(self.inputs, self.value("bias_lengthscale"))
         for j, columns in enumerate(self.fidelities):
             first, second = self._weights(x1, j), self._weights(x2, j)
             common = first * second if diag else first.unsqueeze(-1) * second.unsqueeze(-2)
-            common = common * correlation(list(columns), self.log_reach[j].exp())
-            shift, varying = self.log_shift_variance[j].exp(), self.log_bias_variance[j].exp()
+            common = common * correlation(list(columns), self.value("reach")[j])
+            shift, varying = self.value("shift_variance")[j], self.value("bias_variance")[j]
             total = total + common * (shift + varying * bias)
-        return total
+        return self.value("outputscale") * total
 
 
 class FidelityGP(SingleTaskGP):
@@ -138,10 +163,7 @@ class FidelityGP(SingleTaskGP):
             {i: float((value - lower[i]) / (upper[i] - lower[i])) for i, value in columns.items()}
             for columns in fidelities
         ]
-        kernel = ScaleKernel(
-            FidelityKernel(train_X.shape[-1], scaled), outputscale_prior=LogNormalPrior(0.0, 1.0)
-        )
-        kernel.outputscale = 1.0
+        kernel = FidelityKernel(train_X.shape[-1], scaled)
         super().__init__(
             train_X,
             train_Y,

@@ -124,15 +124,15 @@ class PointPosterior(QueryMoments):
         return mean.mean(dim=-1), variance.mean(dim=-1) + mean.var(dim=-1, correction=0)
 
     @abstractmethod
-    def covariance(self, X: Tensor, Z: Tensor) -> Tensor:
-        """Covariances of points with others.
+    def pairs(self, X: Tensor, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Means and variances of points, each with another one, and their covariance.
 
         Args:
             X: Points, ``p x d``.
-            Z: The others, ``p x d`` for one of each, or ``p x m x d``.
+            Z: The others, ``p x d``.
 
         Returns:
-            A tensor ``p`` or ``p x m``, in raw units.
+            Means and variances, ``2 x p`` each, and covariances, ``p``, in raw units.
         """
 
     @property
@@ -172,18 +172,18 @@ class FactoredPosterior(PointPosterior):
         variance = posterior.variance_of(covariance @ posterior.root, prior)
         return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
 
-    def covariance(self, X: Tensor, Z: Tensor) -> Tensor:
+    def pairs(self, X: Tensor, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``PointPosterior``."""
-        posterior, single = self.posterior, Z.ndim == X.ndim
-        x = posterior.transform(X)
-        z = posterior.transform(Z.reshape(-1, Z.shape[-1])).reshape(Z.shape)
-        z = z.unsqueeze(-2) if single else z
-        prior = posterior.prior_covariance(x.unsqueeze(-2), z).squeeze(-2)
-        left = posterior.prior_covariance(x, posterior.X) @ posterior.root
-        right = posterior.prior_covariance(z.flatten(0, 1), posterior.X) @ posterior.root
-        right = right.reshape(*z.shape[:-1], -1)
-        found = posterior.scale.square() * (prior - (right @ left.unsqueeze(-1)).squeeze(-1))
-        return found.squeeze(-1) if single else found
+        posterior = self.posterior
+        both = posterior.transform(torch.stack([X, Z]))
+        k = posterior.prior_covariance(both.flatten(0, 1), posterior.X)
+        whitened = (k @ posterior.root).reshape(2, len(X), -1)
+        variance = posterior.variance_of(whitened, posterior.prior_variance(both))
+        x, z = both.unsqueeze(-2)
+        prior = posterior.prior_covariance(x, z).flatten()
+        covariance = prior - (whitened[0] * whitened[1]).sum(dim=-1)
+        mean = posterior.mean_of(k).reshape(2, -1)
+        return mean, variance, posterior.scale.square() * covariance
 
     @property
     def observed(self) -> Tensor:
@@ -262,13 +262,11 @@ class ModelPosterior(PointPosterior):
         least = torch.finfo(variance.dtype).tiny
         return mean.squeeze(-1).squeeze(-1), variance.clamp_min(least).squeeze(-1).squeeze(-1)
 
-    def covariance(self, X: Tensor, Z: Tensor) -> Tensor:
+    def pairs(self, X: Tensor, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``PointPosterior``."""
-        single = Z.ndim == X.ndim
-        points = torch.cat([X.unsqueeze(-2), Z.unsqueeze(-2) if single else Z], dim=-2)
-        _, covariance = self.joint(points)
-        found = covariance[..., 0, 1:]
-        return found.squeeze(-1) if single else found
+        mean, covariance = self.joint(torch.stack([X, Z], dim=-2))
+        variance = covariance.diagonal(dim1=-2, dim2=-1)
+        return mean.mT, variance.mT.clamp_min(torch.finfo(X.dtype).tiny), covariance[..., 0, 1]
 
     @property
     def observed(self) -> Tensor:

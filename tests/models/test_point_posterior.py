@@ -168,3 +168,14 @@ def test_what_was_first_asked_in_inference_mode_serves_gradients() -> None:
     mean, variance = found(points)
     torch.testing.assert_close((mean, variance), before)
     assert torch.autograd.grad((mean + variance).sum(), points)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("transform", [None, NEGATIVE])
+def test_pairs_are_the_models(name: str, transform: ScalarizedPosteriorTransform | None) -> None:
+    model = exact_models()[name]
+    X, Z = (torch.rand(2, 5, D, dtype=torch.double) + 0.4).unbind()
+    found = PointPosterior.of(model, transform).pairs(X, Z)
+    expected = ModelPosterior(model, transform).pairs(X, Z)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)

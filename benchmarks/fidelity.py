@@ -1,0 +1,444 @@
+"""Regret at the target fidelity per cost: ``fidelity_strategy`` beside what else there is.
+
+Five problems, each with a budget of a few runs at the target (see ``PROBLEMS``): the augmented
+functions of BoTorch, Branin's function with a coarse and a middling simulation whose bias is as
+large as the function and points to the wrong hill, and a measured table of learning curves, which
+``fidelity_tables.py`` makes. Every method runs in a plain loop, without Ax. What counts after each
+trial is the regret, at the target and without noise, of what the method would deploy then.
+
+- ``fidelity``: ``fidelity_strategy``.
+- ``knowledge gradient``, ``max-value entropy``: BoTorch's for several fidelities, per cost, on
+  its ``SingleTaskMultiFidelityGP``, as in its tutorials, with the initial design of ``fidelity``.
+- ``gittins``: the Gittins index, at the target only, and ``log EI``, which plain Ax chooses by, on
+  Ax's model; at the target all trials cost the same.
+- ``successive halving``: of quasi-random inputs on the table, going on from where a run stopped.
+
+    python benchmarks/fidelity.py --seeds 10          # an hour or two; the knowledge gradient not
+    python benchmarks/fidelity.py --methods fidelity  # only some
+
+Runs are kept in ``benchmarks/results/partial``; the table goes to
+``benchmarks/results/fidelity.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from botorch.acquisition.analytic import PosteriorMean
+from botorch.acquisition.cost_aware import InverseCostWeightedUtility
+from botorch.acquisition.fixed_feature import FixedFeatureAcquisitionFunction
+from botorch.acquisition.knowledge_gradient import qMultiFidelityKnowledgeGradient
+from botorch.acquisition.max_value_entropy_search import qMultiFidelityMaxValueEntropy
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.deterministic import GenericDeterministicModel
+from botorch.models.gp_regression_fidelity import SingleTaskMultiFidelityGP
+from botorch.models.transforms import Normalize, Standardize
+from botorch.optim.optimize import optimize_acqf, optimize_acqf_mixed
+from botorch.test_functions.multi_fidelity import (
+    AugmentedBranin,
+    AugmentedHartmann,
+    AugmentedRosenbrock,
+)
+from botorch.utils.sampling import draw_sobol_samples, manual_seed
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from kept_runs import RESULTS, keep, path_of, read, run_all
+from scipy.interpolate import RBFInterpolator
+from torch import Tensor
+
+from ax_costaware.methods import (
+    Choice,
+    Decision,
+    Gittins,
+    MultiFidelity,
+    Range,
+    Simulation,
+    Space,
+    Stop,
+)
+from ax_costaware.methods.gittins import ACQUISITIONS
+from ax_costaware.methods.simulation import Outcome
+
+PATH = RESULTS / "fidelity.json"
+FAST: dict[str, Any] = {"num_restarts": 5, "raw_samples": 256}
+SHARES = (0.25, 0.5, 1.0)
+MOST_TRIALS = 150
+Point = list[float]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function of points whose last columns are fidelities with the target one."""
+
+    function: Callable[[Tensor], Tensor]
+    """To be maximised: ``n x d`` to ``n``."""
+
+    bounds: Tensor
+    """``2 x d``."""
+
+    num_fidelities: int
+    """How many of the last columns are fidelities."""
+
+    cost: Callable[[Tensor], Tensor]
+    """What trials cost: ``n x d`` to ``n``."""
+
+    budget: float
+    """What a run may cost."""
+
+    best: float
+    """The best value at the target."""
+
+    levels: tuple[float, ...] = ()
+    """The values that the only fidelity takes; empty: all between its bounds."""
+
+    @property
+    def target(self) -> dict[int, float]:
+        """Columns of the fidelities, and their values at the target."""
+        d = self.bounds.shape[-1]
+        return dict.fromkeys(range(d - self.num_fidelities, d), 1.0)
+
+    @property
+    def space(self) -> Space:
+        """The same for a method."""
+        parameters: list[Any] = [
+            Range(f"x{i}", *ends) for i, ends in enumerate(self.bounds.T.tolist())
+        ]
+        if self.levels:
+            parameters[-1] = Choice(parameters[-1].name, self.levels, is_ordered=True)
+        return Space.of(parameters)
+
+    def cost_of(self, row: Any) -> float:
+        """What a parameterization costs."""
+        return float(self.cost(point_of(row)))
+
+    def regret(self, X: Tensor) -> float:
+        """How far the value of a point ``1 x d`` at the target falls short."""
+        at = X.detach().clone()
+        at[:, list(self.target)] = 1.0
+        return self.best - float(self.function(at))
+
+
+class Record(NamedTuple):
+    """How things stand after a trial."""
+
+    spent: float
+    """What was spent."""
+
+    regret: float
+    """Regret of what would be deployed."""
+
+    seconds: float
+    """CPU seconds of the decision."""
+
+    fidelity: float
+    """Mean of the trial's fidelities."""
+
+
+def point_of(row: Any) -> Tensor:
+    """A parameterization as a point ``1 x d``."""
+    return torch.tensor([[float(row[f"x{i}"]) for i in range(len(row))]], dtype=torch.double)
+
+
+def _misleading() -> Problem:
+    branin = AugmentedBranin(negate=True)
+
+    def function(X: Tensor) -> Tensor:
+        at = X.clone()
+        at[..., 2] = 1.0
+        distance = (X[..., 0] + 2).square() + (X[..., 1] - 4).square()
+        value: Tensor = branin(at)
+        return value + 100 * (1 - X[..., 2]) * torch.exp(-distance / 20)
+
+    def cost(X: Tensor) -> Tensor:
+        return 0.05 + X[..., 2]
+
+    return Problem(
+        function, torch.as_tensor(branin.bounds), 1, cost, 14.0, -0.397887, levels=(0.1, 0.3, 1.0)
+    )
+
+
+def _network() -> Problem:
+    """Learning curves: accuracy after a part of 50 epochs, of width, rate and penalty."""
+    rows = [json.loads(line) for line in (RESULTS / "fidelity_network.jsonl").open()]
+    points, scores = ([row[name] for row in rows] for name in ("point", "scores"))
+    curves = RBFInterpolator(np.array(points), np.array(scores), kernel="linear")
+    last = np.array(scores).shape[1] - 1
+
+    def function(X: Tensor) -> Tensor:
+        values = curves(X[..., :3].numpy().clip(0, 1)).clip(0, 1)
+        at = (X[..., 3].numpy() * (last + 1) - 1).clip(0, last)
+        low = np.floor(at).astype(int)
+        high, part = np.minimum(low + 1, last), at - low
+        each = np.arange(len(values))
+        return torch.tensor((1 - part) * values[each, low] + part * values[each, high])
+
+    bounds = torch.tensor([[0.0, 0.0, 0.0, 0.02], [1.0] * 4], dtype=torch.double)
+    grid = draw_sobol_samples(bounds, 2**14, 1, seed=0).squeeze(1)
+    grid = torch.cat([grid, torch.cat([torch.tensor(points).double(), grid[: len(rows), 3:]], 1)])
+    grid[:, 3] = 1.0
+    return Problem(
+        function, bounds, 1, lambda X: 0.02 + X[..., 3], 8.0, float(function(grid).max())
+    )
+
+
+def _augmented(
+    function: Any, num_fidelities: int, cost: Callable[[Tensor], Tensor], budget: float, best: float
+) -> Callable[[], Problem]:
+    return lambda: Problem(function, function.bounds, num_fidelities, cost, budget, best)
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "Branin": _augmented(
+        AugmentedBranin(negate=True), 1, lambda X: 0.1 + X[..., 2], 8.0, -0.397887
+    ),
+    "Hartmann": _augmented(
+        AugmentedHartmann(negate=True), 1, lambda X: 5.0 + X[..., 6], 150.0, 3.32237
+    ),
+    "Rosenbrock": _augmented(
+        AugmentedRosenbrock(dim=5, negate=True), 2, lambda X: 0.1 + X[..., 3:].prod(-1), 8.0, 0.0
+    ),
+    "misleading": _misleading,
+    "network": _network,
+}
+"""Problems by name. The cost of Hartmann is that of BoTorch's tutorials; those of Branin and
+Rosenbrock are of the form of Wu et al. 2019, with a larger fixed part."""
+
+
+@cache
+def problem_of(name: str) -> Problem:
+    """The problem of this name."""
+    return PROBLEMS[name]()
+
+
+def _simulated(problem: Problem, seed: int, acquisition: str | None) -> Iterator[Record]:
+    """A method of the package: with fidelities, or the Gittins method at the target."""
+    names = list(problem.space.names)
+    target = {names[column]: value for column, value in problem.target.items()}
+    shared: dict[str, Any] = {"budget": problem.budget, "seed": seed, **FAST}
+    if acquisition is None:
+        method: Any = MultiFidelity(problem.cost_of, target=target, **shared)
+        space = problem.space
+    else:
+        cost = problem.cost_of({name: target.get(name, 0.0) for name in names})
+        method = Gittins(cost, acquisition=acquisition, **shared)
+        space = Space.of([p for name, p in problem.space.parameters.items() if name not in target])
+    simulation, spent = Simulation(method, space), 0.0
+    while len(simulation.trials) < MOST_TRIALS:
+        started = time.process_time()
+        decision = simulation.ask()
+        seconds = time.process_time() - started
+        if isinstance(decision, Stop):
+            return
+        X = point_of({**target, **decision.parameters})
+        simulation.tell(decision, Outcome(float(problem.function(X))))
+        spent += float(problem.cost(X))
+        best = {**simulation.recommend().parameters, **target}
+        fidelity = float(X[:, list(problem.target)].mean())
+        yield Record(spent, problem.regret(point_of(best)), seconds, fidelity)
+
+
+def _initial(problem: Problem, seed: int) -> list[Decision]:
+    """The initial design of the package's method."""
+    names = list(problem.space.names)
+    target = {names[column]: value for column, value in problem.target.items()}
+    method = MultiFidelity(problem.cost_of, target=target, budget=problem.budget, seed=seed)
+    simulation, found = Simulation(method, problem.space), []
+    for _ in range(method.initial_trials):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        found.append(decision)
+        simulation.tell(decision, Outcome(float(problem.function(point_of(decision.parameters)))))
+    return found
+
+
+def _botorch(problem: Problem, seed: int, by_gradient: bool) -> Iterator[Record]:
+    """BoTorch's knowledge gradient or max-value entropy for several fidelities, per cost."""
+    bounds, target = problem.bounds, problem.target
+    d, columns = bounds.shape[-1], list(target)
+    X = torch.cat([point_of(decision.parameters) for decision in _initial(problem, seed)])
+    spent = float(problem.cost(X).sum())
+    cost_model = GenericDeterministicModel(lambda Z: problem.cost(Z).unsqueeze(-1))
+    utility = InverseCostWeightedUtility(cost_model)
+
+    def project(Z: Tensor) -> Tensor:
+        at = Z.clone()
+        at[..., columns] = 1.0
+        return at
+
+    seconds = 0.0
+    for _ in range(MOST_TRIALS):
+        Y = problem.function(X).unsqueeze(-1)
+        started = time.process_time()
+        with manual_seed(seed + len(X)):
+            model = SingleTaskMultiFidelityGP(
+                X,
+                Y,
+                data_fidelities=columns,
+                input_transform=Normalize(d, bounds=bounds),
+                outcome_transform=Standardize(1),
+            )
+            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+            mean = FixedFeatureAcquisitionFunction(
+                PosteriorMean(model), d, columns, [1.0] * len(target)
+            )
+            free = [i for i in range(d) if i not in target]
+            best, value = optimize_acqf(mean, bounds[:, free], 1, **FAST)
+            deployed = torch.cat([best, best.new_ones(1, len(target))], dim=-1)
+            fidelity = float(X[-1, columns].mean())
+            yield Record(spent, problem.regret(deployed), seconds, fidelity)
+            if by_gradient:
+                acquisition: Any = qMultiFidelityKnowledgeGradient(
+                    model,
+                    num_fantasies=16,
+                    current_value=torch.as_tensor(value).detach(),
+                    cost_aware_utility=utility,
+                    project=project,
+                )
+            else:
+                candidates = project(draw_sobol_samples(bounds, 1000, 1, seed=len(X)).squeeze(1))
+                acquisition = qMultiFidelityMaxValueEntropy(
+                    model, candidates, cost_aware_utility=utility, project=project
+                )
+            options: dict[str, Any] = {"batch_limit": 5, "maxiter": 100}
+            if problem.levels:
+                fixed = [{columns[0]: level} for level in problem.levels]
+                point, _ = optimize_acqf_mixed(
+                    acquisition, bounds, 1, fixed_features_list=fixed, options=options, **FAST
+                )
+            else:
+                point, _ = optimize_acqf(acquisition, bounds, 1, options=options, **FAST)
+        seconds = time.process_time() - started
+        spent += float(problem.cost(point))
+        if spent > problem.budget * (1 + 1e-9):
+            return
+        X = torch.cat([X, point.detach()])
+
+
+def _halving(problem: Problem, seed: int) -> Iterator[Record]:
+    """Successive halving (Jamieson and Talwalkar 2016) by thirds, again and again."""
+    rungs = [1 / 27, 1 / 9, 1 / 3, 1.0]
+    spent, best = 0.0, (-1.0, -1.0, torch.empty(0))
+    draws = draw_sobol_samples(problem.bounds, 27 * 32, 1, seed=seed).squeeze(1)
+    for bracket in draws.split(27):
+        X, before = bracket, 0.0
+        for rung in rungs:
+            values = []
+            for x in X:
+                at = torch.cat([x[:-1], x.new_tensor([rung])]).unsqueeze(0)
+                # A run goes on from its checkpoint, and costs what is new.
+                spent += float(problem.cost(at)) if before == 0 else rung - before
+                if spent > problem.budget:
+                    return
+                values.append(float(problem.function(at)))
+                best = max(best, (rung, values[-1], at), key=lambda found: found[:2])
+                yield Record(spent, problem.regret(best[2]), 0.0, rung)
+            X = X[torch.tensor(values).argsort(descending=True)[: max(1, len(X) // 3)]]
+            before = rung
+
+
+METHODS: dict[str, Callable[[Problem, int], Iterator[Record]]] = {
+    "fidelity": lambda problem, seed: _simulated(problem, seed, None),
+    "log EI": lambda problem, seed: _simulated(problem, seed, ACQUISITIONS[1]),
+    "gittins": lambda problem, seed: _simulated(problem, seed, ACQUISITIONS[0]),
+    "max-value entropy": lambda problem, seed: _botorch(problem, seed, by_gradient=False),
+    "knowledge gradient": lambda problem, seed: _botorch(problem, seed, by_gradient=True),
+    "successive halving": _halving,
+}
+"""Methods by name, the quick ones first."""
+
+
+class Task(NamedTuple):
+    """One run."""
+
+    problem: str
+    """Name of the problem."""
+
+    method: str
+    """Name of the method."""
+
+    seed: int
+    """Seed of the run."""
+
+
+def key(task: Task) -> str:
+    """Key of its result."""
+    return f"fidelity {task.problem} {task.method} {task.seed}"
+
+
+def run(task: Task) -> None:
+    """Run a task, and keep its result."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    keep(key(task), list(METHODS[task.method](problem_of(task.problem), task.seed)))
+
+
+def table(tasks: list[Task]) -> dict[str, Any]:
+    """Medians over seeds of the regret at shares of the budget, and of the time of a decision."""
+    found: dict[str, Any] = {}
+    for problem in PROBLEMS:
+        for method in METHODS:
+            seeds = [t.seed for t in tasks if (t.problem, t.method) == (problem, method)]
+            runs = [[Record(*r) for r in read(key(Task(problem, method, s)))] for s in seeds]
+            if not runs:
+                continue
+            regrets = []
+            for share in SHARES:
+                limit = share * problem_of(problem).budget + 1e-9
+                ends = [[r.regret for r in one if r.spent <= limit] for one in runs]
+                regrets.append([end[-1] for end in ends if end])
+            # Decisions of the initial design take no time.
+            seconds = [r.seconds for one in runs for r in one if r.seconds > 0.05]
+            found.setdefault(problem, {})[method] = {
+                "seeds": len(runs),
+                "regret": [statistics.median(each) if each else None for each in regrets],
+                "mean regret": statistics.fmean(regrets[-1]),
+                "worst regret": max(regrets[-1]),
+                "seconds": statistics.median(seconds) if seconds else 0.0,
+                "trials": statistics.median(len(one) for one in runs),
+                "fidelity": statistics.fmean(r.fidelity for one in runs for r in one),
+            }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--processes", type=int, default=1)
+    arguments = parser.parse_args()
+    wanted = [
+        Task(problem, method, seed)
+        for seed in range(arguments.seeds)
+        for method in arguments.methods
+        for problem in arguments.problems
+        if method != "successive halving" or problem == "network"
+    ]
+    run_all(run, wanted, key, arguments.processes, "fidelity")
+    every = [Task(p, m, s) for p in PROBLEMS for m in METHODS for s in range(100)]
+    results = table([task for task in every if path_of(key(task)).exists()])
+    for problem, rows in results.items():
+        print(
+            f"\n### {problem}\n\n| method | seeds | regret at 25, 50, 100 % | worst | trials |"
+            " fidelity | seconds a decision |\n|---|---|---|---|---|---|---|"
+        )
+        for method, row in rows.items():
+            shown = ", ".join("-" if r is None else f"{r:.3g}" for r in row["regret"])
+            print(
+                f"| {method} | {row['seeds']} | {shown} | {row['worst regret']:.3g} | "
+                f"{row['trials']:.0f} | {row['fidelity']:.2f} | {row['seconds']:.2g} |"
+            )
+    PATH.write_text(f"{json.dumps(results, indent=1)}\n")
+
+
+if __name__ == "__main__":
+    main()

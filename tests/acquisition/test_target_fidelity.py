@@ -1,0 +1,128 @@
+"""What a trial at any fidelity is worth to the target: quadrature and finite differences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.acquisition.analytic import LogExpectedImprovement
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize
+from torch import Tensor
+
+from ax_costaware.acquisition import LogTargetImprovementPerCost
+from ax_costaware.acquisition.target_fidelity import at_target
+from ax_costaware.exceptions import InputError
+from ax_costaware.models import FidelityGP
+from ax_costaware.models.point_posterior import ModelPosterior
+
+BOUNDS = torch.tensor([[0.0, 0.0, 1.0], [1.0, 2.0, 9.0]], dtype=torch.double)
+TARGET = {2: 9.0}
+NEGATIVE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
+
+
+def points(n: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    unit = torch.rand(n, 3, generator=generator, dtype=torch.double)
+    return BOUNDS[0] + unit * (BOUNDS[1] - BOUNDS[0])
+
+
+def model_of(noise: float = 1e-2) -> FidelityGP:
+    X = points(14, seed=0)
+    Y = (3 * X[:, :1]).sin() + X[:, 1:2] - 0.1 * (9 - X[:, 2:]) * X[:, :1]
+    model = FidelityGP(X, Y, [TARGET], BOUNDS)
+    model.likelihood.noise = noise
+    model.eval()
+    return model
+
+
+def worth(model: FidelityGP, best_f: float | None = 1.2, **more: object) -> Tensor:
+    return LogTargetImprovementPerCost(model, TARGET, best_f, **more)(points(5, 1).unsqueeze(-2))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("transform", [None, NEGATIVE])
+def test_it_is_the_expected_gain_of_the_mean_at_the_target(
+    transform: ScalarizedPosteriorTransform | None,
+) -> None:
+    """By quadrature over outcomes, each of which the model is conditioned on."""
+    model, best_f = model_of(), 1.2 if transform is None else -1.0
+    sign = 1.0 if transform is None else -1.0
+    found = worth(model, best_f, posterior_transform=transform).exp().detach()
+    nodes, weights = np.polynomial.hermite_e.hermegauss(200)
+    for X, value in zip(points(5, 1), found, strict=True):
+        X = X.unsqueeze(0)
+        with torch.no_grad():
+            outcome = model.posterior(X, observation_noise=True)
+            Y = outcome.mean + outcome.variance.sqrt() * torch.tensor(nodes).reshape(-1, 1, 1)
+            after = model.condition_on_observations(X.expand(len(nodes), 1, 3), Y)
+            mean = after.posterior(at_target(X, TARGET)).mean.flatten()
+        gain = (sign * mean - best_f).clamp_min(0.0)
+        expected = float((gain * torch.tensor(weights)).sum()) / math.sqrt(2 * math.pi)
+        assert float(value) == pytest.approx(expected, rel=2e-2, abs=1e-9)
+
+
+def test_at_the_target_without_noise_it_is_the_expected_improvement_per_cost() -> None:
+    model = model_of(noise=1e-8)
+    X = at_target(points(6, 2), TARGET).unsqueeze(-2)
+    found = LogTargetImprovementPerCost(model, TARGET, 1.2, cost=4.0)(X)
+    expected = LogExpectedImprovement(model, best_f=1.2)(X) - math.log(4.0)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    acquisition = LogTargetImprovementPerCost(
+        model_of(), TARGET, 1.2, cost=lambda X: 1 + X[:, 2], log_weight=lambda X: -X[:, 0].square()
+    )
+    X = points(3, 1).requires_grad_(True)
+    assert torch.autograd.gradcheck(lambda X: acquisition(X.unsqueeze(-2)), (X,), atol=1e-5)
+    # The bias has a slope at the target itself, from one side.
+    at = at_target(points(3, 1), TARGET).requires_grad_(True)
+    (slope,) = torch.autograd.grad(acquisition(at.unsqueeze(-2)).sum(), at)
+    assert bool(slope.isfinite().all())
+
+
+def test_cost_and_weight_are_added_in_logs() -> None:
+    model = model_of()
+    plain = worth(model)
+    found = worth(model, cost=2.0, log_weight=lambda X: X[:, 0])
+    torch.testing.assert_close(found, plain - math.log(2.0) + points(5, 1)[:, 0])
+
+
+def test_without_anything_in_hand_it_is_the_part_that_is_explained() -> None:
+    model, X = model_of(), points(5, 1)
+    found = worth(model, best_f=None)
+    with torch.no_grad():
+        both = torch.stack([X, at_target(X, TARGET)], dim=-2)
+        covariance = model.posterior(both).distribution.covariance_matrix
+        noise = model.posterior(X, observation_noise=True).variance - model.posterior(X).variance
+    noisy = covariance[:, 0, 0] + noise.squeeze(-1)
+    share = covariance[:, 0, 1].square() / noisy / covariance[:, 1, 1]
+    torch.testing.assert_close(found.exp(), share, rtol=1e-5, atol=1e-9)
+
+
+def test_points_under_evaluation_are_worth_less() -> None:
+    model, X = model_of(), points(5, 1)
+    acquisition = LogTargetImprovementPerCost(model, TARGET, 1.2, X_pending=X[:1])
+    after, before = acquisition(X.unsqueeze(-2)), worth(model)
+    assert bool(after[0] < before[0])
+
+
+def test_any_model_will_do() -> None:
+    X = points(10, 0)
+    model = SingleTaskGP(X, X[:, :1] + X[:, 1:2], input_transform=Normalize(3, bounds=BOUNDS))
+    model.eval()
+    acquisition = LogTargetImprovementPerCost(model, TARGET, 1.0)
+    cached = acquisition(points(5, 1).unsqueeze(-2))
+    acquisition._posterior = ModelPosterior(model, None)
+    found = acquisition(points(5, 1).unsqueeze(-2))
+    torch.testing.assert_close(found, cached, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match="best_f"):
+        LogTargetImprovementPerCost(model_of(), TARGET, math.nan)
+    with pytest.raises(InputError, match="cost"):
+        LogTargetImprovementPerCost(model_of(), TARGET, 1.0, cost=-1.0)

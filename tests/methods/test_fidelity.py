@@ -1,0 +1,268 @@
+"""The fidelity method in a plain loop: what it runs, recommends, refuses and stops for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods import (
+    Choice,
+    Decision,
+    Fixed,
+    MultiFidelity,
+    OutcomeConstraint,
+    Range,
+    Simulation,
+    Space,
+    Stop,
+    simulate,
+)
+from ax_costaware.methods.fidelity import AT_TARGET, ELSEWHERE
+from ax_costaware.methods.problem import Pending
+from ax_costaware.methods.simulation import Outcome
+from ax_costaware.queries.costs import AffineCost, TableCost
+
+FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
+COST = AffineCost({"epochs": 0.1}, fixed=0.5)
+EPOCHS = Range("epochs", 1, 100, is_integer=True, log_scale=True)
+INPUTS = [Range("x1", 0, 1), Range("x2", 0, 1)]
+SPACE = Space.of([*INPUTS, EPOCHS])
+METHOD = MultiFidelity(COST, target={"epochs": 100}, budget=25.0, initial_trials=4, **FAST)
+
+
+def hill(row: Any) -> float:
+    """A hill of height one on the unit square."""
+    return math.exp(-4 * ((row["x1"] - 0.3) ** 2 + (row["x2"] - 0.6) ** 2))
+
+
+def curve(row: Any, measure: bool = True) -> Outcome:
+    """Its learning curve: lower after fewer epochs, and a little elsewhere."""
+    short = 1 - math.log(row["epochs"]) / math.log(100)
+    return Outcome(hill(row) - short * (0.5 + 0.2 * row["x1"]))
+
+
+def test_short_runs_find_the_best_long_one() -> None:
+    found = simulate(METHOD, SPACE, curve, 60)
+    spent = sum(entry.charged for entry in found.ledger)
+    assert 20 < spent <= 25
+    # Three long runs cost more.
+    assert len(found.trials) > 8
+    best = found.recommend()
+    assert best.parameters["epochs"] == 100
+    assert hill(best.parameters) > 0.9
+    assert best.expected_cost == pytest.approx(10.5)
+    stop = found.ask()
+    assert isinstance(stop, Stop)
+    assert "Deploy" in stop.reason
+
+
+def test_the_recommendation_says_whether_it_was_run() -> None:
+    simulation = Simulation(METHOD, SPACE)
+    rows: list[dict[str, Any]] = [
+        {"x1": 0.1, "x2": 0.2, "epochs": 3},
+        {"x1": 0.3, "x2": 0.6, "epochs": 100},
+        {"x1": 0.9, "x2": 0.2, "epochs": 20},
+        {"x1": 0.9, "x2": 0.2, "epochs": 100},
+    ]
+    for row in rows:
+        simulation.tell(Decision(row, "given"), curve(row))
+    ranked = METHOD.recommend(simulation.problem())
+    assert all(best.parameters["epochs"] == 100 for best in ranked)
+    found = {(best.parameters["x1"], best.parameters["x2"]): best.trial_index for best in ranked}
+    assert found[0.1, 0.2] is None
+    assert found[0.3, 0.6] == 1
+    assert found[0.9, 0.2] == 3
+
+
+def test_a_decision_says_why() -> None:
+    simulation = simulate(METHOD, SPACE, curve, 5)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert "per unit of cost" in decision.why
+    assert decision.expected_cost == pytest.approx(METHOD.cost_at(decision.parameters) or 0.0)
+    details = decision.details
+    assert 0 < details["correlation"] <= 1
+    assert details["improvement_per_cost"] == pytest.approx(math.exp(decision.value or 0.0))
+    assert METHOD.group_of(decision.parameters) in METHOD.groups() == (AT_TARGET, ELSEWHERE)
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_a_price_ends_the_run(minimize: bool) -> None:
+    sign = -1.0 if minimize else 1.0
+
+    def run(row: Any, measure: bool) -> Outcome:
+        return Outcome(sign * (curve(row).value or 0.0))
+
+    method = replace(METHOD, budget=None, lmbda=0.003)
+    found = simulate(method, SPACE, run, 60, minimize=minimize)
+    assert len(found.trials) < 60
+    assert hill(found.recommend().parameters) > 0.9
+    stop = found.ask()
+    assert isinstance(stop, Stop)
+    assert "not above the price of 0.003" in stop.reason
+    dear = simulate(replace(method, lmbda=10.0), SPACE, run, 60, minimize=minimize)
+    assert len(dear.trials) == method.initial_trials
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "size",
+    [
+        Choice("size", ("small", "half", "full")),
+        Choice("size", (0.1, 0.5, 1.0), is_ordered=True),
+    ],
+)
+def test_a_fidelity_that_misleads_is_left(size: Choice) -> None:
+    """The small set has its hill at the other end, and costs a twentieth."""
+    values = dict(zip(size.values, (0.05, 0.3, 1.0), strict=True))
+    cost = TableCost("size", values)
+
+    def run(row: Any, measure: bool) -> Outcome:
+        wrong = math.exp(-4 * ((row["x1"] - 0.9) ** 2 + (row["x2"] - 0.1) ** 2))
+        return Outcome(hill(row) + (1 - values[row["size"]]) * 1.5 * wrong)
+
+    method = MultiFidelity(cost, target={"size": size.values[-1]}, budget=9.0, **FAST)
+    found = simulate(method, Space.of([*INPUTS, size]), run, 80)
+    assert hill(found.recommend().parameters) > 0.9
+    tried = [trial.parameters["size"] for trial in found.trials]
+    assert tried.count(size.values[-1]) >= 3
+    assert len(tried) < 80
+
+
+def test_costs_are_learned_with_the_fidelity() -> None:
+    method = MultiFidelity("seconds", target={"epochs": 100}, budget=40.0, **FAST)
+
+    def run(row: Any, measure: bool) -> Outcome:
+        return curve(row)._replace(cost=COST.at(row))
+
+    found = simulate(method, SPACE, run, 12)
+    last = found.trials[-1]
+    assert last.record["expected_cost"] == pytest.approx(COST.at(last.parameters), rel=0.3)
+    assert found.recommend().expected_cost == pytest.approx(10.5, rel=0.5)
+
+
+def test_no_trial_costs_more_than_the_cap_though_the_target_does() -> None:
+    found = simulate(replace(METHOD, max_trial_cost=3.0), SPACE, curve, 12)
+    assert all(COST.at(trial.parameters) <= 3.0 + 1e-9 for trial in found.trials)
+    best = found.recommend()
+    assert best.parameters["epochs"] == 100
+    assert best.trial_index is None
+
+
+def constrained(run: Callable[[Any], float], bound: OutcomeConstraint, n: int) -> Simulation:
+    return simulate(
+        METHOD,
+        SPACE,
+        lambda row, measure: curve(row)._replace(metrics={"size": run(row)}),
+        n,
+        constraints=[bound],
+    )
+
+
+@pytest.mark.slow
+def test_outcome_constraints_are_to_hold_at_the_target() -> None:
+    """A model grows with its training, so that it fits everywhere after few epochs."""
+    bound = OutcomeConstraint("size", upper=1.0)
+    found = constrained(
+        lambda row: (0.4 + 2 * row["x2"]) * math.log(row["epochs"]) / math.log(100), bound, 25
+    )
+    best = found.recommend()
+    assert 0.15 < best.parameters["x2"] < 0.32  # type: ignore[operator]
+    assert best.feasibility is not None
+    assert best.feasibility >= 0.9
+
+
+def test_until_something_is_feasible_the_likeliest_is_looked_at() -> None:
+    found = constrained(lambda row: 5.0 + row["x1"], OutcomeConstraint("size", upper=1.0), 5)
+    decision = found.ask()
+    assert isinstance(decision, Decision)
+    assert "No inputs are feasible at epochs=100" in decision.why
+
+
+def test_trials_under_way_are_not_chosen_again() -> None:
+    simulation = simulate(METHOD, SPACE, curve, 8)
+    problem = simulation.problem()
+    first = METHOD.decide(problem)
+    assert isinstance(first, Decision)
+    second = METHOD.decide(replace(problem, pending=(Pending(None, first.parameters),)))
+    assert isinstance(second, Decision)
+    X = SPACE.encode([first.parameters, second.parameters])
+    assert bool((X[0] - X[1]).abs().max() > 0.01)
+    # What is under way is paid for.
+    assert second.details["remaining"] < first.details["remaining"]
+
+
+@pytest.mark.slow
+def test_failures_are_learned() -> None:
+    def run(row: Any, measure: bool) -> Outcome:
+        return Outcome(failed=True) if row["x1"] > 0.6 else curve(row)
+
+    found = simulate(replace(METHOD, learn_failures=True), SPACE, run, 16)
+    late = found.trials[9:]
+    assert sum(trial.has_failed for trial in late) <= 2
+
+
+def test_two_fidelities() -> None:
+    space = Space.of([Range("x1", 0, 1), Range("s", 0, 1), Range("t", 0, 1)])
+    method = MultiFidelity(
+        AffineCost({"s": 1.0, "t": 1.0}, fixed=0.2),
+        target={"s": 1.0, "t": 0.0},
+        budget=6.0,
+        initial_trials=3,
+        **FAST,
+    )
+
+    def run(row: Any, measure: bool) -> Outcome:
+        return Outcome(math.sin(5 * row["x1"]) + 0.2 * (1 - row["s"]) + 0.3 * row["t"] * row["x1"])
+
+    best = simulate(method, space, run, 15).recommend().parameters
+    assert best["s"] == 1.0
+    assert best["t"] == 0.0
+    assert best["x1"] == pytest.approx(math.pi / 10, abs=0.1)
+
+
+def test_the_next_decision_depends_on_the_trials_only() -> None:
+    first = simulate(METHOD, SPACE, curve, 6)
+    second = Simulation(METHOD, SPACE, trials=list(first.trials))
+    torch.manual_seed(5)
+    assert first.ask() == second.ask()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [{}, None, 3, {"epochs": None}, {"epochs": math.nan}, {1: 100}, {"epochs": [100]}],
+)
+def test_what_is_no_target_is_refused(target: Any) -> None:
+    with pytest.raises(InputError, match="target="):
+        MultiFidelity(COST, target=target)
+
+
+@pytest.mark.parametrize(
+    ("target", "space", "message"),
+    [
+        ({"rounds": 3}, SPACE, "'rounds' is no parameter"),
+        ({"epochs": 200}, SPACE, "expected a value of"),
+        ({"epochs": "many"}, SPACE, "expected a value of"),
+        ({"epochs": 5}, Space.of([*INPUTS, Fixed("epochs", 5)]), "one value only"),
+        ({"epochs": 5}, Space.of([EPOCHS]), "all parameters"),
+        ({"epochs": 5}, Space.of([*INPUTS, EPOCHS], [({"x1": 1, "epochs": 1}, 9)]), "constraint"),
+    ],
+)
+def test_an_experiment_without_the_fidelities_is_refused(
+    target: Any, space: Space, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        Simulation(MultiFidelity(1.0, target=target), space)
+
+
+def test_a_model_of_ones_own_is_refused() -> None:
+    from ax_costaware.methods import FixedHyperparameters
+
+    with pytest.raises(InputError, match="surrogate_spec"):
+        Simulation(METHOD, SPACE, hyperparameters=FixedHyperparameters(0.2))

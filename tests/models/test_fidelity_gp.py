@@ -1,0 +1,96 @@
+"""The model of trials at several fidelities: its bias vanishes at the target, and is learned."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from torch import Tensor
+
+from ax_costaware.models import DenseMarginalLogLikelihood, FidelityGP, FidelityKernel
+from ax_costaware.models.cached_posterior import CachedPosterior
+
+UNIT = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
+
+
+def points(n: int, d: int = 3) -> Tensor:
+    return torch.rand(n, d, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+
+
+@pytest.mark.parametrize(
+    ("fidelities", "at"),
+    [
+        ([{2: 1.0}], {2: 1.0}),
+        ([{2: 0.3}], {2: 0.3}),
+        ([{1: 1.0}, {2: 0.0}], {1: 1.0, 2: 0.0}),
+        ([{1: 0.0, 2: 1.0}], {1: 0.0, 2: 1.0}),
+    ],
+)
+def test_at_the_target_there_is_no_bias(
+    fidelities: list[dict[int, float]], at: dict[int, float]
+) -> None:
+    """There a point is as correlated with others as the objective is, and no more varied."""
+    kernel = FidelityKernel(3, fidelities).double()
+    X = points(6)
+    target = X.clone()
+    for column, value in at.items():
+        target[:, column] = value
+    with torch.no_grad():
+        among = kernel(target).to_dense()
+        elsewhere = kernel(X, target).to_dense()
+        variances = kernel(X, diag=True)
+        everything = kernel(torch.cat([X, target])).to_dense()
+    torch.testing.assert_close(elsewhere, among, rtol=1e-6, atol=1e-6)
+    assert bool((variances > among.diagonal() - 1e-9).all())
+    assert float(torch.linalg.eigvalsh(everything).min()) > -1e-8
+    torch.testing.assert_close(everything.diagonal()[:6], variances)
+
+
+def test_slopes_are_finite_at_the_target() -> None:
+    kernel = FidelityKernel(3, [{2: 1.0}]).double()
+    X = points(4)
+    X[:2, 2] = 1.0
+    X.requires_grad_(True)
+    kernel(X).to_dense().sum().backward()
+    assert X.grad is not None
+    assert bool(X.grad.isfinite().all())
+    assert bool(kernel.log_values.grad.isfinite().all())
+
+
+def fitted(bias: float) -> CachedPosterior:
+    """The model of a wave, which short runs show with a bias of another shape."""
+    X = points(40)
+    X[:, 2] = (X[:, 2] > 0.4).double()
+    wave, other = (6 * X[:, 0]).sin() + X[:, 1], (9 * X[:, 1] + 4 * X[:, 0]).cos()
+    Y = wave + bias * (1 - X[:, 2]) * other
+    model = FidelityGP(X, Y.unsqueeze(-1), [{2: 1.0}], UNIT)
+    fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
+    found = CachedPosterior.from_model(model)
+    assert found is not None
+    return found
+
+
+def test_how_far_other_fidelities_speak_for_the_target_is_learned() -> None:
+    low, high = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 1.0]], dtype=torch.double).split(1)
+
+    def correlation(bias: float) -> float:
+        kernel = fitted(bias).kernel
+        with torch.no_grad():
+            among = kernel(torch.cat([low, high])).to_dense()
+        return float(among[0, 1] / (among[0, 0] * among[1, 1]).sqrt())
+
+    assert correlation(0.02) > 0.9
+    assert correlation(3.0) < 0.75
+
+
+def test_inputs_are_scaled_by_the_bounds() -> None:
+    X, bounds = 10 * points(8), 10 * UNIT
+    narrow = FidelityGP(points(8), points(8)[:, :1], [{2: 0.5}], UNIT)
+    wide = FidelityGP(X, points(8)[:, :1], [{2: 5.0}], bounds)
+    for model in (narrow, wide):
+        model.eval()
+    with torch.no_grad():
+        found = wide.posterior(X[:3] + 0.1)
+        expected = narrow.posterior(points(8)[:3] + 0.01)
+    torch.testing.assert_close(found.mean, expected.mean)
+    torch.testing.assert_close(found.variance, expected.variance)
