@@ -1,0 +1,117 @@
+"""Whole runs of ``fidelity_strategy`` on Ax's Client: stored, resumed, asked and told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
+from ax.exceptions.core import OptimizationShouldStop, UserInputError
+
+from ax_costaware import (
+    AffineCost,
+    attach_table,
+    complete_trial,
+    fidelity_strategy,
+    query,
+    recommend,
+    set_budget,
+    spending,
+)
+from ax_costaware.analysis import overview
+from tests.fresh import FreshProcess
+from tests.resuming import Run
+
+COST = AffineCost({"epochs": 0.1}, fixed=0.5)
+FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 32, "initial_trials": 3}
+
+
+def score(x: Any) -> float:
+    """A hill, lower after fewer epochs, and lower on the smaller part of the data."""
+    short = 1 - float(x["epochs"]) / 50
+    small = 0.2 if x["data"] == "half" else 0.0
+    return -((float(x["x"]) - 0.3) ** 2) - 0.4 * short * (1 + float(x["x"])) - small
+
+
+def make_client(storage_config: StorageConfig | None = None, **strategy: Any) -> Client:
+    client = Client(storage_config=storage_config)
+    client.configure_experiment(
+        name="toy",
+        parameters=[
+            RangeParameterConfig("x", bounds=(0, 1), parameter_type="float"),
+            RangeParameterConfig("epochs", bounds=(1, 50), parameter_type="int", scaling="log"),
+            ChoiceParameterConfig(
+                "data", values=["half", "all"], parameter_type="str", is_ordered=False
+            ),
+        ],
+    )
+    client.configure_optimization(objective="score")
+    settings = {"target": {"epochs": 50, "data": "all"}, "budget": 30.0, **FAST, **strategy}
+    client.set_generation_strategy(fidelity_strategy(settings.pop("cost", COST), **settings))
+    return client
+
+
+def step(client: Client, cost: bool = False) -> int:
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    complete_trial(client, index, score(arm), cost=COST.at(arm) if cost else None)
+    return index
+
+
+def test_a_run_is_stored_and_goes_on_as_it_would_have(
+    tmp_path: Path, fresh_process: FreshProcess
+) -> None:
+    run = Run(tmp_path, "toy")
+    client = make_client(run.config)
+    for number in range(6):
+        index, arm = run.decide(client)
+        complete_trial(client, index, {"score": score(arm)})
+        if number >= 3:
+            run.store(client)
+    run.decide(client)
+    run.assert_resumed_alike(fresh_process)
+
+
+def test_what_is_asked_of_a_run(tmp_path: Path) -> None:
+    client = make_client()
+    attach_table(client, pd.DataFrame([{"x": 0.8, "epochs": 50, "data": "all", "score": -0.25}]))
+    for _ in range(5):
+        index = step(client)
+    found = query(client, index)
+    assert found.expected_cost == pytest.approx(COST.at(found.controlled))
+    assert "at epochs=50, data='all'" in found.why
+    best = recommend(client)
+    for ranked in (best, *best.alternatives):
+        assert ranked.parameters["epochs"] == 50
+        assert ranked.parameters["data"] == "all"
+    # A trial was run there for one of them, the attached.
+    run = [r for r in (best, *best.alternatives) if r.trial_index == 0]
+    assert [r.parameters["x"] for r in run] == [0.8]
+    assert spending(client).spent < 30
+    overview(client, str(tmp_path / "run.html"))
+    # Several at once differ, and what is under way is counted.
+    batch = client.get_next_trials(max_trials=2)
+    first, *others = ((p["x"], p["epochs"], p["data"]) for p in batch.values())
+    assert first not in others
+    set_budget(client, spending(client).spent + 0.1)
+    with pytest.raises(OptimizationShouldStop, match=r"Deploy x=.*epochs=50, data='all'"):
+        client.get_next_trials(max_trials=1)
+
+
+def test_costs_are_learned_and_a_price_stops(tmp_path: Path) -> None:
+    client = make_client(cost="seconds", lmbda=100.0)
+    client.configure_tracking_metrics(["seconds"])
+    for _ in range(3):
+        step(client, cost=True)
+    with pytest.raises(OptimizationShouldStop, match="not above the price of 100"):
+        client.get_next_trials(max_trials=1)
+
+
+def test_what_does_not_fit_is_refused_at_once() -> None:
+    with pytest.raises(UserInputError, match="target="):
+        make_client(target={})
+    client = make_client(target={"rounds": 5})
+    with pytest.raises(UserInputError, match="'rounds' is no parameter"):
+        client.get_next_trials(max_trials=1)
