@@ -41,15 +41,14 @@ _EPSILON = 1e-3
 """Distance from the target below which a bias falls linearly: the slope of a power is infinite."""
 
 _PRIORS = {
-    "outputscale": (1.0, 0.5),
     "bias_variance": (0.3, 1.5),
     "shift_variance": (0.3, 1.5),
     "power": (1.0, 1.0),
     "reach": (1.0, 0.7),
 }
-"""Median and standard deviation of the logarithm of the hyperparameters beside length-scales: the
-variance of the objective at the target; and for each fidelity the variances of its bias and shift
-beside that, the power, and the length-scale on the unit cube."""
+"""Median, and standard deviation of the logarithm, of hyperparameters of each fidelity: variances of
+its bias and shift beside that of the objective at the target, which is one as in BoTorch's default,
+the power, and the length-scale on the unit cube."""
 
 _LOG_BOUNDS = (-6.0, 4.0)
 """Bounds of all of these logarithms: beyond them a covariance is singular, or all noise."""
@@ -79,8 +78,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         priors = {"objective_lengthscale": [(mode, _LENGTHSCALE[1])] * k}
         priors["bias_lengthscale"] = priors["objective_lengthscale"]
         for name, (median, deviation) in _PRIORS.items():
-            one = [(math.log(median), deviation)]
-            priors[name] = one if name == "outputscale" else one * count
+            priors[name] = [(math.log(median), deviation)] * count
         # One vector of logarithms, which a fit has far fewer steps to take over.
         self._slices: dict[str, slice] = {}
         for name, values in priors.items():
@@ -93,7 +91,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         self.register_prior("log_prior", NormalPrior(mean, deviation), "log_values")
 
     def value(self, name: str) -> Tensor:
-        """A hyperparameter: one number for each input, for each fidelity, or one."""
+        """A hyperparameter: one number for each input, or for each fidelity."""
         found: Tensor = self.log_values[self._slices[name]].exp()
         return found
 
@@ -132,7 +130,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
             common = common * correlation(list(columns), self.value("reach")[j])
             shift, varying = self.value("shift_variance")[j], self.value("bias_variance")[j]
             total = total + common * (shift + varying * bias)
-        return self.value("outputscale") * total
+        return total
 
 
 class FidelityGP(SingleTaskGP):
