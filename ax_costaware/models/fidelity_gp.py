@@ -46,9 +46,9 @@ _PRIORS = {
     "power": (1.0, 1.0),
     "reach": (1.0, 0.7),
 }
-"""Median, and standard deviation of the logarithm, of hyperparameters of each fidelity: variances of
-its bias and shift beside that of the objective at the target, which is one as in BoTorch's default,
-the power, and the length-scale on the unit cube."""
+"""Median, and standard deviation of the logarithm, of hyperparameters of each fidelity: variances
+of its bias and shift beside that of the objective at the target, which is one as in BoTorch's
+default, the power, and the length-scale on the unit cube."""
 
 _LOG_BOUNDS = (-6.0, 4.0)
 """Bounds of all of these logarithms: beyond them a covariance is singular, or all noise."""
