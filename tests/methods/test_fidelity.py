@@ -33,7 +33,7 @@ COST = AffineCost({"epochs": 0.1}, fixed=0.5)
 EPOCHS = Range("epochs", 1, 100, is_integer=True, log_scale=True)
 INPUTS = [Range("x1", 0, 1), Range("x2", 0, 1)]
 SPACE = Space.of([*INPUTS, EPOCHS])
-METHOD = MultiFidelity(COST, target={"epochs": 100}, budget=25.0, initial_trials=4, **FAST)
+METHOD = MultiFidelity(COST, target={"epochs": 100}, budget=16.0, initial_trials=3, **FAST)
 
 
 def hill(row: Any) -> float:
@@ -47,15 +47,16 @@ def curve(row: Any, measure: bool = True) -> Outcome:
     return Outcome(hill(row) - short * (0.5 + 0.2 * row["x1"]))
 
 
+@pytest.mark.slow
 def test_short_runs_find_the_best_long_one() -> None:
     found = simulate(METHOD, SPACE, curve, 60)
     spent = sum(entry.charged for entry in found.ledger)
-    assert 20 < spent <= 25
-    # Three long runs cost more.
-    assert len(found.trials) > 8
+    assert 12 < spent < 16 + 1e-9
+    # Two long runs cost more.
+    assert len(found.trials) > 5
     best = found.recommend()
     assert best.parameters["epochs"] == 100
-    assert hill(best.parameters) > 0.9
+    assert hill(best.parameters) > 0.8
     assert best.expected_cost == pytest.approx(10.5)
     stop = found.ask()
     assert isinstance(stop, Stop)
@@ -99,13 +100,13 @@ def test_a_price_ends_the_run(minimize: bool) -> None:
     def run(row: Any, measure: bool) -> Outcome:
         return Outcome(sign * (curve(row).value or 0.0))
 
-    method = replace(METHOD, budget=None, lmbda=0.003)
+    method = replace(METHOD, budget=None, lmbda=0.01)
     found = simulate(method, SPACE, run, 60, minimize=minimize)
     assert len(found.trials) < 60
-    assert hill(found.recommend().parameters) > 0.9
+    assert hill(found.recommend().parameters) > 0.8
     stop = found.ask()
     assert isinstance(stop, Stop)
-    assert "not above the price of 0.003" in stop.reason
+    assert "not above the price of 0.01" in stop.reason
     dear = simulate(replace(method, lmbda=10.0), SPACE, run, 60, minimize=minimize)
     assert len(dear.trials) == method.initial_trials
 
@@ -136,19 +137,20 @@ def test_a_fidelity_that_misleads_is_left(size: Choice) -> None:
 
 
 def test_costs_are_learned_with_the_fidelity() -> None:
-    method = MultiFidelity("seconds", target={"epochs": 100}, budget=40.0, **FAST)
+    target = {"epochs": 100}
+    method = MultiFidelity("seconds", target=target, budget=40.0, cost_model="linear", **FAST)
 
     def run(row: Any, measure: bool) -> Outcome:
         return curve(row)._replace(cost=COST.at(row))
 
-    found = simulate(method, SPACE, run, 12)
+    found = simulate(method, SPACE, run, 8)
     last = found.trials[-1]
-    assert last.record["expected_cost"] == pytest.approx(COST.at(last.parameters), rel=0.3)
+    assert last.record["expected_cost"] == pytest.approx(COST.at(last.parameters), rel=0.5)
     assert found.recommend().expected_cost == pytest.approx(10.5, rel=0.5)
 
 
 def test_no_trial_costs_more_than_the_cap_though_the_target_does() -> None:
-    found = simulate(replace(METHOD, max_trial_cost=3.0), SPACE, curve, 12)
+    found = simulate(replace(METHOD, max_trial_cost=3.0), SPACE, curve, 6)
     assert all(COST.at(trial.parameters) <= 3.0 + 1e-9 for trial in found.trials)
     best = found.recommend()
     assert best.parameters["epochs"] == 100
@@ -157,7 +159,7 @@ def test_no_trial_costs_more_than_the_cap_though_the_target_does() -> None:
 
 def constrained(run: Callable[[Any], float], bound: OutcomeConstraint, n: int) -> Simulation:
     return simulate(
-        METHOD,
+        replace(METHOD, budget=60.0),
         SPACE,
         lambda row, measure: curve(row)._replace(metrics={"size": run(row)}),
         n,
@@ -173,7 +175,8 @@ def test_outcome_constraints_are_to_hold_at_the_target() -> None:
         lambda row: (0.4 + 2 * row["x2"]) * math.log(row["epochs"]) / math.log(100), bound, 25
     )
     best = found.recommend()
-    assert 0.15 < best.parameters["x2"] < 0.32  # type: ignore[operator]
+    # Size one at the target is at x2 = 0.3.
+    assert 0.1 < best.parameters["x2"] < 0.3 + 1e-3  # type: ignore[operator]
     assert best.feasibility is not None
     assert best.feasibility >= 0.9
 
@@ -186,7 +189,7 @@ def test_until_something_is_feasible_the_likeliest_is_looked_at() -> None:
 
 
 def test_trials_under_way_are_not_chosen_again() -> None:
-    simulation = simulate(METHOD, SPACE, curve, 8)
+    simulation = simulate(METHOD, SPACE, curve, 5)
     problem = simulation.problem()
     first = METHOD.decide(problem)
     assert isinstance(first, Decision)
@@ -208,6 +211,7 @@ def test_failures_are_learned() -> None:
     assert sum(trial.has_failed for trial in late) <= 2
 
 
+@pytest.mark.slow
 def test_two_fidelities() -> None:
     space = Space.of([Range("x1", 0, 1), Range("s", 0, 1), Range("t", 0, 1)])
     method = MultiFidelity(
