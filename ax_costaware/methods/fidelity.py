@@ -28,10 +28,9 @@ from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.gittins.search import Found, InHand, Search
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Fixed, Row, Value
+from ax_costaware.methods.parameters import Fixed, Row, Value, takes
 from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
-from ax_costaware.methods.space import takes
 from ax_costaware.models.fidelity_gp import FidelityGP
 from ax_costaware.policies.gittins import ImprovementPerCostStop
 
