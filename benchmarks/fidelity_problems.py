@@ -1,0 +1,156 @@
+"""The problems of ``fidelity.py``: functions of inputs and fidelities, with costs and budgets.
+
+The augmented functions of BoTorch; Branin's function with a coarse and a middling simulation whose
+bias is as large as the function and points to the wrong hill; and a measured table of learning
+curves, which ``fidelity_tables.py`` makes. All are maximised, and the target of a fidelity is one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.test_functions.multi_fidelity import (
+    AugmentedBranin,
+    AugmentedHartmann,
+    AugmentedRosenbrock,
+)
+from botorch.utils.sampling import draw_sobol_samples
+from kept_runs import RESULTS
+from scipy.interpolate import RBFInterpolator
+from torch import Tensor
+
+from ax_costaware.methods import Choice, Range, Space
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function of points whose last columns are fidelities with the target one."""
+
+    function: Callable[[Tensor], Tensor]
+    """To be maximised: ``n x d`` to ``n``."""
+
+    bounds: Tensor
+    """``2 x d``."""
+
+    num_fidelities: int
+    """How many of the last columns are fidelities."""
+
+    cost: Callable[[Tensor], Tensor]
+    """What trials cost: ``n x d`` to ``n``."""
+
+    budget: float
+    """What a run may cost."""
+
+    best: float
+    """The best value at the target."""
+
+    levels: tuple[float, ...] = ()
+    """The values that the only fidelity takes; empty: all between its bounds."""
+
+    @property
+    def target(self) -> dict[int, float]:
+        """Columns of the fidelities, and their values at the target."""
+        d = self.bounds.shape[-1]
+        return dict.fromkeys(range(d - self.num_fidelities, d), 1.0)
+
+    @property
+    def space(self) -> Space:
+        """The same for a method."""
+        parameters: list[Any] = [
+            Range(f"x{i}", *ends) for i, ends in enumerate(self.bounds.T.tolist())
+        ]
+        if self.levels:
+            parameters[-1] = Choice(parameters[-1].name, self.levels, is_ordered=True)
+        return Space.of(parameters)
+
+    def cost_of(self, row: Any) -> float:
+        """What a parameterization costs."""
+        return float(self.cost(point_of(row)))
+
+    def regret(self, X: Tensor) -> float:
+        """How far the value of a point ``1 x d`` at the target falls short."""
+        at = X.detach().clone()
+        at[:, list(self.target)] = 1.0
+        return self.best - float(self.function(at))
+
+
+def point_of(row: Any) -> Tensor:
+    """A parameterization as a point ``1 x d``."""
+    return torch.tensor([[float(row[f"x{i}"]) for i in range(len(row))]], dtype=torch.double)
+
+
+def _misleading() -> Problem:
+    branin = AugmentedBranin(negate=True)
+
+    def function(X: Tensor) -> Tensor:
+        at = X.clone()
+        at[..., 2] = 1.0
+        distance = (X[..., 0] + 2).square() + (X[..., 1] - 4).square()
+        value: Tensor = branin(at)
+        return value + 100 * (1 - X[..., 2]) * torch.exp(-distance / 20)
+
+    def cost(X: Tensor) -> Tensor:
+        return 0.05 + X[..., 2]
+
+    return Problem(
+        function, torch.as_tensor(branin.bounds), 1, cost, 14.0, -0.397887, levels=(0.1, 0.3, 1.0)
+    )
+
+
+def _network() -> Problem:
+    """Learning curves: accuracy after a part of 50 epochs, of width, rate and penalty."""
+    rows = [json.loads(line) for line in (RESULTS / "fidelity_network.jsonl").open()]
+    points, scores = ([row[name] for row in rows] for name in ("point", "scores"))
+    curves = RBFInterpolator(np.array(points), np.array(scores), kernel="linear")
+    last = np.array(scores).shape[1] - 1
+
+    def function(X: Tensor) -> Tensor:
+        values = curves(X[..., :3].numpy().clip(0, 1)).clip(0, 1)
+        at = (X[..., 3].numpy() * (last + 1) - 1).clip(0, last)
+        low = np.floor(at).astype(int)
+        high, part = np.minimum(low + 1, last), at - low
+        each = np.arange(len(values))
+        return torch.tensor((1 - part) * values[each, low] + part * values[each, high])
+
+    bounds = torch.tensor([[0.0, 0.0, 0.0, 0.02], [1.0] * 4], dtype=torch.double)
+    grid = draw_sobol_samples(bounds, 2**14, 1, seed=0).squeeze(1)
+    grid = torch.cat([grid, torch.cat([torch.tensor(points).double(), grid[: len(rows), 3:]], 1)])
+    grid[:, 3] = 1.0
+    return Problem(
+        function, bounds, 1, lambda X: 0.02 + X[..., 3], 8.0, float(function(grid).max())
+    )
+
+
+def _augmented(
+    function: Any, num_fidelities: int, cost: Callable[[Tensor], Tensor], budget: float, best: float
+) -> Callable[[], Problem]:
+    return lambda: Problem(function, function.bounds, num_fidelities, cost, budget, best)
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "Branin": _augmented(
+        AugmentedBranin(negate=True), 1, lambda X: 0.1 + X[..., 2], 8.0, -0.397887
+    ),
+    "Hartmann": _augmented(
+        AugmentedHartmann(negate=True), 1, lambda X: 5.0 + X[..., 6], 150.0, 3.32237
+    ),
+    "Rosenbrock": _augmented(
+        AugmentedRosenbrock(dim=5, negate=True), 2, lambda X: 0.1 + X[..., 3:].prod(-1), 8.0, 0.0
+    ),
+    "misleading": _misleading,
+    "network": _network,
+}
+"""Problems by name. The cost of Hartmann is that of BoTorch's tutorials; those of Branin and
+Rosenbrock are of the form of Wu et al. 2019, with a larger fixed part."""
+
+
+@cache
+def problem_of(name: str) -> Problem:
+    """The problem of this name."""
+    return PROBLEMS[name]()
