@@ -158,8 +158,9 @@ class MultiFidelity(PricedMethod):
             cap = f"no trial is expected to cost at most {self.max_trial_cost}"
             left = "what is left of the budget pays for no trial"
             return self._stop(search, cap if search.money.capped else left)
-        # In the middle of a batch that a trial is worth its cost was said before.
-        if self.lmbda is not None and best is not None and not problem.known:
+        # That a trial is worth its cost was said before it came back to one that runs.
+        is_asked = bool(problem.undelivered) or not problem.known
+        if self.lmbda is not None and best is not None and is_asked:
             verdict = ImprovementPerCostStop().decide(found.value, self.lmbda)
             if verdict.stop:
                 return self._stop(search, verdict.reason)

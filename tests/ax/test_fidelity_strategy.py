@@ -82,6 +82,8 @@ def test_what_is_asked_of_a_run(tmp_path: Path) -> None:
     found = query(client, index)
     assert found.expected_cost == pytest.approx(COST.at(found.controlled))
     assert "at epochs=50, data='all'" in found.why
+    (candidate,) = found.candidates
+    assert candidate.value == found.decision["improvement_per_cost"]
     best = recommend(client)
     for ranked in (best, *best.alternatives):
         assert ranked.parameters["epochs"] == 50
