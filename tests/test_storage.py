@@ -74,6 +74,7 @@ from ax_costaware.ax_bridge.nodes import (
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
+from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.models import TimeVaryingGP
@@ -159,6 +160,7 @@ VALUES = [
     TheoreticalBeta(norm_bound=1.0, noise_std=0.1),
     FixedHyperparameters((0.1, 0.2), 2.0, 1e-6, -1.0),
     SETTINGS,
+    MultiFidelity(2.5, target={"epochs": 100, "data": "all"}, budget=7.0, lmbda=0.1),
 ]
 
 

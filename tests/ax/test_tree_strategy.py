@@ -240,7 +240,9 @@ def test_where_no_cell_tells_anything_the_one_known_least_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Information can underflow; the first cell would be no answer."""
-    monkeypatch.setattr(averages, "_information", lambda *_: lambda X: torch.zeros(len(X)).double())
+    monkeypatch.setattr(
+        averages, "information_of", lambda *_: lambda X: torch.zeros(len(X)).double()
+    )
     client = make_client(acquisition="max_value_entropy")
     arms = run_trials(client, 6)
     assert "is known least" in query(client, 5).why
