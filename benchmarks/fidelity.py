@@ -1,8 +1,8 @@
 """Regret at the target fidelity per cost: ``fidelity_strategy`` beside what else there is.
 
 Five problems, each with a budget of a few runs at the target; see ``fidelity_problems.py``. Every
-method runs in a plain loop, without Ax. What counts after each
-trial is the regret, at the target and without noise, of what the method would deploy then.
+method runs in a plain loop, without Ax. What counts after each trial is the regret, at the target
+and without noise, of what the method would deploy then.
 
 - ``fidelity``: ``fidelity_strategy``.
 - ``knowledge gradient``, ``max-value entropy``: BoTorch's for several fidelities, per cost, on
@@ -269,7 +269,9 @@ def table(tasks: list[Task]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
