@@ -155,9 +155,7 @@ class MultiFidelity(PricedMethod):
         except SpaceExhausted:
             return self._stop(search, SpaceExhausted.REASON)
         if found is None:
-            cap = f"no trial is expected to cost at most {self.max_trial_cost}"
-            left = "what is left of the budget pays for no trial"
-            return self._stop(search, cap if search.money.capped else left)
+            return self._stop(search, search.pays_for_none)
         # That a trial is worth its cost was said before it came back to one that runs.
         is_asked = bool(problem.undelivered) or not problem.known
         if self.lmbda is not None and best is not None and is_asked:

@@ -46,7 +46,6 @@ _FEW = 64
 _SMALL = 1e-2
 """A spread of values, beside one and their size, below which they are searched in units of it."""
 
-
 _LEAST_LOG = -100.0
 """Logarithm of a probability of being feasible that a Gittins index takes for the least."""
 
@@ -137,6 +136,13 @@ class Search(Generic[Priced]):
 
     money: Money
     """What was spent, and what is left; not nothing."""
+
+    @property
+    def pays_for_none(self) -> str:
+        """That no trial can be paid, as a phrase."""
+        if self.money.capped:
+            return f"no trial is expected to cost at most {self.method.max_trial_cost:g}"
+        return "what is left of the budget pays for no trial"
 
     @cached_property
     def points(self) -> Tensor:

@@ -130,7 +130,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         else:
             found = search.best(search.improvement(reach, _cost_exponent(method, money)))
         if found is None:
-            return replace(weighed, reason=_pays_for_none(search))
+            return replace(weighed, reason=search.pays_for_none)
         index = largest = search.index_at(found.point, price)
         compared = None
         # That a trial is worth its cost was said before it came back to one that runs.
@@ -169,20 +169,13 @@ def _towards_feasible(search: Search[Gittins], weighed: Weighed) -> Weighed:
     except SpaceExhausted:
         return replace(weighed, reason=SpaceExhausted.REASON)
     if found is None:
-        return replace(weighed, reason=_pays_for_none(search))
+        return replace(weighed, reason=search.pays_for_none)
     return replace(
         weighed,
         reason="no trial is feasible yet, and this one is the likeliest to be, per cost",
         stop=False,
         decision=_decision(search, weighed, found),
     )
-
-
-def _pays_for_none(search: Search[Gittins]) -> str:
-    """That no trial can be paid, as a phrase."""
-    if search.money.capped:
-        return f"no trial is expected to cost at most {search.method.max_trial_cost:g}"
-    return "what is left of the budget pays for no trial"
 
 
 def _cost_exponent(method: Gittins, money: Money) -> float:
