@@ -158,6 +158,8 @@ def gittins_strategy(
     cost_model: CostKind = "gp",
     initial_trials: int = 5,
     initial_share: float | None = 0.2,
+    initialize_with_center: bool = True,
+    winsorize: bool = True,
     max_trial_cost: float | None = None,
     charge_initial: bool = True,
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
@@ -209,6 +211,10 @@ def gittins_strategy(
         initial_share: Share of the budget that the initial trials keep to: quasi-random points are
             left out that would leave too little of it to the others; learned costs are expected
             from the first report on. None: the design does not look at costs.
+        initialize_with_center: Whether the first trial is the center of the search space, as Ax's
+            is, where that keeps to its share.
+        winsorize: Whether outcomes that are far worse than most count as less bad, as Ax has it, so
+            that they do not set the scale of a model that is fitted.
         max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
             are learned are held against it once one was reported.
         charge_initial: Whether the initial trials are paid from the budget.

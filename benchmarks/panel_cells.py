@@ -144,7 +144,7 @@ def _test_function(
         lower, upper = test.bounds
 
         def function(X: Tensor) -> Tensor:
-            values: Tensor = test(lower + (upper - lower) * X, noise=False)
+            values: Tensor = test((lower + (upper - lower) * X).clamp(lower, upper), noise=False)
             return values
 
         return function
@@ -270,23 +270,19 @@ CELLS = {
         Cell("peaks3", 3, "peaks", "falling", 40, mean_costs=40),
         Cell("boosting", 4, "boosting", "measured", learned=True),
         Cell("camel2", 2, "camel", "rising", 100, learned=True, mean_costs=20, confirms=True),
-        Cell(
-            "styblinski5",
-            5,
-            "styblinski",
-            "rising",
-            100,
-            learned=True,
-            mean_costs=40,
-            confirms=True,
-        ),
+        Cell("styblinski5", 5, "styblinski", "rising", 100, learned=True, mean_costs=40),
         Cell("ackley8", 8, "ackley", "unrelated", 50, learned=True, confirms=True),
-        Cell("smooth4", 4, "smooth sample", "along one", 30, mean_costs=40, confirms=True),
+        Cell("smooth4", 4, "smooth sample", "along one", 30, mean_costs=40),
         Cell("rosenbrock6", 6, "rosenbrock", "away along one", 100, confirms=True),
         Cell("noisy hartmann4", 4, "hartmann", "flat", noise=0.1, confirms=True),
-        Cell("levy16", 16, "levy", "mean", 21, learned=True, confirms=True),
+        Cell("levy16", 16, "levy", "mean", 21, learned=True),
         Cell("shekel4", 4, "shekel", "along one", 50, learned=True, confirms=True),
         Cell("cosine8", 8, "cosine", "falling", 20, confirms=True),
+        Cell("griewank5", 5, "griewank", "unrelated", 30, learned=True, confirms=True),
+        Cell("rastrigin3", 3, "rastrigin", "along one", 40, confirms=True),
+        Cell("michalewicz5", 5, "michalewicz", "mean", 20, learned=True, confirms=True),
+        Cell("smooth6", 6, "smooth sample", "falling", 60, mean_costs=40, confirms=True),
+        Cell("rough3", 3, "rough sample", "rising", 50, learned=True, confirms=True),
         Cell("network", 4, "network", "measured", learned=True, confirms=True),
         Cell("forest", 4, "forest", "measured", learned=True, confirms=True),
     ]

@@ -31,7 +31,19 @@ _MOST_TRIALS = 400
 
 @dataclass(frozen=True)
 class PlainAx(Method):
-    """Ax's default for one objective: its acquisition function, after five Sobol trials."""
+    """Ax's default for one objective: its acquisition function, initial design and outliers."""
+
+    @property
+    def winsorizes(self) -> bool:
+        """As Ax does."""
+        return True
+
+    def initial(self, problem: Problem) -> Decision | Stop:
+        """The center of the search space, then quasi-random trials."""
+        if problem.trials:
+            return super().initial(problem)
+        money = self.money(problem, initial=True)
+        return self.initial_decision(problem, problem.space.center, None, money)
 
     def decide(self, problem: Problem) -> Decision:
         """The trial that noisy expected improvement likes best, whatever it costs."""
@@ -56,20 +68,28 @@ Make = Callable[[CostArgument, float, int], Method]
 """Makes a method of a cost, a budget and a seed."""
 
 
-def _gittins(**settings: Any) -> Make:
-    return lambda cost, budget, seed: Gittins(cost, budget=budget, seed=seed, **settings)
+_PUBLISHED: dict[str, Any] = {
+    "initial_share": None,
+    "initialize_with_center": False,
+    "winsorize": False,
+}
+"""A design that knows neither costs nor the center, and outcomes as they are."""
+
+
+def _published(**settings: Any) -> Make:
+    fields = {**_PUBLISHED, **settings}
+    return lambda cost, budget, seed: Gittins(cost, budget=budget, seed=seed, **fields)
 
 
 METHODS: dict[str, Make] = {
-    "default": _gittins(),
+    "default": lambda cost, budget, seed: Gittins(cost, budget=budget, seed=seed),
     "plain Ax": lambda cost, budget, seed: PlainAx(seed=seed),
-    "log EI": lambda cost, budget, seed: Gittins(1.0, seed=seed, initial_share=None),
-    "log EI per cost": _gittins(initial_share=None),
-    "log EI, cooled": _gittins(acquisition="log_ei_cost_cooling", initial_share=None),
-    "PBGI, price held": _gittins(acquisition="gittins", stop=True, initial_share=None),
-    "PBGI, price found again": _gittins(acquisition="gittins", initial_share=None),
-    "PBGI-D": _gittins(acquisition="gittins", decay=GittinsDecay(), initial_share=None),
-    "PBGI found again, design": _gittins(acquisition="gittins"),
+    "log EI": lambda cost, budget, seed: Gittins(1.0, seed=seed, **_PUBLISHED),
+    "log EI per cost": _published(),
+    "log EI, cooled": _published(acquisition="log_ei_cost_cooling"),
+    "PBGI, price held": _published(acquisition="gittins", stop=True),
+    "PBGI, price found again": _published(acquisition="gittins"),
+    "PBGI-D": _published(acquisition="gittins", decay=GittinsDecay()),
     "random": lambda cost, budget, seed: Random(seed=seed),
 }
 """The methods by name: the default, and its rivals."""

@@ -48,8 +48,8 @@ _NODES: dict[str, Callable[..., GenerationNode]] = {
     "QueryNode": _model_node,
 }
 
-_gittins = partial(Gittins, initial_share=None)
-"""What says nothing of a share of the budget for the initial design had none."""
+_gittins = partial(Gittins, initial_share=None, initialize_with_center=False, winsorize=False)
+"""What says nothing of how the initial design is made, or of outliers, did nothing about them."""
 
 _VALUE_OBJECTS: dict[str, Callable[..., object]] = {
     "ControlSetSettings": ControlSets,

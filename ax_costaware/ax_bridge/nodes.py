@@ -47,7 +47,12 @@ from ax_costaware.ax_bridge.generator import CostAwareGenerator
 from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.records import live_observations, problem_of
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
-from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
+from ax_costaware.ax_bridge.transforms import (
+    HideParameters,
+    IntToFloatInOrder,
+    TimeFeature,
+    WinsorizeObjective,
+)
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.methods.lending import design_of
 from ax_costaware.methods.loop import check_all, next_trial
@@ -83,7 +88,13 @@ class CostAwareGenerators(GeneratorRegistryBase):
             adapter_class=CostAwareAdapter,
             generator_class=CostAwareGenerator,
             # Outcomes stay in raw units, which rules and prices are in; models standardise inside.
-            transforms=[HideParameters, *MBM_X_trans, TimeFeature, Derelativize],
+            transforms=[
+                HideParameters,
+                *MBM_X_trans,
+                TimeFeature,
+                Derelativize,
+                WinsorizeObjective,
+            ],
             # The node has the method; a copy on every generator run would be large.
             not_saved_generator_kwargs=["method", "settings"],
         )

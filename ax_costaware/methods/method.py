@@ -259,6 +259,11 @@ class Method(ABC):
         """The method with what it makes of the models that it is to run with."""
         return self
 
+    @property
+    def winsorizes(self) -> bool:
+        """Whether a fitted model is told of bad outliers of the objective as less bad ones."""
+        return False
+
     def remarks(self) -> list[str]:
         """What the user should be warned of in the settings."""
         return []

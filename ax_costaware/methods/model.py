@@ -128,6 +128,20 @@ class ModelOptions:
         return model
 
 
+def winsorized(outcomes: Tensor, minimize: bool) -> Tensor:
+    """Outcomes ``n`` whose bad outliers are moved to the fence of Tukey's box plot.
+
+    As Ax does by default (its transform ``Winsorize``): what is far worse than most says that it is
+    bad, and should not set the scale of the rest.
+    """
+    low, high = (
+        outcomes.quantile(part, interpolation=how)
+        for part, how in ((0.25, "lower"), (0.75, "higher"))
+    )
+    reach = 1.5 * (high - low)
+    return outcomes.clamp(max=high + reach) if minimize else outcomes.clamp(min=low - reach)
+
+
 def default_model(given: FixedHyperparameters | None) -> ModelOptions:
     """BoTorch's usual GP with fitted hyperparameters, or one with given ones."""
     if given is None:

@@ -7,6 +7,7 @@ of cost; ``lmbda`` is in raw units of the objective per unit of cost.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
@@ -145,8 +146,8 @@ class PricedMethod(Method):
         """The next trial of the initial design: quasi-random, and of those the dear ones left out.
 
         With ``initial_share`` and a budget it costs no more than what is left of that share for
-        each trial of the design; where no such point is drawn it is the cheapest that is. Learned
-        costs are expected from the first reported one on.
+        each trial of the design, or than half of the points that are drawn. Learned costs are
+        expected from the first reported one on.
         """
         is_known = self.cost_metric is None or any(
             trial.reported_cost is not None for trial in problem.trials
@@ -166,16 +167,17 @@ class PricedMethod(Method):
         costs = [
             self.with_change_over(problem, row, c) for row, c in zip(rows, expected, strict=True)
         ]
-        payable = [(row, c) for row, c in zip(rows, costs, strict=True) if money.pays(c)]
+        payable = [
+            (row, c) for row, c in zip(rows, costs, strict=True) if c is not None and money.pays(c)
+        ]
         if not payable:
             return super().initial(problem)
-        cheap = [(row, cost) for row, cost in payable if cost is not None and cost <= part]
-        row, cost = cheap[0] if cheap else min(payable, key=lambda found: found[1] or 0.0)
-        least = min(part, money.limit or part)
-        why = f"of those that cost at most {least:.3g}" if cheap else "the cheapest of several"
-        return self.initial_decision(
-            problem, row, cost, money, f"its values are quasi-random, {why}."
-        )
+        # A design at the cheapest points alone would say little of the others.
+        part = max(part, statistics.median_low(cost for _, cost in payable))
+        row, cost = next(found for found in payable if found[1] <= part)
+        limit = min(part, money.limit or part)
+        why = f"its values are quasi-random, of those that cost at most {limit:.3g}."
+        return self.initial_decision(problem, row, cost, money, why)
 
     def _drawn(self, problem: Problem) -> list[Row]:
         """Some points of the quasi-random design, but for those that failed."""

@@ -22,7 +22,7 @@ from ax_costaware.methods.constraints import OutcomeConstraint, merged
 from ax_costaware.methods.lending import MOST_DRAWS, OPTIMIZER, design_of, maximum_within
 from ax_costaware.methods.loop import check_all, next_trial, record_of
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, winsorized
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.methods.problem import (
@@ -157,7 +157,9 @@ class Simulation:
     def _model(self, problem: Problem) -> Model:
         """The model of the objective."""
         options = self.method.model_now(problem) or self._options
-        outcomes = [trial.outcome for trial in problem.observed]
+        outcomes = torch.tensor([trial.outcome for trial in problem.observed], dtype=torch.double)
+        if self.method.winsorizes:
+            outcomes = winsorized(outcomes, self.minimize)
         return self._fitted_to(problem.observed, outcomes, options)
 
     def _model_of(self, metric: str) -> Model:
@@ -169,14 +171,14 @@ class Simulation:
         trials = [trial for trial in self.trials if metric in trial.metrics]
         if not trials:
             raise InputError(f"no trial has a value of {metric!r}, which has bounds.")
-        outcomes = [trial.metrics[metric] for trial in trials]
+        outcomes = torch.tensor([trial.metrics[metric] for trial in trials], dtype=torch.double)
         options = self.method.model_now(self.problem()) or self.method.model()
         return self._fitted_to(trials, outcomes, options, metric)
 
     def _fitted_to(
         self,
         trials: Sequence[PastTrial],
-        outcomes: Sequence[float | None],
+        outcomes: torch.Tensor,
         options: ModelOptions,
         metric: str | None = None,
     ) -> Model:
@@ -189,9 +191,8 @@ class Simulation:
                 when = [[times[trial.index]] for trial in trials]
                 X = torch.cat([X, X.new_tensor(when)], dim=-1)
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
-            Y = X.new_tensor(outcomes)
             with reproducible(self.method.seed):
-                self._fitted[metric] = key, options.fitted(X, Y, bounds)
+                self._fitted[metric] = key, options.fitted(X, outcomes.to(X), bounds)
         return self._fitted[metric][1]
 
     @cached_property

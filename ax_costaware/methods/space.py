@@ -278,6 +278,12 @@ class Space:
                 values = {p.name: p.at(u) for p, u in zip(free, point, strict=False)}
                 yield self.ordered({**self.fixed, **values})
 
+    @property
+    def center(self) -> dict[str, Value]:
+        """The parameterization in the middle of every parameter's values, on its own scale."""
+        middle = {p.name: p.at(0.5) for p in (column.parameter for column in self.columns.values())}
+        return self.ordered({**self.fixed, **middle})
+
     def sobol_rows(self, n: int, seed: int = 0) -> list[dict[str, Value]]:
         """Quasi-random parameterizations in raw units, whatever the constraints say."""
         return list(islice(self.design(seed), n))

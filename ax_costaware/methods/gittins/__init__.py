@@ -9,15 +9,20 @@ raw units of the objective per unit of cost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import ClassVar, Self, TypeAlias
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins.weighing import weigh
+from ax_costaware.methods.model import ModelOptions
+from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
-from ax_costaware.queries.argument_checks import one_of
+from ax_costaware.queries.argument_checks import boolean, one_of
 
 ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
 """Values of ``acquisition``: the Gittins index, log EI per cost, and the same with a cost exponent
@@ -49,7 +54,15 @@ class Gittins(PricedMethod):
     acquisition: str = "log_ei_per_cost"
     """What is maximised: one of ``ACQUISITIONS``."""
 
+    initialize_with_center: bool = True
+    """Whether the first trial is the center of the search space, as Ax's is."""
+
+    winsorize: bool = True
+    """Whether a fitted model sees bad outliers of the objective as less bad ones, as Ax's does."""
+
     def __post_init__(self) -> None:
+        boolean(self.initialize_with_center, "initialize_with_center")
+        boolean(self.winsorize, "winsorize")
         one_of(self.acquisition, "acquisition", ACQUISITIONS)
         super().__post_init__()
         if self.lmbda is None and self.decay is None and self.budget is None:
@@ -80,6 +93,29 @@ class Gittins(PricedMethod):
         if self.stop is None and self.acquisition == "log_ei_per_cost":
             return ImprovementPerCostStop()
         return GittinsStop()
+
+    @property
+    def winsorizes(self) -> bool:
+        """As it was asked to."""
+        return self.winsorize
+
+    def settled(self, models: Sequence[ModelOptions]) -> Self:
+        """With hyperparameters that are given, outcomes stay as they are."""
+        fitted = all(model.is_fitted for model in models)
+        return replace(self, winsorize=self.winsorize and fitted)
+
+    def initial(self, problem: Problem) -> Decision | Stop:
+        """The next trial of the initial design; the first is the center of the search space."""
+        center = problem.space.ordered({**problem.space.center, **problem.fixed})
+        begun = problem.trials or problem.undelivered
+        if self.initialize_with_center and not begun and problem.space.meets(center):
+            drawn: Iterator[Row] = chain([center], iter(problem.draw, None))
+            problem = replace(problem, draw=partial(next, drawn))
+        found = super().initial(problem)
+        if isinstance(found, Decision) and found.parameters == center:
+            here = "it is the center of the search space"
+            return replace(found, why=found.why.replace("its values are quasi-random", here))
+        return found
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The trial that is most worth its cost; or that none is, or none can be paid."""
