@@ -7,7 +7,6 @@ of cost; ``lmbda`` is in raw units of the objective per unit of cost.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
@@ -146,7 +145,7 @@ class PricedMethod(Method):
         """The next trial of the initial design: quasi-random, and of those the dear ones left out.
 
         With ``initial_share`` and a budget it costs no more than what is left of that share for
-        each trial of the design, or than half of the points that are drawn. Learned costs are
+        each trial of the design, or than a quarter of the points that are drawn. Learned costs are
         expected from the first reported one on.
         """
         is_known = self.cost_metric is None or any(
@@ -173,7 +172,7 @@ class PricedMethod(Method):
         if not payable:
             return super().initial(problem)
         # A design at the cheapest points alone would say little of the others.
-        part = max(part, statistics.median_low(cost for _, cost in payable))
+        part = max(part, sorted(cost for _, cost in payable)[len(payable) // 4])
         row, cost = next(found for found in payable if found[1] <= part)
         limit = min(part, money.limit or part)
         why = f"its values are quasi-random, of those that cost at most {limit:.3g}."

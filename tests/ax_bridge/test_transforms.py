@@ -5,21 +5,48 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import torch
 from ax.core.data_utils import ExperimentData
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError
+from botorch.models import SingleTaskGP
 from pandas import DataFrame, MultiIndex
 
+from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.ax_bridge.transforms import TIME, HideParameters, MethodTransform, TimeFeature
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.method import Method
+from ax_costaware.methods.model import winsorized
 from ax_costaware.methods.trial_times import TrialTimes
+from tests.ax.gittins_toy import make_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS
+
+OUTCOMES = [3.0, 1.0, 2.0, 2.5, 1.5, -40.0, 60.0, 2.2]
+
+
+@pytest.mark.parametrize(
+    ("minimize", "wanted", "ends"),
+    [(False, True, (-2.0, 60.0)), (True, True, (-40.0, 6.0)), (True, False, (-40.0, 60.0))],
+)
+def test_outliers_are_those_of_ax(minimize: bool, wanted: bool, ends: tuple[float, float]) -> None:
+    """The model sees the same numbers as below Ax, and only where the method asks for them."""
+    client = make_client(minimize, winsorize=wanted, initial_trials=8, surrogate_spec=None)
+    for outcome in OUTCOMES:
+        (index,) = client.get_next_trials(1)
+        client.complete_trial(index, {"y": outcome})
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    model, Y = adapter.botorch_model, torch.tensor(OUTCOMES, dtype=torch.double)
+    assert isinstance(model, SingleTaskGP)
+    seen, _ = model.outcome_transform.untransform(model.train_targets.unsqueeze(-1))
+    expected = winsorized(Y, minimize) if wanted else Y
+    assert seen.flatten().tolist() == pytest.approx(expected.tolist())
+    assert (float(expected.min()), float(expected.max())) == ends
+    assert [trial.outcome for trial in adapter.problem().observed] == OUTCOMES
 
 
 class _Adapter:

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Decision, Range, Simulation, Space
 from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.costs import AffineCost
@@ -43,6 +45,8 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"charge_initial": 1}, "charge_initial=1: expected True or False"),
     ({"initial_share": 0}, r"initial_share=0: expected a number in \(0, 1\], or None"),
     ({"initial_share": 1.5}, r"initial_share=1.5: expected a number in \(0, 1\], or None"),
+    ({"initialize_with_center": 1}, "initialize_with_center=1: expected True or False"),
+    ({"winsorize": None}, "winsorize=None: expected True or False"),
     ({"seed": 1.5}, "seed=1.5: expected an integer"),
     ({"num_restarts": 0}, "num_restarts=0: expected an integer >= 1"),
     ({"raw_samples": 0}, "raw_samples=0"),
@@ -124,6 +128,69 @@ def test_learned_costs_are_known_from_the_first_report_on() -> None:
     knows = designs(Gittins("seconds", budget=100.0, seed=1, initial_share=0.2))
     assert knows[0] == blind[0]
     assert sum(knows[1:]) < 0.5 * sum(blind[1:])
+
+
+def test_a_design_is_spread_where_its_share_pays_for_no_trial() -> None:
+    """Not all at the cheapest points: a quarter of the points may be chosen."""
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
+    simulation = Simulation(Gittins(lambda row: 1.0 + row["x"], budget=20.0), space)
+    for i in range(5):
+        simulation.tell(simulation.ask(), Outcome(float(i)))
+    points = [float(trial.parameters["x"] or 0.0) for trial in simulation.trials]
+    assert max(points) > 0.15
+
+
+PLANE = Space.of([Range("x", 1.0, 100.0, log_scale=True), Range("n", 1, 5, is_integer=True)])
+
+
+def first(space: Space, **settings: Any) -> Decision:
+    """The first trial of a design."""
+    decision = Simulation(Gittins(**{"cost": 1.0, **settings}), space).ask()
+    assert isinstance(decision, Decision)
+    return decision
+
+
+def test_the_first_trial_is_the_center() -> None:
+    """On the scale of each parameter, if it meets the constraints and keeps to its share."""
+    decision = first(PLANE)
+    assert decision.parameters == {"x": pytest.approx(10.0), "n": 3}
+    assert decision.why == "This is initial trial 1 of 5; it is the center of the search space."
+    quasi_random = first(PLANE, initialize_with_center=False)
+    assert quasi_random.parameters["x"] != pytest.approx(10.0)
+    assert "quasi-random" in quasi_random.why
+    bounded = Space.of(PLANE.parameters.values(), [({"x": 1.0}, 5.0)])
+    assert first(bounded).parameters["x"] <= 5.0
+    dear = first(PLANE, cost=lambda row: 100.0 if row["n"] == 3 else 1.0, budget=50.0)
+    assert dear.parameters["n"] != 3
+    assert "quasi-random" in dear.why
+
+
+def test_the_center_is_not_put_among_past_trials() -> None:
+    simulation = Simulation(Gittins(1.0), PLANE)
+    simulation.tell(simulation.ask(), Outcome(1.0))
+    second = simulation.ask()
+    assert isinstance(second, Decision)
+    assert "quasi-random" in second.why
+
+
+def test_an_outlier_does_not_set_the_scale() -> None:
+    """One outcome that is far worse than the others leaves the model of these as it is."""
+
+    def run(**settings: Any) -> Simulation:
+        simulation = Simulation(Gittins(1.0, initial_trials=8, **settings), PLANE, minimize=True)
+        for i in range(8):
+            simulation.tell(simulation.ask(), Outcome(1e6 if i == 3 else float(i)))
+        return simulation
+
+    at = run().problem().evaluated
+    with torch.no_grad():
+        told = run().problem().model.posterior(at).mean.squeeze(-1)
+        raw = run(winsorize=False).problem().model.posterior(at).mean.squeeze(-1)
+    assert float(told.max()) < 30.0
+    assert float(raw.max()) > 1e5
+    given = FixedHyperparameters(lengthscale=0.5)
+    method = Simulation(Gittins(1.0), PLANE, hyperparameters=given).method
+    assert not method.winsorizes
 
 
 def test_a_design_that_can_afford_it_is_the_usual_one() -> None:

@@ -67,6 +67,17 @@ def test_columns() -> None:
     assert SPACE.smooth == {SPACE.columns[name].indices[0] for name in ("dose", "rate", "share")}
 
 
+def test_center() -> None:
+    """The middle of each parameter's values, on its own scale; constraints are not asked."""
+    expected = {
+        "dose": 0.0, "rate": pytest.approx(0.1), "share": pytest.approx(0.5), "soil": "clay",
+        "lamp": 5, "power": 0.1, "size": "M",
+    }  # fmt: skip
+    center = BOUNDED.center
+    assert {name: center[name] for name in expected} == expected
+    assert BOUNDED.contains(center)
+
+
 def test_names_in_the_order_of_the_declaration() -> None:
     """A hidden parameter is no column and none of the names, but has its place in a row."""
     assert SPACE.names == [parameter.name for parameter in PARAMETERS]
