@@ -223,6 +223,14 @@ class ModelNode(MethodNode):
         self.surrogate_spec = surrogate_spec
 
 
+def _is_fitted(spec: GeneratorSpec) -> bool:
+    """Whether a generator is there; not so where a batch began with a trial that was not drawn."""
+    try:
+        return spec.fitted_adapter is not None
+    except UserInputError:
+        return False
+
+
 class InitialNode(MethodNode):
     """The initial design of a method, which hands over to the node that has the model.
 
@@ -317,7 +325,7 @@ class InitialNode(MethodNode):
                 run = super(InitialNode, self).gen(
                     experiment=experiment,
                     pending_observations=pending_observations,
-                    skip_fit=skip_fit or bool(drawn),
+                    skip_fit=(skip_fit or bool(drawn)) and _is_fitted(self.generator_specs[0]),
                     data=data,
                     n=n,
                     **gs_gen_kwargs,

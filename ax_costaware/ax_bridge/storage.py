@@ -38,7 +38,12 @@ from ax_costaware.ax_bridge.earlier_releases import BatchLimit, register_aliases
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators, InitialNode, ModelNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.stored_expressions import check_databases
-from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
+from ax_costaware.ax_bridge.transforms import (
+    HideParameters,
+    IntToFloatInOrder,
+    TimeFeature,
+    WinsorizeObjective,
+)
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.models.standardize import StandardizeAnyScale
 
@@ -149,7 +154,7 @@ def register_all() -> None:
         CORE_DECODER_REGISTRY[part.__name__] = partial(part)
     CORE_ENCODER_REGISTRY[CostAwareStrategy] = _encode_strategy
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
-    for transform in (HideParameters, IntToFloatInOrder, TimeFeature):
+    for transform in (HideParameters, IntToFloatInOrder, TimeFeature, WinsorizeObjective):
         register_transform(transform)
     for model in (
         models.ConditionalMeanProcess,

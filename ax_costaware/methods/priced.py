@@ -33,6 +33,9 @@ COST_MODELS: tuple[str, ...] = get_args(CostKind)
 _DRAWS = 32
 """Points among which one of the initial design is looked for, where it knows costs."""
 
+_NEARLY = 1.25
+"""What costs no more than so many times the cheapest trial may be in an initial design."""
+
 CostFunction: TypeAlias = Callable[[dict[str, Any]], float]
 """A user's own function from a parameterization to its cost."""
 
@@ -145,8 +148,8 @@ class PricedMethod(Method):
         """The next trial of the initial design: quasi-random, and of those the dear ones left out.
 
         With ``initial_share`` and a budget it costs no more than what is left of that share for
-        each trial of the design, or than a quarter of the points that are drawn. Learned costs are
-        expected from the first reported one on.
+        each trial of the design, or a quarter more than the cheapest of the points that are drawn.
+        Learned costs are expected from the first reported one on.
         """
         is_known = self.cost_metric is None or any(
             trial.reported_cost is not None for trial in problem.trials
@@ -161,7 +164,8 @@ class PricedMethod(Method):
         rows = self._drawn(problem)
         # What a trial keeps of the one before it need not be paid for.
         kept = [{**row, **settings} for settings in kept_settings(problem, self) for row in rows]
-        rows += [row for row in kept if problem.space.meets(row)]
+        tried = [*problem.undelivered, *(trial.parameters for trial in problem.trials)]
+        rows += [row for row in kept if problem.space.meets(row) and row not in tried]
         expected = self.costs_at(problem, rows)
         costs = [
             self.with_change_over(problem, row, c) for row, c in zip(rows, expected, strict=True)
@@ -172,7 +176,7 @@ class PricedMethod(Method):
         if not payable:
             return super().initial(problem)
         # A design at the cheapest points alone would say little of the others.
-        part = max(part, sorted(cost for _, cost in payable)[len(payable) // 4])
+        part = max(part, _NEARLY * min(cost for _, cost in payable))
         row, cost = next(found for found in payable if found[1] <= part)
         limit = min(part, money.limit or part)
         why = f"its values are quasi-random, of those that cost at most {limit:.3g}."

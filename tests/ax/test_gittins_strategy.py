@@ -175,11 +175,12 @@ def test_the_budget_is_never_exceeded() -> None:
 
 
 def test_a_stop_says_that_only_cheap_trials_were_left() -> None:
-    first = make_client(lmbda=0.06, initial_share=None)
+    usual = {"lmbda": 0.06, "initial_share": None, "initialize_with_center": False}
+    first = make_client(**usual)
     run_trials(first, 4)
     # Costs begin at 0.5: what is left pays for next to nothing, and nothing of that is worth it.
     budget = spending(first).spent + 0.52
-    client = make_client(lmbda=0.06, budget=budget, initial_share=None)
+    client = make_client(budget=budget, **usual)
     run_trials(client, 4)
     with pytest.raises(OptimizationShouldStop) as stopped:
         client.get_next_trials(max_trials=1)

@@ -184,6 +184,8 @@ def test_a_budget_pays_for_change_overs() -> None:
     assert len(entries) < 12
     assert sum(entry.charged for entry in entries) <= 12.0
     assert sum(entry.charged for entry in entries[:4]) <= 0.6 * 12.0
+    points = [trial.parameters for trial in simulation.trials[:4]]
+    assert all(point not in points[:i] for i, point in enumerate(points))
     assert gittins(budget=24.0).num_payable(Problem(SPACE), initial=True) == 3
 
 

@@ -124,14 +124,16 @@ def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
 
 
 def test_learned_costs_are_known_from_the_first_report_on() -> None:
-    blind = designs(Gittins("seconds", budget=100.0, seed=1, initial_share=None))
-    knows = designs(Gittins("seconds", budget=100.0, seed=1, initial_share=0.2))
+    """The first one, where it is dear; of the center's cost alone nothing is known of others."""
+    common: dict[str, Any] = {"budget": 100.0, "seed": 1, "initialize_with_center": False}
+    blind = designs(Gittins("seconds", initial_share=None, **common))
+    knows = designs(Gittins("seconds", initial_share=0.2, **common))
     assert knows[0] == blind[0]
     assert sum(knows[1:]) < 0.5 * sum(blind[1:])
 
 
 def test_a_design_is_spread_where_its_share_pays_for_no_trial() -> None:
-    """Not all at the cheapest points: a quarter of the points may be chosen."""
+    """Not all at the cheapest points: what costs a quarter more than these may be chosen."""
     space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
     simulation = Simulation(Gittins(lambda row: 1.0 + row["x"], budget=20.0), space)
     for i in range(5):
