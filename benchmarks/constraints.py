@@ -197,7 +197,10 @@ def method_of(run: Run) -> Method:
         lambda row: float(task.cost(_point(row, task.dim))),
         budget=task.mean_costs,
         seed=run.seed,
-        initial_share=None,  # as the rivals' design
+        # As the rivals' design and models.
+        initial_share=None,
+        initialize_with_center=False,
+        winsorize=False,
         **settings,
     )
 
