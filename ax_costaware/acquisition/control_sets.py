@@ -43,6 +43,7 @@ from ax_costaware.acquisition.criteria import (
     confidence_bound,
 )
 from ax_costaware.acquisition.elimination import Elimination
+from ax_costaware.acquisition.feasible_queries import FeasibleQueries
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.objectives import (
     ControlSetObjective,
@@ -85,6 +86,7 @@ def optimize_control_sets(
     elimination: Elimination | None = None,
     default: Tensor | None = None,
     best_f: float | None = None,
+    feasible: FeasibleQueries | None = None,
     seed: int = 0,
 ) -> ControlSetOptima:
     r"""Maximise an acquisition function over the values of each of several control sets.
@@ -98,8 +100,8 @@ def optimize_control_sets(
             random columns are read.
         weights: ``m`` non-negative weights that sum to one.
         beta: Weight of the posterior standard deviation in confidence bounds.
-        acquisition: ``"ucb"``, ``"lcb"``, ``"ei"``, ``"ts"``, ``"mean"``, ``"upper"``, ``"lower"``
-            or ``"information"`` (see ``ax_costaware.acquisition.objectives``).
+        acquisition: ``"ucb"``, ``"lcb"``, ``"ei"``, ``"ts"``, ``"mean"``, ``"upper"``, ``"lower"``,
+            ``"information"`` or ``"feasible"`` (see ``ax_costaware.acquisition.criteria``).
         num_restarts: Local searches per control set.
         raw_samples: Raw points per control set.
         product: One-dimensional rules of independent inputs, which make all but the expected
@@ -120,16 +122,21 @@ def optimize_control_sets(
         default: ``d`` values for uncontrolled columns; the weighted mean of the nodes if omitted.
         best_f: The incumbent of ``"ei"``; if omitted, the best posterior mean of any control
             set's query at the training inputs.
+        feasible: Bounds on further outcomes, and what a query counts as that may not keep to them;
+            None for none.
         seed: Seed of the raw points and of the posterior sample.
 
     Returns:
         Per control set the best point and its value, in the units of the transformed posterior
-        (for ``"ei"`` the expected improvement, not its log; for ``"information"`` in nats).
+        (for ``"ei"`` the expected improvement, not its log; for ``"information"`` in nats), as they
+        count where there are bounds on further outcomes; for ``"feasible"`` the probability.
 
     Raises:
         InputError: For arguments of a wrong shape or range.
     """
     name = check_acquisition(acquisition)
+    if name == "feasible" and feasible is None:
+        raise InputError("acquisition='feasible': expected feasible, the bounds to keep to.")
     controls = check_search(bounds, control_sets, nodes, weights, beta, num_restarts, raw_samples)
     laws = [
         FixedNodes(nodes, weights, columns) if law is None else law
@@ -163,14 +170,22 @@ def optimize_control_sets(
         criterion = LogExpectedImprovement(best_f)
     else:
         criterion = confidence_bound(name, beta)
+    logarithmic = name in ("ei", "feasible")
     points = bounds.new_empty(len(controls), bounds.shape[-1])
     values = points[:, 0].clone()
     for part, objective in build_objectives(moments, laws, criterion, product):
         chosen = [controls[index] for index in part]
-        search = ControlSetSearch(objective, domain, chosen, lengths, logarithmic=name == "ei")
+        if feasible is not None:
+            its = [laws[index] for index in part]
+            objective = (
+                feasible.log_probability(its, product)
+                if name == "feasible"
+                else feasible.of(objective, its, product)
+            )
+        search = ControlSetSearch(objective, domain, chosen, lengths, logarithmic)
         found = search.run(near, num_restarts, raw_samples, seed)
         points[part], values[part] = found.points.to(points), found.values.to(values)
-    return ControlSetOptima(points, values.exp() if name == "ei" else values)
+    return ControlSetOptima(points, values.exp() if logarithmic else values)
 
 
 def _with_fourier_features(posterior: PointPosterior, model: Model) -> CachedPosterior:

@@ -12,11 +12,14 @@ By the names that ``optimize_control_sets`` takes, with :math:`\mu` and :math:`\
 * ``"ei"``: the log of the expected improvement of :math:`g`, whose closed form replaces the double
   Monte Carlo of EI-PSQ (Tay et al. 2023, appendix C.2);
 * ``"information"``: what a trial tells about the best query, which is no such formula (see
-  ``best_queries``).
+  ``best_queries``);
+* ``"feasible"``: the probability that further outcomes keep to their bounds (see
+  ``feasible_queries``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, cast, get_args
 
@@ -26,7 +29,9 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import Spread
 
-AcquisitionName = Literal["ucb", "lcb", "ei", "ts", "mean", "upper", "lower", "information"]
+AcquisitionName = Literal[
+    "ucb", "lcb", "ei", "ts", "mean", "upper", "lower", "information", "feasible"
+]
 
 
 def check_acquisition(name: str) -> AcquisitionName:
@@ -80,9 +85,21 @@ class LogExpectedImprovement:
         return log_ei
 
 
+@dataclass(frozen=True)
+class LogProbability:
+    """The log of a probability that is a function of the mean and variance of a query's value."""
+
+    of_moments: Callable[[Tensor, Tensor], Tensor]
+    spread: Spread = field(default=Spread.EXPECTATION, init=False)
+
+    def __call__(self, mean: Tensor, std: Tensor) -> Tensor:
+        """See ``Criterion``."""
+        return self.of_moments(mean, std.square())
+
+
 def confidence_bound(name: AcquisitionName, beta: float) -> ConfidenceBound:
     """The criterion of every name but ``"ei"`` and ``"information"``."""
-    if name in ("mean", "ts") or beta == 0:
+    if name in ("mean", "ts", "feasible") or beta == 0:
         return MEAN
     spread = Spread.FUNCTION if name in ("ucb", "lcb") else Spread.EXPECTATION
     return ConfidenceBound(beta if name in ("ucb", "upper") else -beta, spread)

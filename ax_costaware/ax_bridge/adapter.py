@@ -223,9 +223,8 @@ class CostAwareAdapter(TorchAdapter):
             return None
         means, variances = self.method.expected(problem, [t.parameters for t in trials])
         values, metric = problem.sign * means, self.objective_metric
-        if problem.feasibility is not None:
-            rows = problem.space.encode([trial.inputs for trial in trials])
-            chances = problem.feasibility.probability(rows)
+        chances = self.method.chances(problem, [trial.inputs for trial in trials])
+        if chances is not None:
             good = chances >= self.method.feasible
             values = values.where(good, -torch.inf) if bool(good.any()) else chances
         best = int(values.argmax())

@@ -64,6 +64,12 @@ class OutcomeConstraint:
         upper = "" if self.upper is None else f" <= {self.upper:g}"
         return f"{lower}{self.metric}{upper}"
 
+    def model(self, violated: Tensor | None = None) -> Model:
+        """The model of the metric, after points ``k x d`` that count as observed out of bounds."""
+        with torch.enable_grad():
+            model = self.fit()
+        return model if violated is None else believed(model, violated, self.violated)
+
     def log_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """The logarithm of the probability that a Gaussian outcome keeps to the bounds.
 
@@ -101,11 +107,7 @@ class Feasibility:
     ) -> None:
         self._parts: list[tuple[OutcomeConstraint, PointPosterior]] = []
         for constraint in constraints:
-            with torch.enable_grad():
-                model = constraint.fit()
-            if violated is not None:
-                model = believed(model, violated, constraint.violated)
-            self._parts.append((constraint, PointPosterior.of(model)))
+            self._parts.append((constraint, PointPosterior.of(constraint.model(violated))))
 
     def __call__(self, X: Tensor) -> Tensor:
         """The logarithm of the probability at points ``... x d``, with gradients: ``...``.

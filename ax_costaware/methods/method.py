@@ -316,6 +316,16 @@ class Method(ABC):
         with torch.no_grad():
             return PointPosterior.of(problem.model).mixture(problem.space.encode(rows))
 
+    def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """Probability that trials at some parameterizations keep to all outcome constraints.
+
+        Returns:
+            One for every row; None where there are no constraints.
+        """
+        if problem.feasibility is None:
+            return None
+        return problem.feasibility.probability(problem.space.encode(rows))
+
     def num_payable(self, problem: Problem, initial: bool) -> int:
         """How many trials can be asked for together: what the budget is certain to pay for.
 
@@ -345,8 +355,8 @@ class Method(ABC):
         mean, variance = self.expected(problem, rows)
         order = mean.argsort(descending=not problem.minimize, stable=True).tolist()
         chances: list[float | None] = [None] * len(rows)
-        if problem.feasibility is not None:
-            chance = problem.feasibility.probability(problem.space.encode(rows))
+        chance = self.chances(problem, rows)
+        if chance is not None:
             chances = chance.tolist()
             order.sort(key=lambda i: -min(float(chance[i]), self.feasible))
         try:

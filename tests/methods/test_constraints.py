@@ -25,16 +25,15 @@ from ax_costaware.methods.constraints import (
     OutcomeConstraint,
     merged,
 )
-from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins.search import Search
 from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.methods.loop import next_trial
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.parameters import Choice, Row
+from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import Pending, reproducible
 from ax_costaware.methods.simulation import Outcome, simulate
-from ax_costaware.queries.control_sets import ControlSet
 
 SQUARE = Space.of([Range("x1", 0.0, 1.0), Range("x2", 0.0, 1.0)])
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
@@ -372,14 +371,9 @@ class Careless(Method):
 
 
 def test_other_methods_refuse_constraints_before_anything_is_spent() -> None:
-    sets = ControlSets((ControlSet(["x1", "x2"], 1.0),), {}, budget=9.0)
-    space = Space.of(
-        [Choice("control_set", ("x1+x2",)), Range("x1", 0.0, 1.0), Range("x2", 0.0, 1.0)],
-        hidden=("control_set",),
-    )
-    message = r"outcome constraints waste <= 0.1: control_set_strategy takes none, since .*"
+    message = r"outcome constraints waste <= 0.1: costly_feedback_strategy takes none, since .*"
     with pytest.raises(UnsupportedInputError, match=message + "gittins_strategy takes them"):
-        Simulation(sets, space, constraints=[BOUND])
+        Simulation(CostlyFeedback(), SQUARE, constraints=[BOUND])
     with pytest.raises(UnsupportedInputError, match="it does not look at other outcomes"):
         Simulation(Careless(), SQUARE, constraints=[BOUND])
 

@@ -22,6 +22,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
     check_budget,
+    check_constraints,
     check_control_sets_fit,
     check_joint,
     check_realized,
@@ -33,6 +34,7 @@ from ax_costaware.methods.control_sets.checks import (
 from ax_costaware.methods.control_sets.choosing import choose, initial_trial
 from ax_costaware.methods.control_sets.learned import check_reported_costs
 from ax_costaware.methods.control_sets.query_space import QuerySpace
+from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial, control_sets_of
@@ -74,9 +76,7 @@ class ControlSets(Method):
 
     hidden: ClassVar[tuple[str, ...]] = (CONTROL_SET,)
 
-    refuses_constraints: ClassVar[str | None] = (
-        "the bounds by which control sets are compared are those of the objective alone"
-    )
+    refuses_constraints: ClassVar[str | None] = None
 
     control_sets: tuple[ControlSet, ...]
     """The control sets, each with a cost or with None for a cost that is learned."""
@@ -302,6 +302,7 @@ class ControlSets(Method):
         control_sets_of(problem.trials, self)
         check_reported_costs(problem.trials, self)
         check_realized(problem, self)
+        check_constraints(problem, self)
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design, see ``initial_trial``."""
@@ -312,12 +313,23 @@ class ControlSets(Method):
         return choose(problem, self)
 
     def recommend(self, problem: Problem) -> list[Best]:
-        """What each control set can do best in expectation under the fitted model, best first."""
-        space = QuerySpace(problem, self)
-        optima = space.best_means(range(len(self.control_sets)), trial=len(problem.trials))
+        """What each control set can do best in expectation under the fitted model, best first.
+
+        Those that are feasible come first, then the others by how likely they are to be.
+        """
+        values, every = ControlSetValues(problem, self), range(len(self.control_sets))
+        space, chances = values.space, None
+        if problem.constraints:
+            points, chances = values.best_feasible()
+            means = problem.sign * space.expectations(list(zip(points, every, strict=True)))[0]
+        else:
+            points, means = space.best_means(every, trial=len(problem.trials))
+        order = means.argsort(descending=True).tolist()
+        if chances is not None:
+            order.sort(key=lambda i: -min(float(chances[i]), self.feasible))
         found = []
-        for i in optima.values.argsort(descending=True).tolist():
-            control_set, point = self.control_sets[i], optima.points[i].detach()
+        for i in order:
+            control_set, point = self.control_sets[i], points[i].detach()
             mean, variance = (float(moment) for moment in space.expectations([(point, i)]))
             cost = space.costs.at(i, point)
             found.append(
@@ -327,9 +339,15 @@ class ControlSets(Method):
                     variance**0.5,
                     None if cost is None else cost.mean,
                     control_set.name,
+                    feasibility=None if chances is None else float(chances[i]),
                 )
             )
         return found
+
+    def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """Probability that the expectation over what a trial leaves to chance is feasible."""
+        points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
+        return QuerySpace(problem, self).chances(points, places)
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the expectation over what a trial leaves to chance.

@@ -47,21 +47,29 @@ def worth_changing_for(
     if not sharing:
         return list(found)
     space, sign = values.space, values.problem.sign
-    means = space.best_means(range(len(values.method.control_sets)), values.problem.next_index)
-    improvement = LogExpectedImprovement(float(means.values.max()))
+    best = values.best_in_hand if values.problem.constraints else _best_mean(values)
     chosen = []
     for i, ones in queries.items():
-        mean, variance = space.expectations([(point, i) for point, _ in ones])
         costs = [price(values, i, point) for point, _ in ones]
-        worth = (
-            improvement(sign * mean, variance.sqrt().clamp_min(_LEAST))
-            - mean.new_tensor([1.0 if cost is None else cost.mean for cost in costs]).log()
-        )
+        mean, variance = space.expectations([(point, i) for point, _ in ones])
+        worth = -mean.new_tensor([1.0 if cost is None else cost.mean for cost in costs]).log()
+        if best is not None:
+            sd = variance.sqrt().clamp_min(_LEAST)
+            worth = LogExpectedImprovement(best)(sign * mean, sd) + worth
+        chances = space.chances(torch.stack([point for point, _ in ones]), [i] * len(ones))
+        if chances is not None:
+            worth = worth + chances.log()
         limited = [cost is not None and not values.money.pays(cost.mean) for cost in costs]
         if not all(limited):
             worth = worth.masked_fill(torch.tensor(limited), -torch.inf)
         chosen.append(ones[int(worth.argmax())])
     return chosen
+
+
+def _best_mean(values: ControlSetValues) -> float:
+    """The best expectation that could be deployed."""
+    every = range(len(values.method.control_sets))
+    return float(values.space.best_means(every, values.problem.next_index).values.max())
 
 
 _LEAST = 1e-100

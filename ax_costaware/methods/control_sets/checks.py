@@ -6,13 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ax_costaware.exceptions import InputError
+from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of
 from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 from ax_costaware.methods.past import ROUNDING
 from ax_costaware.methods.problem import Problem
-from ax_costaware.policies import ControlSetHistory, ControlSetRule, CostEstimate, ExploreThenCommit
+from ax_costaware.methods.stopping import check_price
+from ax_costaware.policies import (
+    ControlSetHistory,
+    ControlSetRule,
+    CostEstimate,
+    ExploreThenCommit,
+    InformationPerCost,
+    KnowledgePerBudget,
+    UnknownCosts,
+)
 from ax_costaware.queries.argument_checks import instance_of, sequence_of
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import JointLaw
@@ -23,6 +32,9 @@ if TYPE_CHECKING:
 
 CONTROL_SET = "control_set"
 """Name of the string choice parameter that says which inputs a trial controls."""
+
+_LOOK_AT_OBJECTIVE = (UnknownCosts, InformationPerCost, KnowledgePerBudget)
+"""Rules that ask for more than one value of each control set, or for information."""
 
 _HAVE_RUN = ("COMPLETED", "EARLY_STOPPED")
 
@@ -99,6 +111,22 @@ def check_realized(problem: Problem, method: ControlSets) -> None:
                 f"{{{missing[0]!r}: ...}}), and complete other trials by that function, with "
                 "realized=... and their outcome."
             )
+
+
+def check_constraints(problem: Problem, method: ControlSets) -> None:
+    """Refuse outcome constraints with a rule that looks at the objective alone, or at a price.
+
+    Raises:
+        UnsupportedInputError: For such a rule, and for ``lmbda``.
+    """
+    rule = method.rule
+    if problem.constraints and isinstance(rule, _LOOK_AT_OBJECTIVE):
+        raise UnsupportedInputError(
+            f"rule={rule!r} with outcome constraints {', '.join(map(str, problem.constraints))}: "
+            "what it compares control sets by is of the objective alone. Expected "
+            "LargestValuePerCost, the default, ExploreThenCommit or EpsilonSchedule."
+        )
+    check_price(problem, method.lmbda)
 
 
 def _check_control_set_parameter(parameter: Parameter | None, method: ControlSets) -> None:

@@ -24,7 +24,12 @@ from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial
 from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed
 from ax_costaware.methods.stopping import Verdict, at_price
-from ax_costaware.policies import ControlSetDecision, ControlSetHistory, PastDecision
+from ax_costaware.policies import (
+    ControlSetDecision,
+    ControlSetHistory,
+    LargestValuePerCost,
+    PastDecision,
+)
 from ax_costaware.queries.control_sets import ControlSet
 
 if TYPE_CHECKING:
@@ -45,7 +50,8 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     verdict = at_price(problem, method.lmbda, lambda: values.gain_per_cost(payable))
     if verdict.reason is not None:
         return _stop(values, f"Stopped: {verdict.reason}. Spent {values.money.spent:g}.")
-    rule: Any = method.rule
+    # Until something is feasible, values are the probability of being so.
+    rule: Any = method.rule if values.is_feasible else LargestValuePerCost()
     orient = getattr(rule, "oriented", None)
     rule = rule if orient is None else orient(problem.minimize)
     passed_over: list[str] = []
@@ -73,7 +79,13 @@ def _decision(
     chosen = method.control_sets[decision.index]
     arm = values.space.arm(chosen, values.space.controlled(point, chosen.parameters))
     reason = decision.reason
-    if values.problem.minimize:
+    chances = values.space.chances(point.unsqueeze(0), [decision.index])
+    if not values.is_feasible:
+        reason = (
+            f"No query is feasible with a probability of {method.feasible:g} yet, and values are "
+            f"this probability. {reason}"
+        )
+    elif values.problem.minimize:
         reason += f" Values and bounds are of -{values.problem.objective}, which is maximized."
     if passed_over:
         limit = "max_trial_cost" if values.money.capped else "what is left of the budget"
@@ -85,6 +97,7 @@ def _decision(
         "problem": method.problem_digest,
         **values.money.record(),
         **verdict.record,
+        **({} if chances is None else {"feasibility": float(chances)}),
         "state": dict(decision.state),
     }
     if method.learns_costs:
@@ -138,6 +151,7 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
         remaining=money.remaining,
         # Bounds under what the caller fixes, as those with pending points, say nothing for later.
         pending=problem.X_pending is not None or bool(problem.held),
+        monotone=not problem.constraints,
     )
 
 
@@ -200,9 +214,11 @@ def _stop(values: ControlSetValues, why: str) -> Stop:
     """Why no further trial is chosen, and what to deploy."""
     best = values.method.recommend(values.problem)[0]
     settings = ", ".join(f"{name}={value!r}" for name, value in best.parameters.items())
+    chance = best.feasibility
+    feasible = "" if chance is None else f", feasible with probability {chance:.3g}"
     return Stop(
         f"{why} Deploy control set {best.control_set!r} with {settings}: expected value "
-        f"{best.mean:.6g}, standard deviation {best.standard_deviation:.3g}."
+        f"{best.mean:.6g}, standard deviation {best.standard_deviation:.3g}{feasible}."
     )
 
 

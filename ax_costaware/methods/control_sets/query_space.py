@@ -21,6 +21,9 @@ from torch import Tensor
 
 from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
 from ax_costaware.acquisition.batch_knowledge import batch_knowledge
+from ax_costaware.acquisition.criteria import Criterion, LogProbability
+from ax_costaware.acquisition.feasible_queries import FeasibleQueries
+from ax_costaware.acquisition.partial_query import FixedNodes as AtPoint
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import (
@@ -34,7 +37,7 @@ from ax_costaware.methods.parameters import Choice, FreeParameter, Row, Value
 from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.methods.space import Space
 from ax_costaware.models import expectation_posterior
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.point_posterior import PointPosterior, QueryMoments
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import NodesGiven, Placement
 from ax_costaware.queries.joint.law import FixedNodes
@@ -242,7 +245,7 @@ class QuerySpace:
         return [gains[i] for i in indices]
 
     def best_means(
-        self, indices: Sequence[int], trial: int, model: Model | None = None
+        self, indices: Sequence[int], trial: int, model: Model | None = None, **options: Any
     ) -> ControlSetOptima:
         """The points of some control sets with the best expected posterior mean.
 
@@ -250,8 +253,38 @@ class QuerySpace:
             indices: Of control sets, in declared order.
             trial: Which trial could follow; the search is seeded by it.
             model: As for ``search``.
+            options: As for ``search``.
         """
-        return self.search(indices, "mean", decision_seed(self.method.seed, trial), model)
+        seed = decision_seed(self.method.seed, trial)
+        return self.search(indices, "mean", seed, model, **options)
+
+    def outcomes(self, violated: Tensor | None = None) -> list[tuple[QueryMoments, Criterion]]:
+        """What bounds are on, and the log of the probability that an expectation keeps to them.
+
+        Args:
+            violated: ``k x d`` points that count as observed out of bounds; None for none.
+        """
+        return [
+            (PointPosterior.of(bound.model(violated)), LogProbability(bound.log_probability))
+            for bound in self.problem.constraints
+        ]
+
+    def chances(self, points: Tensor, sets: Sequence[int]) -> Tensor | None:
+        """Probability that expectations keep to all outcome constraints; None where there are none.
+
+        Args:
+            points: ``n x d``.
+            sets: For each the index of the control set that sets its controlled columns.
+        """
+        if not self.problem.constraints:
+            return None
+        laws = [
+            law or AtPoint(self.nodes, self.weights, columns)
+            for law, columns in zip(self.given, self.control_sets, strict=True)
+        ]
+        objective = FeasibleQueries(self.outcomes()).log_probability(laws, self.product)
+        with torch.no_grad():
+            return objective(points, torch.tensor(sets)).exp()
 
     def expectations(self, queries: Sequence[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the objective's expectation over what is left to chance.

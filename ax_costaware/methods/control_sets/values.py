@@ -7,16 +7,19 @@ in raw units of the objective with the sign of maximisation, costs in the user's
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from scipy.special import log_ndtr
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition import ControlSetOptima
+from ax_costaware.acquisition.feasible_queries import FeasibleQueries
 from ax_costaware.methods.control_sets.change_overs import Query, price, worth_changing_for
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.past import Money
@@ -24,7 +27,7 @@ from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.methods.stopping import NUM_AHEAD
 from ax_costaware.models import information_gain
 from ax_costaware.models.point_posterior import PointPosterior
-from ax_costaware.policies import CostEstimate
+from ax_costaware.policies import CostEstimate, LargestValuePerCost
 from ax_costaware.policies.beta import TheoreticalBeta
 
 if TYPE_CHECKING:
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
 
 NUM_POINTS = 1024
 """Points of the model's space among which the least value of the objective is looked for."""
+
+_STEEP, _MARGIN = 50.0, 0.95
+"""Power of the probability by which what is not likely enough to be feasible is left out of what to
+deploy; it sets in so much of the logarithm before that, for a search ends at the bend."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,53 @@ class ControlSetValues:
 
     @property
     def acquisition(self) -> str:
-        """What is maximised in expectation: the rule's own, if it has one."""
+        """What is maximised in expectation: the rule's own, if it has one.
+
+        Until something is feasible it is the probability of being so.
+        """
+        if not self.is_feasible:
+            return "feasible"
         return str(getattr(self.method.rule, "acquisition", self.method.acquisition))
+
+    @cached_property
+    def best_in_hand(self) -> float | None:
+        """The best expectation of evaluated queries that are likely enough to be feasible."""
+        problem, method = self.problem, self.method
+        rows = [trial.parameters for trial in problem.observed]
+        chances = method.chances(problem, rows)
+        assert chances is not None
+        good = [row for row, chance in zip(rows, chances, strict=True) if chance >= method.feasible]
+        if not good:
+            return None
+        mean, _ = method.expected(problem, good)
+        return float((problem.sign * mean).max())
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether an evaluated query is; without outcome constraints all are."""
+        return not self.problem.constraints or self.best_in_hand is not None
+
+    def best_feasible(self) -> tuple[Tensor, Tensor]:
+        """What each control set can do best in expectation, as far as that is feasible.
+
+        Of a control set of which nothing is, it is what is likeliest to be.
+
+        Returns:
+            Points, ``s x d``, and how likely they are to be feasible, ``s``.
+        """
+        space, least, trial = self.space, self.method.feasible, len(self.problem.trials)
+        every, outcomes = range(len(self.method.control_sets)), space.outcomes()
+        limited = FeasibleQueries(outcomes, self.worst(), _MARGIN * math.log(least), _STEEP)
+        points = space.best_means(every, trial, feasible=limited).points.detach()
+        chances = space.chances(points, every)
+        assert chances is not None
+        rest = (chances < least).nonzero().flatten().tolist()
+        if rest:
+            seed = decision_seed(self.method.seed, trial)
+            likeliest = FeasibleQueries(outcomes)
+            found = space.search(rest, "feasible", seed, feasible=likeliest)
+            points[rest], chances[rest] = found.points.detach(), found.values.detach()
+        return points, chances
 
     def __call__(self, indices: Sequence[int]) -> list[float]:
         """The largest expected acquisition value of each control set."""
@@ -90,7 +142,15 @@ class ControlSetValues:
     def search(self, indices: Sequence[int], held: Mapping[int, float]) -> list[Query]:
         """The best points of control sets that set some columns, which are held, with values."""
         held = {**self.problem.held, **held}
-        optima = self._search(indices, self.acquisition, self.problem.X_pending, held)
+        best_f = self.best_in_hand if self._feasible is not None else None
+        optima = self._search(
+            indices,
+            self.acquisition,
+            self.problem.X_pending,
+            held,
+            feasible=self._feasible,
+            best_f=best_f,
+        )
         return [
             (point.detach(), float(value))
             for point, value in zip(optima.points, optima.values, strict=True)
@@ -155,12 +215,37 @@ class ControlSetValues:
         needs_none = index not in self.space.costs.models and self.method.change_cost is None
         return needs_none or index in self._found
 
+    @cached_property
+    def _feasible(self) -> FeasibleQueries | None:
+        """How queries count that may not be feasible; None without outcome constraints.
+
+        An upper confidence bound has no improvement to expect: with rules that compare it, what is
+        feasible by an optimistic bound counts in full, as in Xu et al. 2023. The value above the
+        worst per unit of cost is what a trial brings in, as an improvement is.
+        """
+        problem = self.problem
+        if not problem.constraints:
+            return None
+        if not self.is_feasible:
+            violated = [self.method.failed_points(problem)] if problem.failed else []
+            violated += [] if problem.X_pending is None else [problem.X_pending]
+            return FeasibleQueries(self.space.outcomes(torch.cat(violated) if violated else None))
+        outcomes = self.space.outcomes()
+        if self.acquisition == "ei":
+            return FeasibleQueries(outcomes)
+        is_optimistic = self.acquisition == "ucb" and not isinstance(
+            self.method.rule, LargestValuePerCost
+        )
+        log_enough = len(outcomes) * float(log_ndtr(-self.beta)) if is_optimistic else 0.0
+        return FeasibleQueries(outcomes, self.worst(), log_enough)
+
     def _search(
         self,
         indices: Sequence[int],
         acquisition: str,
         pending: Tensor | None = None,
         held: Mapping[int, float] | None = None,
+        **options: Any,
     ) -> ControlSetOptima:
         return self.space.search(
             indices,
@@ -169,6 +254,7 @@ class ControlSetValues:
             held=self.problem.held if held is None else held,
             beta=self.beta,
             X_pending=pending,
+            **options,
             **self.method.search_options,
         )
 

@@ -36,7 +36,6 @@ from ax_costaware.policies.control_set_rules.rule import (
     SeenValues,
     cost_groups,
     maximal,
-    proper_supersets,
 )
 from ax_costaware.queries.argument_checks import check_fields, nonnegative_number, share
 
@@ -135,7 +134,7 @@ def _cheapest_within(
         InputError: If no control set is affordable, or a value is not a finite number.
     """
     affordable = history.affordable_indices()
-    contained = proper_supersets(history.parameters)
+    contained = history.contained
     ranks = _ranks(history.costs)
     looked = np.zeros(len(ranks), dtype=np.bool_)
     bounds = np.full(len(ranks), np.inf)

@@ -22,7 +22,6 @@ from ax_costaware.policies.control_set_rules.rule import (
     SeenValues,
     cost_groups,
     maximal,
-    proper_supersets,
 )
 from ax_costaware.queries.argument_checks import (
     check_fields,
@@ -144,7 +143,7 @@ class ExploreThenCommit:
                 break
         # The largest value is reached on a set that is part of no other.
         seen = SeenValues(evaluate)
-        seen.look(maximal(proper_supersets(history.parameters), in_play))
+        seen.look(maximal(history.contained, in_play))
         index = history.largest(seen.values, seen.values)
         return ControlSetDecision(
             index=index,

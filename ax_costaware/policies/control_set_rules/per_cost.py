@@ -36,7 +36,6 @@ from ax_costaware.policies.control_set_rules.rule import (
     expected_costs,
     finite_values,
     maximal,
-    proper_supersets,
 )
 from ax_costaware.queries.argument_checks import (
     check_fields,
@@ -97,7 +96,7 @@ class LargestValuePerCost:
             least, costs = known.worst(), expected_costs(history, known, affordable)
             what = f"value above the worst, {least:.6g},"
         else:
-            contained = proper_supersets(history.parameters)
+            contained = history.contained
             groups = [set(affordable).intersection(group) for group in cost_groups(history.costs)]
             # Within equal costs the ratio is monotone under inclusion, as the value is.
             seen.look([i for group in groups if group for i in maximal(contained, group)])

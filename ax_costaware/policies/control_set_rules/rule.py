@@ -153,6 +153,11 @@ class ControlSetHistory:
     pending: bool = False
     """Whether outcomes are outstanding, which the values believe in."""
 
+    monotone: bool = True
+    """Whether a control set that is part of another has no larger value. It may have where outcome
+    constraints are on expectations: leaving an input to chance can keep to them at a better value
+    than any setting of it."""
+
     def __post_init__(self) -> None:
         set_fields(
             self,
@@ -176,6 +181,14 @@ class ControlSetHistory:
                 f"parameters={[sorted(names) for names in self.parameters]}: expected control sets "
                 "that differ in their parameters."
             )
+
+    @property
+    def contained(self) -> Mask:
+        """``S x S``: whether the set of the column has all that the set of the row has, and more.
+
+        Then it has no smaller value. None does where values are not ``monotone``.
+        """
+        return proper_supersets(self.parameters) & self.monotone
 
     def affordable_indices(self) -> list[int]:
         """Indices of the control sets that may be chosen.
@@ -241,8 +254,8 @@ class ControlSetRule(Protocol):
         Args:
             history: Where the experiment stands.
             evaluate: Gives the largest expected acquisition value of the control sets with the
-                indices it is called with. It must be monotone: a control set that is part of
-                another has no larger value.
+                indices it is called with. It must be monotone, unless the history says that it is
+                not: a control set that is part of another has no larger value.
 
         Raises:
             InputError: If no control set is affordable, or a value is not a finite number.

@@ -1,0 +1,154 @@
+"""Control sets under bounds on other outcomes: probabilities, what queries count as, the search."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import pytest
+import torch
+from botorch.models import SingleTaskGP
+from gpytorch.kernels import MaternKernel
+from scipy.stats import norm
+from torch import Tensor
+
+from ax_costaware.acquisition import objectives, optimize_control_sets
+from ax_costaware.acquisition.criteria import LogProbability
+from ax_costaware.acquisition.feasible_queries import FeasibleQueries
+from ax_costaware.acquisition.partial_query import FixedNodes
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.constraints import OutcomeConstraint
+from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.queries import sobol_nodes
+from ax_costaware.queries.marginals import Uniform
+
+CONTROLS = [[0], [0, 1]]
+NODES, WEIGHTS = sobol_nodes([Uniform(0, 1), Uniform(0, 1)], 32)
+LAWS = [FixedNodes(NODES, WEIGHTS, columns) for columns in CONTROLS]
+UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+BOUNDS = (OutcomeConstraint("a", upper=0.2), OutcomeConstraint("b", -1.0, 0.5))
+
+
+@cache
+def gp(seed: int, product: bool = True) -> SingleTaskGP:
+    torch.manual_seed(seed)
+    X = torch.rand(5, 2, dtype=torch.double)
+    kernel = None if product else MaternKernel(nu=2.5, ard_num_dims=2)
+    model = SingleTaskGP(X, torch.randn(5, 1, dtype=torch.double), covar_module=kernel)
+    model.covar_module.lengthscale = torch.tensor([[0.4, 0.6]])
+    return model.eval()
+
+
+def feasible(product: bool = True, **more: float) -> FeasibleQueries:
+    outcomes = [
+        (PointPosterior.of(gp(seed, product)), LogProbability(bound.log_probability))
+        for seed, bound in enumerate(BOUNDS, start=1)
+    ]
+    return FeasibleQueries(outcomes, **more)
+
+
+def nodes_of(point: Tensor, controlled: list[int]) -> Tensor:
+    nodes = NODES.clone()
+    nodes[:, controlled] = point[controlled]
+    return nodes
+
+
+def expected(model: SingleTaskGP, point: Tensor, controlled: list[int]) -> tuple[float, float]:
+    posterior = model.posterior(nodes_of(point, controlled))
+    variance = WEIGHTS @ posterior.distribution.covariance_matrix @ WEIGHTS
+    return float(WEIGHTS @ posterior.mean.squeeze(-1)), float(variance) ** 0.5
+
+
+def chance(point: Tensor, controlled: list[int]) -> float:
+    (a, sd_a), (b, sd_b) = (expected(gp(seed), point, controlled) for seed in (1, 2))
+    return float(
+        norm.cdf((0.2 - a) / sd_a) * (norm.cdf((0.5 - b) / sd_b) - norm.cdf((-1 - b) / sd_b))
+    )
+
+
+@pytest.mark.parametrize("product", [True, False])
+def test_the_probability_is_that_of_samples(product: bool) -> None:
+    """Of the other outcomes' averages over what is left to chance; with gradients."""
+    queries = feasible(product).log_probability(LAWS, None)
+    torch.manual_seed(7)
+    X, sets = torch.rand(4, 2, dtype=torch.double), torch.tensor([1, 0, 0, 1])
+    found = queries(X, sets).exp()
+    for x, index, probability in zip(X, sets.tolist(), found.tolist(), strict=True):
+        samples = torch.ones(20_000, dtype=torch.bool)
+        for seed, bound in enumerate(BOUNDS, start=1):
+            posterior = gp(seed, product).posterior(nodes_of(x, CONTROLS[index]))
+            values, vectors = torch.linalg.eigh(posterior.distribution.covariance_matrix.detach())
+            z = torch.randn(len(values), 20_000, dtype=torch.double)
+            drawn = WEIGHTS @ (vectors @ (values.clamp_min(0.0).sqrt().unsqueeze(-1) * z))
+            drawn += WEIGHTS @ posterior.mean.detach().squeeze(-1)
+            lower = -math.inf if bound.lower is None else bound.lower
+            assert bound.upper is not None
+            samples &= (drawn >= lower) & (drawn <= bound.upper)
+        assert probability == pytest.approx(float(samples.double().mean()), abs=0.015)
+    assert torch.autograd.gradcheck(lambda x: queries(x, sets), X.requires_grad_(True), atol=1e-5)
+
+
+def test_parts_of_many_control_sets_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is prepared on its own where memory is short."""
+    X, sets = torch.rand(6, 2, dtype=torch.double), torch.tensor([1, 0, 0, 1, 1, 0])
+    together = feasible().log_probability(LAWS, None)(X, sets)
+    monkeypatch.setattr(objectives, "MAX_PREPARED_ELEMENTS", 1)
+    assert torch.equal(feasible().log_probability(LAWS, None)(X, sets), together)
+
+
+@pytest.mark.parametrize(
+    ("acquisition", "log_enough", "power"),
+    [
+        ("ucb", 0.0, 1.0),
+        ("ucb", math.log(0.3), 1.0),
+        ("mean", math.log(0.6), 9.0),
+        ("ei", 0.0, 1.0),
+        ("feasible", 0.0, 1.0),
+    ],
+)
+def test_no_query_on_a_grid_counts_more(acquisition: str, log_enough: float, power: float) -> None:
+    least = None if acquisition == "ei" else -2.0
+    found = optimize_control_sets(
+        gp(0),
+        UNIT,
+        CONTROLS,
+        NODES,
+        WEIGHTS,
+        acquisition=acquisition,
+        best_f=0.3,
+        feasible=feasible(least=least, log_enough=log_enough, power=power),
+    )
+
+    def worth(x: Tensor, controlled: list[int]) -> float:
+        mean, sd = expected(gp(0), x, controlled)
+        weight = min(chance(x, controlled) / math.exp(log_enough), 1.0) ** power
+        if acquisition == "feasible":
+            return chance(x, controlled)
+        if acquisition == "ei":
+            z = (mean - 0.3) / sd
+            return weight * sd * float(z * norm.cdf(z) + norm.pdf(z))
+        if acquisition == "ucb":
+            posterior = gp(0).posterior(nodes_of(x, controlled))
+            mean += 2.0 * float(posterior.variance.sqrt().squeeze(-1) @ WEIGHTS)
+        return weight * (mean + 2.0) - 2.0
+
+    side = torch.linspace(0, 1, 6, dtype=torch.double)
+    with torch.no_grad():
+        for i, controlled in enumerate(CONTROLS):
+            value = float(found.values[i])
+            assert value == pytest.approx(worth(found.points[i], controlled), abs=1e-6)
+            grid = torch.cartesian_prod(side, side if i else side[:1])
+            assert value >= max(worth(x, controlled) for x in grid) - 1e-6
+
+
+def test_what_is_below_the_least_value_is_no_better_for_being_infeasible() -> None:
+    counted = feasible(least=0.5).of(lambda X, sets, coarse=False: X[:, 0], LAWS, None)
+    X = torch.tensor([[0.2, 0.5], [0.9, 0.5]], dtype=torch.double)
+    low, high = counted(X, torch.tensor([1, 1])).tolist()
+    assert low == 0.2
+    assert 0.5 < high < 0.9
+
+
+def test_feasible_without_bounds() -> None:
+    with pytest.raises(InputError, match="acquisition='feasible': expected feasible, the bounds"):
+        optimize_control_sets(gp(0), UNIT, CONTROLS, NODES, WEIGHTS, acquisition="feasible")

@@ -1,0 +1,278 @@
+"""Outcome constraints with control sets: on the expectation over what a trial leaves to chance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.methods.constraints import OutcomeConstraint
+from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.control_sets.values import ControlSetValues
+from ax_costaware.methods.loop import next_trial
+from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.problem import Decision, Pending, Stop, reproducible
+from ax_costaware.methods.simulation import Outcome, Simulation, simulate
+from ax_costaware.policies import (
+    ControlSetHistory,
+    ControlSetRule,
+    EpsilonSchedule,
+    ExploreThenCommit,
+    InformationPerCost,
+    KnowledgePerBudget,
+    LargestValuePerCost,
+    UnknownCosts,
+)
+from ax_costaware.queries.change_cost import ChangeCost
+from tests.methods.control_sets.toy import (
+    CONTROL_SETS,
+    FAST,
+    MARGINALS,
+    MODEL,
+    SPACE,
+    UNKNOWN_SETS,
+    Plant,
+)
+
+BOUND = OutcomeConstraint("heat", upper=0.55)
+FAR = OutcomeConstraint("heat", upper=1e3)
+
+
+def heat(x: Row) -> float:
+    """At the unconstrained best it is 0.8, and 0.6 on average where only ``x1`` is set."""
+    return float(str(x["x2"])) + 0.2 * float(str(x["x3"]))
+
+
+class Heated(Plant):
+    """The plant of the toy, which measures its heat, too."""
+
+    def __call__(self, arm: Row, measure: bool = True) -> Outcome:
+        """What comes of the next trial."""
+        outcome = super().__call__(arm, measure)
+        return outcome._replace(metrics={"heat": heat({**arm, **(outcome.realized or {})})})
+
+
+def ran(count: int, bound: OutcomeConstraint | None = BOUND, **settings: Any) -> Simulation:
+    sign = settings.pop("sign", 1.0)
+    sets = settings.pop("control_sets", CONTROL_SETS)
+    method = ControlSets(sets, MARGINALS, **{**FAST, **settings})
+    plant = Heated(sign, reports_costs=method.learns_costs)
+    constraints = [] if bound is None else [bound]
+    return simulate(method, SPACE, plant, count, sign < 0, MODEL, constraints)
+
+
+@cache
+def a_run() -> Simulation:
+    return ran(14)
+
+
+def method_of(simulation: Simulation) -> ControlSets:
+    assert isinstance(simulation.method, ControlSets)
+    return simulation.method
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"rule": ExploreThenCommit(2)},
+        *(
+            pytest.param(settings, marks=pytest.mark.slow)
+            for settings in (
+                {"rule": EpsilonSchedule(0.05)},
+                {"acquisition": "ei"},
+                {"acquisition": "ts"},
+                {"control_sets": UNKNOWN_SETS},
+                {"sign": -1.0},
+            )
+        ),
+    ],
+)
+def test_a_run_ends_at_the_best_feasible_query(settings: dict[str, Any]) -> None:
+    """The best is -0.053 at (0.3, 0.47, 0.4); without constraints it is zero, at a heat of 0.8."""
+    simulation = ran(14, **settings) if settings else a_run()
+    best = simulation.recommend()
+    assert best.feasibility is not None
+    assert best.feasibility >= 0.9
+    assert best.control_set != "x1"
+    mean = best.mean * settings.get("sign", 1.0)
+    assert -0.15 < mean < 0.0
+    full = {"x3": 0.5, **best.parameters}
+    assert heat(full) == pytest.approx(0.55, abs=0.04)
+    chances = [trial.decision["feasibility"] for trial in simulation.trials[5:]]
+    assert all(0 <= chance <= 1 for chance in chances)
+    if settings in ({}, {"acquisition": "ei"}):
+        assert min(chances) > 0.5
+
+
+def test_where_no_bound_is_near_decisions_are_what_they_are_without() -> None:
+    free, bound = ran(9, None), ran(9, FAR)
+    for one, other in zip(free.trials, bound.trials, strict=True):
+        assert one.parameters == pytest.approx(other.parameters)
+        assert one.decision["values"] == pytest.approx(other.decision["values"])
+    assert "feasibility" not in free.trials[-1].decision
+    best, same = free.recommend(), bound.recommend()
+    assert best.parameters == pytest.approx(same.parameters)
+    assert (best.mean, best.feasibility) == (pytest.approx(same.mean), None)
+    assert same.feasibility == 1.0
+
+
+def test_the_probability_is_that_of_the_expectation() -> None:
+    """Over the marginals of what is left to chance, by a grid; in records and for deployment."""
+    simulation = a_run()
+    problem = simulation.problem()
+    model, side = problem.constraints[0].fit(), (torch.arange(12).double() + 0.5) / 12
+
+    def chance(control_set: str, x: Row) -> float:
+        grid = torch.cartesian_prod(side, side, side)
+        for i, name in enumerate(MARGINALS):
+            if name in control_set.split("+"):
+                grid[:, i] = float(str(x[name]))
+        posterior = model.posterior(grid.unique(dim=0))
+        mean, covariance = posterior.mean.mean(), posterior.distribution.covariance_matrix.mean()
+        return float(norm.cdf((0.55 - mean.detach()) / covariance.detach().sqrt()))
+
+    ranked = simulation.method.recommend(problem)
+    for best in ranked:
+        assert best.control_set is not None
+        expected = chance(best.control_set, best.parameters)
+        assert best.feasibility == pytest.approx(expected, abs=5e-3)
+    rows = [trial.parameters for trial in simulation.trials]
+    chances = simulation.method.chances(problem, rows)
+    assert chances is not None
+    for row, found in zip(rows, chances.tolist(), strict=True):
+        assert found == pytest.approx(chance(str(row[CONTROL_SET]), row), abs=5e-3)
+
+
+def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
+    """No query on a grid that is feasible is better, of each control set."""
+    simulation = a_run()
+    problem, method = simulation.problem(), method_of(simulation)
+    ranked = method.recommend(problem)
+    chances = [best.feasibility or 0.0 for best in ranked]
+    good = [best.mean for best, chance in zip(ranked, chances, strict=True) if chance >= 0.9]
+    assert chances[len(good) :] == sorted(chances[len(good) :], reverse=True)
+    assert good == sorted(good, reverse=True)
+    assert 0 < len(good) < len(ranked)
+    side, space = torch.linspace(0, 1, 6).double(), ControlSetValues(problem, method).space
+    grid = torch.cartesian_prod(side, side, side)
+    for best in ranked:
+        index = method.names.index(str(best.control_set))
+        found = space.chances(grid, [index] * len(grid))
+        assert found is not None
+        means, _ = space.expectations([(point, index) for point in grid])
+        if (best.feasibility or 0.0) >= 0.9:
+            assert best.mean >= float(means[found >= 0.91].max()) - 1e-6
+        else:
+            assert best.feasibility == pytest.approx(float(found.max()), abs=1e-3)
+
+
+def nothing_feasible(**settings: Any) -> Simulation:
+    """After an initial design of the cheapest control set, which keeps to no such bound."""
+    tight = OutcomeConstraint("heat", upper=0.05)
+    return ran(5, tight, **settings)
+
+
+def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
+    simulation = nothing_feasible()
+    problem, method = simulation.problem(), method_of(simulation)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert "No query is feasible with a probability of 0.9 yet" in decision.why
+    chosen, space = decision.extra["control_set"], ControlSetValues(problem, method).space
+    points = torch.cat([SPACE.sobol_points(256, 3), SPACE.encode([decision.parameters])])
+    per_cost = {}
+    for i, control_set in enumerate(method.control_sets):
+        chances = space.chances(points, [i] * len(points))
+        assert chances is not None
+        per_cost[control_set.name] = float(chances.max()) / float(control_set.cost or 0.0)
+        if control_set.name == chosen:
+            assert decision.details["feasibility"] == pytest.approx(float(chances[-1]), abs=1e-3)
+            assert float(chances[-1]) >= float(chances.max()) - 1e-3
+    assert max(per_cost, key=per_cost.__getitem__) == chosen != "x1"
+
+
+def test_what_failed_or_is_under_way_does_not_count_as_feasible() -> None:
+    """Else the likeliest query would be tried for ever, and by all trials of a batch."""
+    simulation = nothing_feasible()
+    problem = simulation.problem()
+    made: list[Decision] = []
+    for _ in range(3):
+        pending = tuple(Pending(None, decision.parameters) for decision in made)
+        with reproducible(0):
+            state = replace(problem, pending=pending)
+            decision = next_trial(simulation.method, state, initial=False)
+        assert isinstance(decision, Decision)
+        made.append(decision)
+    rows = SPACE.encode([decision.parameters for decision in made])
+    assert float(torch.pdist(rows).min()) > 0.02
+    simulation.tell(made[0], Outcome(failed=True))
+    after = simulation.ask()
+    assert isinstance(after, Decision)
+    assert after.parameters != made[0].parameters
+
+
+def test_a_budget_that_ends() -> None:
+    simulation = ran(30, budget=0.9)
+    stop = simulation.ask()
+    assert isinstance(stop, Stop)
+    assert "feasible with probability" in stop.reason
+
+
+def test_change_overs_are_worth_it_as_far_as_a_query_is_feasible() -> None:
+    """What is chosen keeps a setting of the trial before only where that is feasible."""
+    simulation = a_run()
+    method = replace(method_of(simulation), change_cost=ChangeCost({"x2": 2.0}))
+    last = {**simulation.trials[-1].parameters, "x2": 0.95, CONTROL_SET: "x1+x2"}
+    trials = [*simulation.trials[:-1], replace(simulation.trials[-1], parameters=last)]
+    found = Simulation(method, SPACE, False, MODEL, trials, [BOUND]).ask()
+    assert isinstance(found, Decision)
+    assert found.details["feasibility"] > 0.5
+    free = Simulation(method, SPACE, False, MODEL, trials).ask()
+    assert isinstance(free, Decision)
+    assert "feasibility" not in free.details
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rule": UnknownCosts(), "budget": 9.0}, r"rule=UnknownCosts\(\) with outcome constr"),
+        ({"rule": InformationPerCost()}, r"rule=InformationPerCost\(\) with .* heat <= 0.55: "),
+        ({"rule": KnowledgePerBudget()}, "Expected LargestValuePerCost, the default, ExploreThen"),
+        ({"lmbda": 0.1}, "lmbda=0.1 with outcome constraints heat <= 0.55: what further trials"),
+    ],
+)
+def test_what_looks_at_the_objective_alone_is_refused(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UnsupportedInputError, match=message):
+        ran(1, **settings)
+
+
+def test_rules_do_not_take_a_part_for_worse_where_it_may_be_better() -> None:
+    """Leaving an input to chance may keep to a bound on expectations at a better value."""
+    history = ControlSetHistory(
+        parameters=(frozenset({"x1"}), frozenset({"x1", "x2"})),
+        costs=(1.0, 1.0),
+        plays=(0, 0),
+        affordable=(True, True),
+        round=1,
+        monotone=False,
+    )
+    rules: list[ControlSetRule] = [
+        LargestValuePerCost(),
+        ExploreThenCommit(0),
+        EpsilonSchedule(0.1),
+    ]
+    for rule in rules:
+        assert rule.decide(history, lambda indices: [2.0 - i for i in indices]).index == 0
+        usual = rule.decide(replace(history, monotone=True), lambda x: [2.0 - i for i in x])
+        assert usual.index == 1
+    assert np.array_equal(history.contained, [[False, False], [False, False]])
