@@ -44,12 +44,19 @@ def indirect_query_strategy(
     raw_samples: int | None = None,
     lmbda: float | None = None,
     count_attached: bool = True,
+    feasible: float = 0.9,
 ) -> GenerationStrategy:
     """A strategy that asks what tells most about the best point, and is answered by averages.
 
     The parameters of the Ax experiment are those of the queries, and its metric is the answer: the
     average of the objective over the points that a query reaches. ``recommend(client)`` says which
     point is best, in terms of ``target_parameters``, and what to expect there.
+
+    Outcome constraints with a number as their bound are taken from the experiment's optimization
+    configuration. They are on the point: each outcome, of which the answers are averages, too, has
+    a model of its own, and a query is to tell of the best feasible point. That is by the joint
+    entropy, whatever ``acquisition`` says: an average over infeasible points may be above the value
+    of the best feasible one.
 
     Args:
         target_parameters: The parameters of the points, as Ax's configurations, in the order of the
@@ -89,6 +96,8 @@ def indirect_query_strategy(
             the budget ends a run.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
+        feasible: Where the experiment has outcome constraints: the probability that a point keeps
+            to all of them from which on it may be deployed.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -134,13 +143,15 @@ def resolution_tree_strategy(
     num_samples: int = 32,
     lmbda: float | None = None,
     count_attached: bool = True,
+    feasible: float = 0.9,
 ) -> GenerationStrategy:
     """A strategy that chooses where to measure, and how finely.
 
     The experiment has the parameters of ``level_parameter(max_level)`` and the target parameters
     themselves: a trial is a cell, given by its level and its centre, and its metric is the mean of
     the objective over the cell. Candidates are the leaves of a tree, which the cells that were
-    measured have grown, and their children. ``recommend(client)`` says which point is best.
+    measured have grown, and their children. ``recommend(client)`` says which point is best. Outcome
+    constraints are taken as by ``indirect_query_strategy``.
 
     Args:
         target_parameters: The parameters of the points: ranges of real numbers without a log scale.
@@ -170,6 +181,8 @@ def resolution_tree_strategy(
             the budget ends a run.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
+        feasible: Where the experiment has outcome constraints: the probability that a point keeps
+            to all of them from which on it may be deployed.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

@@ -88,8 +88,16 @@ def control_set_strategy(
     change_cost: ChangeCost | None = None,
     lmbda: float | None = None,
     count_attached: bool = True,
+    feasible: float = 0.9,
 ) -> GenerationStrategy:
     """A strategy that chooses for every trial which inputs to control, and their values.
+
+    Outcome constraints with a number as their bound are taken from the experiment's optimization
+    configuration. They are on the expectation of an outcome over what a trial leaves to chance, and
+    each outcome has a model of its own. A value above the worst, or an improvement, counts as far
+    as the query is likely to be feasible; where upper confidence bounds are compared, as by
+    ``ExploreThenCommit`` and ``EpsilonSchedule``, queries that are feasible by an optimistic bound
+    count in full (Xu et al. 2023). Until a query is feasible, the likeliest per cost comes next.
 
     Args:
         control_sets: The subsets of the inputs that a trial can control, each with its cost, or
@@ -135,6 +143,8 @@ def control_set_strategy(
             deploy. None: only the budget ends a run.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
+        feasible: Where the experiment has outcome constraints: the probability of keeping to all of
+            them from which on a query counts as feasible, and may be deployed.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

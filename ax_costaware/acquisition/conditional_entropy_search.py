@@ -12,6 +12,12 @@ samples of it:
   2022, "Joint Entropy Search"; Tu et al. 2022). An average over a wide region says much of where
   its points are high and little of how high the highest is, which the first measure misses.
 
+Where the optimum is within bounds on another outcome :math:`h`, whose averages are answered, too,
+``BoundInformation`` measures how much such an answer tells of :math:`h(x^*) \le b`, which truncates
+a Gaussian (after Perrone et al. 2019, "Constrained Bayesian Optimization with Max-Value Entropy
+Search"). An average over points out of bounds may be above :math:`f^*`, so that it goes with the
+second.
+
 Values are in nats, over the cost of the query where there is one.
 """
 
@@ -223,3 +229,39 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         gamma = (self.optimal_outputs - mean - shift) / remaining.sqrt()
         bounded = noisy_truncated_information(gamma, remaining / (remaining + noise))
         return information + bounded
+
+
+class BoundInformation(ConditionalEntropySearch):
+    """What the answer of a query tells of points being within the bounds of an outcome.
+
+    Args:
+        model: A fitted ``ConditionalMeanProcess`` of the outcome.
+        points: ``S x d`` points, over which the information is averaged.
+        lower: Least feasible value.
+        upper: Largest feasible value.
+        X_pending: ``k x p`` queries under evaluation, believed at their posterior mean.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        points: Tensor,
+        lower: float,
+        upper: float,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        super().__init__(model, None, None)
+        self.points, self.lower, self.upper = points, lower, upper
+        self.set_X_pending(X_pending)
+
+    def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
+        with torch.no_grad():
+            mean, variance = self.posterior.target_moments(self.points)
+        _, own, covariance = self.posterior.joint_moments(queries, self.points)
+        share = (covariance.square() / variance / (own.unsqueeze(-1) + noise)).clamp_max(1.0)
+        information = torch.zeros_like(share)
+        for room in (self.upper - mean, mean - self.lower):
+            if bool(room.isfinite().all()):
+                gamma = room / variance.sqrt()
+                information = information + noisy_truncated_information(gamma, share)
+        return information

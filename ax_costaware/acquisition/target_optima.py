@@ -24,8 +24,15 @@ from torch import Tensor
 
 from ax_costaware.acquisition.local_search import START_DISTANCE, LocalSearch, ascend
 from ax_costaware.acquisition.starts import spaced_best
+from ax_costaware.acquisition.target_samples import (
+    Paths,
+    TargetBound,
+    joint_draws,
+    moments_of,
+    sample_paths,
+)
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models.indirect_posterior import IndirectPosterior, TargetPaths
+from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.queries.argument_checks import finite_tensor, integer_at_least
 
 MOST_FINITE = 2000
@@ -158,7 +165,11 @@ class TargetSpace:
 
 
 def sample_optima(
-    posterior: IndirectPosterior, space: TargetSpace, num_samples: int = 16, seed: int = 0
+    posterior: IndirectPosterior,
+    space: TargetSpace,
+    num_samples: int = 16,
+    seed: int = 0,
+    bounds: Sequence[TargetBound] = (),
 ) -> tuple[Tensor, Tensor]:
     """Draw the function's optimum from its posterior.
 
@@ -170,6 +181,8 @@ def sample_optima(
         space: Where the optimum may be.
         num_samples: How many draws, ``S``.
         seed: Seed of the draws; the global random state stays as it was.
+        bounds: Bounds on further outcomes, within which the optimum is, as far as a draw of these
+            leaves room; values are less a large multiple of what they are out of bounds by.
 
     Returns:
         The optimal points, ``S x d`` in raw units, and the optimal values, ``S``.
@@ -181,12 +194,12 @@ def sample_optima(
     with torch.no_grad():
         points = space.points
         if points is not None and len(points) <= MOST_FINITE:
-            return _joint_optima(posterior, points, num_samples, seed)
+            return _best_of(points, joint_draws(posterior, bounds, points, num_samples, seed))
         try:
-            paths = TargetPaths(posterior, num_samples, seed)
+            paths = sample_paths(posterior, bounds, space.sobol(64, seed), num_samples, seed)
         except UnsupportedInputError:
             spread = space.sobol(_JOINT_POINTS, seed)
-            return _joint_optima(posterior, spread, num_samples, seed)
+            return _best_of(spread, joint_draws(posterior, bounds, spread, num_samples, seed))
         raw = _raw_points(space, seed) if points is None else points
         parts = raw.split(max(_MOST_VALUES // num_samples, 1))
         values = torch.cat([paths(part) for part in parts], dim=-1)
@@ -236,7 +249,7 @@ def gumbel_max_samples(
         summit, _, _ = best_target(posterior, space, num_restarts=4, seed=seed)
         points = torch.cat([_raw_points(space, seed), summit])
     with torch.no_grad():
-        mean, variance = _moments(posterior, points)
+        mean, variance = moments_of(posterior, points)
         quartiles = [_quantile_of_maximum(mean, variance.sqrt(), q) for q in (0.25, 0.5, 0.75)]
         # y(q) = a - b log(-log q)
         b = (quartiles[2] - quartiles[0]) / (math.log(math.log(0.25) / math.log(0.75)))
@@ -248,15 +261,20 @@ def gumbel_max_samples(
 
 
 def best_target(
-    posterior: IndirectPosterior, space: TargetSpace, num_restarts: int = 8, seed: int = 0
+    posterior: IndirectPosterior,
+    space: TargetSpace,
+    num_restarts: int = 8,
+    seed: int = 0,
+    function: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Search for the points of largest posterior mean.
+    """Search for the points of largest posterior mean, or of another function.
 
     Args:
         posterior: The posterior.
         space: Where they may be.
         num_restarts: How many local searches, and the most points that are returned.
         seed: Seed of the points from the best of which the searches start.
+        function: From points ``... x d`` to values ``...``, differentiable; None: the mean.
 
     Returns:
         The local optima, ``k x d`` in raw units, the best first, or the best ``k`` points of a
@@ -266,21 +284,22 @@ def best_target(
         InputError: If ``num_restarts`` is no integer > 0.
     """
     num_restarts = integer_at_least(num_restarts, 1, "num_restarts")
-
+    value = function or posterior.target_mean
     found = space.points
     is_finite = found is not None
     if found is None:
         search = LocalSearch(space.bounds, space.held)
-        _, found = search.climb(posterior.target_mean, _raw_points(space, seed), num_restarts)
+        _, found = search.climb(value, _raw_points(space, seed), num_restarts)
         if space.choices:
-            better = _with_better_choices(posterior.target_mean, found, space)
-            _, found = search.climb(posterior.target_mean, torch.cat([better, found]), num_restarts)
+            better = _with_better_choices(value, found, space)
+            _, found = search.climb(value, torch.cat([better, found]), num_restarts)
     with torch.no_grad():
-        mean, variance = _moments(posterior, found)
+        mean, variance = moments_of(posterior, found)
+        height = mean if function is None else function(found)
         if is_finite:
-            order = mean.argsort(descending=True, stable=True)[:num_restarts]
+            order = height.argsort(descending=True, stable=True)[:num_restarts]
         else:
-            order = spaced_best(mean, search.to_unit(found), num_restarts, SAME_OPTIMUM)
+            order = spaced_best(height, search.to_unit(found), num_restarts, SAME_OPTIMUM)
     return found[order], mean[order], variance[order]
 
 
@@ -324,7 +343,7 @@ def _with_better_choices(
 
 
 def _climb(
-    paths: TargetPaths, starts: Tensor, height: Tensor, space: TargetSpace
+    paths: Paths, starts: Tensor, height: Tensor, space: TargetSpace
 ) -> tuple[Tensor, Tensor]:
     """The ends of local searches from starts ``S x k x d``, and the paths' values there, ``S x k``.
 
@@ -344,35 +363,10 @@ def _climb(
     return ends.reshape(starts.shape), values.reshape(starts.shape[:-1])
 
 
-def _moments(posterior: IndirectPosterior, X: Tensor) -> tuple[Tensor, Tensor]:
-    parts = [posterior.target_moments(part) for part in X.split(1024)]
-    return torch.cat([mean for mean, _ in parts]), torch.cat([variance for _, variance in parts])
-
-
-def _joint_optima(
-    posterior: IndirectPosterior, points: Tensor, num_samples: int, seed: int
-) -> tuple[Tensor, Tensor]:
-    mean, _ = _moments(posterior, points)
-    covariance = posterior.target_covariance(points)
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(len(points), num_samples, generator=generator, dtype=torch.double)
-    draws = mean.unsqueeze(-1) + _root(covariance) @ noise.to(mean)
+def _best_of(points: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each draw, ``m x S``, the best point and its value."""
     heights, rows = draws.max(dim=0)
     return points[rows], heights
-
-
-def _root(covariance: Tensor) -> Tensor:
-    """A square root of a covariance that may be singular."""
-    scale = covariance.diagonal().mean()
-    identity = torch.eye(len(covariance)).to(covariance)
-    for jitter in (0.0, 1e-12, 1e-10):
-        root: Tensor
-        root, failed = torch.linalg.cholesky_ex(covariance + jitter * scale * identity)
-        if not int(failed):
-            return root
-    values, vectors = torch.linalg.eigh((covariance + covariance.mT) / 2)
-    root = vectors * values.clamp_min(0.0).sqrt()
-    return root
 
 
 def _spaced_rows(values: Tensor, unit: Tensor) -> Tensor:

@@ -272,7 +272,10 @@ class CostAwareAdapter(TorchAdapter):
             check_inputs(trial for trial in problem.trials if trial.outcome is not None)
             model = self.method.model_now(problem)
         self.generator.model_now = model
-        self.generator.model_besides(tuple(bound.metric for bound in problem.constraints))
+        bounded = tuple(bound.metric for bound in problem.constraints)
+        with ax_errors():
+            besides = self.method.model_besides(problem) if bounded else None
+        self.generator.model_besides(bounded, besides)
         key = None if model is None else model.key
         if key is not self._fitted_key:
             # Ax skips a fit to data that are the same.

@@ -74,6 +74,7 @@ class CostAwareGenerator(BoTorchGenerator):
         """What to fit, where that depends on more than outcomes; the adapter knows."""
         self._given = self.surrogate_spec
         self._bounded: tuple[str, ...] = ()
+        self._besides: ModelOptions | None = None
 
     def fit(
         self,
@@ -107,11 +108,17 @@ class CostAwareGenerator(BoTorchGenerator):
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
 
-    def model_besides(self, metrics: tuple[str, ...]) -> None:
+    def model_besides(self, metrics: tuple[str, ...], model: ModelOptions | None) -> None:
         """Let each of some metrics beside the objective have a model of its own.
 
         Hyperparameters that are given are the objective's; those of other metrics are fitted.
+
+        Args:
+            metrics: The metrics.
+            model: What to model them with, unless the user gives another model than its
+                hyperparameters.
         """
+        self._besides = model
         if metrics != self._bounded:
             self._bounded = metrics
             assert self._given is not None
@@ -121,8 +128,10 @@ class CostAwareGenerator(BoTorchGenerator):
         """Fit by a specification from now on, with a model of its own for each metric."""
         if self._bounded:
             configs = dict(spec.metric_to_model_configs)
-            if all(config.name == GIVEN for config in spec.model_configs):
-                configs = {m: [_config(self.method.model())] for m in self._bounded} | configs
+            is_own = self.model_now is not None
+            if is_own or all(config.name == GIVEN for config in spec.model_configs):
+                assert self._besides is not None
+                configs = {m: [_config(self._besides)] for m in self._bounded} | configs
             spec = replace(spec, metric_to_model_configs=configs, allow_batched_models=False)
         self.surrogate_spec = spec
         self._surrogate = None

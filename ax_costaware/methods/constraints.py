@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import torch
 from botorch.models.model import Model
@@ -23,6 +24,14 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.believed import believed
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import finite_number, optional
+
+Moments: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Mean and variance of an outcome at points."""
+
+
+STEEP, MARGIN = 50.0, 0.95
+"""Power of the probability by which what is not likely enough to be feasible is left out of what to
+deploy; it sets in so much of the logarithm before that, for a search ends at the bend."""
 
 
 def _no_model() -> Model:
@@ -64,6 +73,14 @@ class OutcomeConstraint:
         upper = "" if self.upper is None else f" <= {self.upper:g}"
         return f"{lower}{self.metric}{upper}"
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Least and largest feasible value."""
+        return (
+            -math.inf if self.lower is None else self.lower,
+            math.inf if self.upper is None else self.upper,
+        )
+
     def model(self, violated: Tensor | None = None) -> Model:
         """The model of the metric, after points ``k x d`` that count as observed out of bounds."""
         with torch.enable_grad():
@@ -88,8 +105,7 @@ class OutcomeConstraint:
     def violated(self, posterior: GPyTorchPosterior) -> Tensor:
         """The values next to the posterior means that are out of bounds by a standard deviation."""
         mean, sigma = posterior.mean, posterior.variance.sqrt()
-        lower = -math.inf if self.lower is None else self.lower
-        upper = math.inf if self.upper is None else self.upper
+        lower, upper = self.ends
         above, below = mean.clamp_min(upper + sigma), mean.clamp_max(lower - sigma)
         return torch.where(above - mean <= mean - below, above, below)
 
@@ -100,14 +116,16 @@ class Feasibility:
     Args:
         constraints: The bounds, at least one, with their models.
         violated: ``k x d`` points that count as observed out of bounds; None for none.
+        read: Gives of a model the mean and variance of what points stand for.
     """
 
     def __init__(
-        self, constraints: Sequence[OutcomeConstraint], violated: Tensor | None = None
+        self,
+        constraints: Sequence[OutcomeConstraint],
+        violated: Tensor | None = None,
+        read: Callable[[Model], Moments] = PointPosterior.of,
     ) -> None:
-        self._parts: list[tuple[OutcomeConstraint, PointPosterior]] = []
-        for constraint in constraints:
-            self._parts.append((constraint, PointPosterior.of(constraint.model(violated))))
+        self._parts = [(one, read(one.model(violated))) for one in constraints]
 
     def __call__(self, X: Tensor) -> Tensor:
         """The logarithm of the probability at points ``... x d``, with gradients: ``...``.

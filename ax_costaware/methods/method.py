@@ -272,6 +272,10 @@ class Method(ABC):
         """The model, for a method whose model depends on more than outcomes; else None."""
         return None
 
+    def model_besides(self, problem: Problem) -> ModelOptions:
+        """The model of another metric that has bounds, with fitted hyperparameters."""
+        return self.model_now(problem) or self.model()
+
     def check(self, problem: Problem) -> None:
         """Refuse an experiment that the method cannot run, before anything is spent.
 

@@ -175,6 +175,7 @@ class TreeSearch(Targets):
 
     def check(self, problem: Problem) -> None:
         """Refuse other parameters than the level and a point's, or a trial that is no cell."""
+        super().check(problem)
         parameters, expected = problem.space.parameters, [LEVEL, *self.target_names]
         if set(parameters) != set(expected):
             raise InputError(

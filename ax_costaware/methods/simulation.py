@@ -172,7 +172,7 @@ class Simulation:
         if not trials:
             raise InputError(f"no trial has a value of {metric!r}, which has bounds.")
         outcomes = torch.tensor([trial.metrics[metric] for trial in trials], dtype=torch.double)
-        options = self.method.model_now(self.problem()) or self.method.model()
+        options = self.method.model_besides(self.problem())
         return self._fitted_to(trials, outcomes, options, metric)
 
     def _fitted_to(

@@ -22,9 +22,11 @@ from torch import Tensor
 from ax_costaware.acquisition.target_knowledge import target_knowledge_per_cost
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target, sample_optima
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.averages.deployment import best_points
 from ax_costaware.methods.averages.information import (
     NEXT_TO_NOTHING,
     Information,
+    bounds_of,
     information_of,
     little_left,
     posterior,
@@ -37,14 +39,16 @@ from ax_costaware.methods.averages.law import (
     target_space,
     target_transform,
 )
+from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
-from ax_costaware.methods.stopping import NUM_AHEAD, at_price
+from ax_costaware.methods.stopping import NUM_AHEAD, at_price, check_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
+from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.policies.resolution_tree import Cell
 from ax_costaware.queries import Conditional
 from ax_costaware.queries.argument_checks import (
@@ -103,9 +107,7 @@ class Targets(Method):
 
     measures_points: ClassVar[bool] = False
 
-    refuses_constraints: ClassVar[str | None] = (
-        "what a query tells of other outcomes than the objective is not weighed"
-    )
+    refuses_constraints: ClassVar[str | None] = None
 
     are_cells: ClassVar[bool] = False
     """Whether queries are boxes, whose half-widths ``reach`` gives in place of deviations."""
@@ -226,6 +228,10 @@ class Targets(Method):
             )
         return ModelOptions()
 
+    def check(self, problem: Problem) -> None:
+        """Refuse a price where there are outcome constraints."""
+        check_price(problem, self.lmbda)
+
     def model_now(self, problem: Problem) -> ModelOptions:
         """A conditional mean process under the law that is known by now.
 
@@ -233,6 +239,18 @@ class Targets(Method):
             InputError: As ``check``: what does not fit is told before it fails in the model.
         """
         self.check(problem)
+        return self._model(problem, self.hyperparameters, self.noise)
+
+    def model_besides(self, problem: Problem) -> ModelOptions:
+        """The same; hyperparameters and noise that are given are those of the objective."""
+        return self._model(problem, None, None)
+
+    def _model(
+        self,
+        problem: Problem,
+        given: FixedHyperparameters | None,
+        noise: Callable[[Tensor], Tensor] | None,
+    ) -> ModelOptions:
         law, parameters = self.decoded_law(problem), self.target_parameters
         options: dict[str, Any] = {
             "conditional": law,
@@ -241,10 +259,9 @@ class Targets(Method):
                 i for i, p in enumerate(parameters) if isinstance(p, Choice) and not p.is_ordered
             ),
         }
-        noise = self.noise
         if noise is not None:
             options["noise"] = lambda A: noise(law.raw(A))
-        given, key = self.hyperparameters, law.conditional
+        key = law.conditional
         if given is None:
             name, model_class = "ConditionalMeanProcess", ConditionalMeanProcess
             return ModelOptions(name, model_class, options, normalizes=False, key=key)
@@ -259,7 +276,8 @@ class Targets(Method):
         if not len(region.starts):
             return Stop(f"{self.exhausted(problem, money)} {self._to_deploy(problem)}")
         believed = posterior(problem, pending=True)
-        optima = sample_optima(believed, self._targets, self.num_samples, seed)
+        bounds = bounds_of(problem)
+        optima = sample_optima(believed, self._targets, self.num_samples, seed, bounds)
 
         def gain_per_cost() -> float:
             best, _, _ = best_target(believed, self._targets, seed=self.seed)
@@ -304,10 +322,14 @@ class Targets(Method):
         )
 
     def recommend(self, problem: Problem) -> list[Best]:
-        """The local optima of the posterior mean over the points, best first."""
+        """The local optima of the posterior mean over the points, best first.
+
+        With outcome constraints, which are on points, those within what is feasible come first,
+        then the others by how likely they are to be.
+        """
         # The seed is that of all decisions, so that the answer depends on the model alone.
         with manual_seed(self.seed):
-            X, mean, variance = best_target(posterior(problem), self._targets, seed=self.seed)
+            found = best_points(problem, self._targets, self.feasible, self.seed)
         return [
             Best(
                 {
@@ -316,8 +338,15 @@ class Targets(Method):
                 },
                 problem.sign * m,
                 v**0.5,
+                feasibility=chance,
             )
-            for row, m, v in zip(X.tolist(), mean.tolist(), variance.tolist(), strict=True)
+            for row, m, v, chance in zip(
+                found.X.tolist(),
+                found.mean.tolist(),
+                found.variance.tolist(),
+                found.chances,
+                strict=True,
+            )
         ]
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
@@ -325,6 +354,15 @@ class Targets(Method):
         with torch.no_grad():
             mean, variance = posterior(problem).moments(problem.space.encode(rows))
         return problem.sign * mean, variance
+
+    def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """Probability that the averages that queries are answered by keep to all constraints."""
+        if not problem.constraints:
+            return None
+        found = Feasibility(
+            problem.constraints, read=lambda model: IndirectPosterior.of(model).moments
+        )
+        return found.probability(problem.space.encode(rows))
 
     @property
     def _targets(self) -> TargetSpace:
@@ -334,9 +372,11 @@ class Targets(Method):
     def _to_deploy(self, problem: Problem) -> str:
         """What to deploy, as a sentence."""
         best = self.recommend(problem)[0]
+        chance = best.feasibility
+        feasible = "" if chance is None else f", feasible with probability {chance:.3g}"
         return (
             f"Deploy {best.parameters}, whose expected value is {best.mean:.6g} with a standard "
-            f"deviation of {best.standard_deviation:.6g}."
+            f"deviation of {best.standard_deviation:.6g}{feasible}."
         )
 
     def _chosen(
@@ -348,6 +388,9 @@ class Targets(Method):
             information = information_of(problem, optima, acquisition)
             return self.choose(problem, region, information, money)
 
+        if problem.constraints:
+            chosen = by("joint_entropy")
+            return replace(chosen, details={**chosen.details, "acquisition": "joint_entropy"})
         chosen = by(self.acquisition)
         if chosen.information >= NEXT_TO_NOTHING or self.acquisition == "joint_entropy":
             return chosen
@@ -368,4 +411,5 @@ def recommendation_record(best: Best) -> dict[str, Any]:
         "parameters": best.parameters,
         "mean": best.mean,
         "standard_deviation": best.standard_deviation,
+        **({} if best.feasibility is None else {"feasibility": best.feasibility}),
     }

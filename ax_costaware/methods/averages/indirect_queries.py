@@ -137,6 +137,7 @@ class IndirectQueries(Targets):
 
     def check(self, problem: Problem) -> None:
         """Refuse what does not fit the law: parameters, a cost, or a trial that is no query."""
+        super().check(problem)
         self._check_names(problem)
         check_cost(problem, self.cost, self)
         law = self.decoded_law(problem)

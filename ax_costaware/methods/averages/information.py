@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -12,6 +13,8 @@ from ax_costaware.acquisition import (
     ConditionalJointEntropySearch,
     ConditionalMaxValueEntropySearch,
 )
+from ax_costaware.acquisition.conditional_entropy_search import BoundInformation
+from ax_costaware.acquisition.target_samples import TargetBound
 from ax_costaware.methods.problem import Problem
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 
@@ -39,16 +42,42 @@ def posterior(problem: Problem, pending: bool = False) -> IndirectPosterior:
     return IndirectPosterior.of(problem.model, problem.direction, X_pending)
 
 
+class AllOutcomes(AcquisitionFunction):
+    """What an answer tells by all outcomes together, which are independent."""
+
+    def __init__(self, parts: Sequence[AcquisitionFunction]) -> None:
+        super().__init__(model=parts[0].model)
+        self.parts = parts
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Nats of queries ``b x 1 x p``: ``b``."""
+        return torch.stack([part(X) for part in self.parts]).sum(dim=0)
+
+
 def information_of(
     problem: Problem, optima: tuple[Tensor, Tensor], acquisition: str
 ) -> AcquisitionFunction:
-    """What an answer is expected to tell, in nats."""
+    """What an answer is expected to tell, in nats; of feasible optima always the joint entropy."""
     model, direction, X_pending = problem.model, problem.direction, problem.X_pending
     given: dict[str, Any] = {"posterior_transform": direction, "X_pending": X_pending}
+    if problem.constraints:
+        others = [
+            BoundInformation(bound.model(), optima[0], *bound.ends, X_pending)
+            for bound in problem.constraints
+        ]
+        return AllOutcomes([ConditionalJointEntropySearch(model, *optima, **given), *others])
     if acquisition == "joint_entropy":
         return ConditionalJointEntropySearch(model, *optima, **given)
     noise_aware = acquisition == "max_value_entropy_noise_aware"
     return ConditionalMaxValueEntropySearch(model, optima[1], noise_aware=noise_aware, **given)
+
+
+def bounds_of(problem: Problem) -> list[TargetBound]:
+    """The outcome constraints, as bounds on points."""
+    return [
+        TargetBound(IndirectPosterior.of(bound.model()), *bound.ends)
+        for bound in problem.constraints
+    ]
 
 
 def nats_and_worth(
@@ -69,6 +98,8 @@ def nats_and_worth(
 def subject_of(information: AcquisitionFunction, minimize: bool) -> str:
     """What the information is about, as words."""
     extreme = "least" if minimize else "greatest"
+    if isinstance(information, AllOutcomes):
+        return f"where the objective is {extreme} within the bounds of other outcomes"
     if isinstance(information, ConditionalJointEntropySearch):
         return f"where the objective is {extreme}, and what it is there"
     return f"the {extreme} value of the objective"

@@ -20,6 +20,7 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition import ControlSetOptima
 from ax_costaware.acquisition.feasible_queries import FeasibleQueries
+from ax_costaware.methods.constraints import MARGIN, STEEP
 from ax_costaware.methods.control_sets.change_overs import Query, price, worth_changing_for
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.past import Money
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 
 NUM_POINTS = 1024
 """Points of the model's space among which the least value of the objective is looked for."""
-
-_STEEP, _MARGIN = 50.0, 0.95
-"""Power of the probability by which what is not likely enough to be feasible is left out of what to
-deploy; it sets in so much of the logarithm before that, for a search ends at the bend."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ class ControlSetValues:
         """
         space, least, trial = self.space, self.method.feasible, len(self.problem.trials)
         every, outcomes = range(len(self.method.control_sets)), space.outcomes()
-        limited = FeasibleQueries(outcomes, self.worst(), _MARGIN * math.log(least), _STEEP)
+        limited = FeasibleQueries(outcomes, self.worst(), MARGIN * math.log(least), STEEP)
         points = space.best_means(every, trial, feasible=limited).points.detach()
         chances = space.chances(points, every)
         assert chances is not None

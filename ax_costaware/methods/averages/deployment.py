@@ -1,0 +1,75 @@
+"""Which points to deploy: the best expectations, of those that are likely enough to be feasible.
+
+Outcome constraints are on points, which no query measures: of each outcome the process behind its
+averages tells how likely a point is to keep to them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ax_costaware.acquisition.target_optima import TargetSpace, best_target
+from ax_costaware.methods.averages.information import posterior
+from ax_costaware.methods.constraints import MARGIN, STEEP, Feasibility
+from ax_costaware.methods.problem import Problem
+from ax_costaware.models.indirect_posterior import IndirectPosterior
+
+_SPREAD = 256
+"""Points by which the least value of the objective is told."""
+
+
+class Points(NamedTuple):
+    """Points, best first; values have the sign of maximisation."""
+
+    X: Tensor
+    """The points, ``k x d``."""
+
+    mean: Tensor
+    """Posterior means, ``k``."""
+
+    variance: Tensor
+    """Posterior variances, ``k``."""
+
+    chances: list[float | None]
+    """How likely they are to keep to all outcome constraints; None where there are none."""
+
+
+def best_points(problem: Problem, space: TargetSpace, feasible: float, seed: int) -> Points:
+    """The local optima of the posterior mean over points.
+
+    Those within what is feasible come first, then the others by how likely they are to be.
+
+    Args:
+        problem: The problem.
+        space: Where the points may be.
+        feasible: How likely a point has to be to keep to all outcome constraints.
+        seed: Seed of the search.
+    """
+    now = posterior(problem)
+    if not problem.constraints:
+        found = best_target(now, space, seed=seed)
+        return Points(*found, [None] * len(found[0]))
+    log_probability = Feasibility(
+        problem.constraints, read=lambda model: IndirectPosterior.of(model).target_moments
+    )
+    with torch.no_grad():
+        least = float(now.target_mean(space.sobol(_SPREAD, seed)).min())
+
+    def limited(X: Tensor) -> Tensor:
+        height = (now.target_mean(X) - least).clamp_min(0.0)
+        log_weight = (log_probability(X) - MARGIN * math.log(feasible)).clamp_max(0.0)
+        return height * (STEEP * log_weight).exp()
+
+    searches = [
+        best_target(now, space, seed=seed, function=function)
+        for function in (limited, log_probability)
+    ]
+    X, mean, variance = (torch.cat(part) for part in zip(*searches, strict=True))
+    chances = log_probability.probability(X).tolist()
+    order = mean.argsort(descending=True).tolist()
+    order.sort(key=lambda i: -min(chances[i], feasible))
+    return Points(X[order], mean[order], variance[order], [chances[i] for i in order])

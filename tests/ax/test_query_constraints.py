@@ -1,0 +1,148 @@
+"""Outcome constraints with control sets and with averages, through Ax's client, and its stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ax.api.client import Client
+
+import ax_costaware as ac
+from ax_costaware.analysis import overview
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.models import ConditionalMeanProcess
+from ax_costaware.models.cached_posterior import only_model
+from tests.ax import indirect_toy, toy, tree_toy
+from tests.fresh import FreshProcess
+from tests.resuming import Run, decide
+
+
+def bounded(client: Client, objective: str, bound: str) -> Client:
+    client.configure_optimization(objective=objective, outcome_constraints=[bound])
+    return client
+
+
+def run_sets(client: Client, index: int, arm: dict[str, Any]) -> None:
+    """The heat is 0.8 at the unconstrained best, and 0.6 on average where only ``x1`` is set."""
+    realized = toy.realize(index, arm)
+    x: dict[str, Any] = {**arm, **realized}
+    heat = float(x["x2"]) + 0.2 * float(x["x3"])
+    ac.complete_trial(client, index, {"y": toy.objective(x), "heat": heat}, realized=realized)
+
+
+def run_queries(client: Client, index: int, arm: dict[str, Any]) -> None:
+    """The dose is the second coordinate of a point."""
+    dose = 10 * float(arm["a2"])
+    ac.complete_trial(client, index, {"z": indirect_toy.answer(arm), "dose": dose})
+
+
+def run_cells(client: Client, index: int, arm: dict[str, Any]) -> None:
+    """The dose is the second coordinate of a point, and five."""
+    dose = 5 + float(arm["x2"])
+    ac.complete_trial(client, index, {"z": tree_toy.cell_mean(arm), "dose": dose})
+
+
+def run(client: Client, step: Callable[..., None], count: int) -> None:
+    for _ in range(count):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        step(client, index, dict(arm))
+
+
+def test_control_sets() -> None:
+    """Ends at the best feasible query; Ax's own best arm, and what a trial says."""
+    client = bounded(toy.make_client(), "y", "heat <= 0.55")
+    run(client, run_sets, 11)
+    best = ac.recommend(client)
+    assert best.feasibility is not None
+    assert best.feasibility >= 0.9
+    values = {"x3": 0.5, **best.parameters}
+    assert float(str(values["x2"])) + 0.2 * float(str(values["x3"])) < 0.56
+    assert -0.15 < best.expected_value < 0.0
+    assert "feasible with probability" in str(best)
+    assert [other.control_set for other in best.alternatives][-1] == "x1"
+    decision = toy.record(client, 10)["decision"]
+    assert 0.0 <= decision["feasibility"] <= 1.0
+    arm, _, index, _ = client.get_best_parameterization()
+    assert arm == toy.arm_of(client, index)
+    assert arm["control_set"] != "x1"
+
+
+@pytest.mark.parametrize("name", ["queries", pytest.param("cells", marks=pytest.mark.slow)])
+def test_averages(name: str) -> None:
+    """The constraint is on the point; each outcome has a model of averages of its own."""
+    if name == "queries":
+        client = bounded(indirect_toy.make_client(raw_samples=128), "z", "dose <= 4")
+        run(client, run_queries, 8)
+        expected, at = 4.0, "x1"
+    else:
+        client = bounded(tree_toy.make_client(noise=0.01), "z", "dose <= 5")
+        run(client, run_cells, 10)
+        expected, at = 4.3, "x1"
+    best = ac.recommend(client)
+    assert best.feasibility is not None
+    assert best.feasibility >= 0.9
+    bound = 4.0 if name == "queries" else 0.0
+    assert bound - 0.5 < float(str(best.parameters["x2"])) <= bound + 0.05
+    assert float(str(best.parameters[at])) == pytest.approx(expected, abs=1.0)
+    last = max(client._experiment.trials)
+    decision = toy.record(client, last)["decision"]
+    assert decision["acquisition"] == "joint_entropy"
+    assert 0.0 <= decision["recommendation"]["feasibility"] <= 1.0
+    assert "within the bounds of other outcomes" in ac.query(client, last).why
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    (constraint,) = adapter.problem().constraints
+    other = only_model(constraint.fit())
+    assert isinstance(other, ConditionalMeanProcess)
+    assert other.outcome_transform is not None, "its hyperparameters are fitted"
+    assert client.get_best_parameterization()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sets", "queries"])
+def test_cards(name: str) -> None:
+    make, step, objective, bound = {
+        "sets": (toy.make_client, run_sets, "y", "heat <= 0.55"),
+        "queries": (indirect_toy.make_client, run_queries, "z", "dose <= 4"),
+    }[name]
+    client = bounded(make(), objective, bound)
+    run(client, step, 6)
+    cards = list(overview(client))
+    assert cards
+    assert not [card.title for card in cards if "rror" in card.title]
+
+
+@pytest.mark.parametrize("name", ["sets", "queries", pytest.param("tree", marks=pytest.mark.slow)])
+def test_next_decision_after_reload_is_the_same(
+    name: str, tmp_path: Path, fresh_process: FreshProcess
+) -> None:
+    stored = Run(tmp_path, name)
+    make, step, metric, bound = {
+        "sets": (toy.make_client, run_sets, "y", "heat <= 0.3"),
+        "queries": (indirect_toy.make_client, run_queries, "z", "dose <= 4"),
+        "tree": (tree_toy.make_client, run_cells, "z", "dose <= 5"),
+    }[name]
+    client = bounded(make(storage_config=stored.config, feasible=0.8), metric, bound)
+    for count in range(6):
+        index, arm = stored.decide(client)
+        step(client, index, arm)
+        if count >= 5:
+            stored.store(client)
+    stored.decide(client)
+    stored.assert_resumed_alike(fresh_process)
+
+
+def test_minimising_and_batches_of_control_sets() -> None:
+    client = bounded(toy.make_client(minimize=True), "-y", "heat <= 0.55")
+    for _ in range(6):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        x: dict[str, Any] = {**arm, **toy.realize(index, dict(arm))}
+        data = {"y": -toy.objective(x), "heat": float(x["x2"]) + 0.2 * float(x["x3"])}
+        ac.complete_trial(client, index, data, realized=toy.realize(index, dict(arm)))
+    batch = client.get_next_trials(max_trials=2)
+    assert len(batch) == 2
+    for index in batch:
+        assert "feasibility" in toy.record(client, index)["decision"]
+    _, after = decide(client)
+    assert after["arm"] not in list(batch.values())
