@@ -4,15 +4,16 @@ A further outcome has a model of its own, and a query's expectation of it, under
 what is left to chance, is Gaussian. With :math:`P` the probability that all of them are within
 their bounds, a query of value :math:`v` counts as
 
-.. math:: v_{low} + \min(P / P_0, 1)^p \, (v - v_{low}),
+.. math:: v_{low} + \min(P / P_0, 1) \, (v - v_{low}),
 
 so that what is infeasible is worth the least value :math:`v_{low}`, as BoTorch's
-``ConstrainedMCObjective`` has it. With :math:`P_0 = p = 1` that is the expected value; of an
+``ConstrainedMCObjective`` has it. With :math:`P_0 = 1` that is the expected value; of an
 improvement, whose least value is zero, it is constrained expected improvement (Gardner et al. 2014,
 "Bayesian Optimization with Inequality Constraints"). With :math:`P_0 = \Phi(-\beta)` queries that
 are feasible by optimistic confidence bounds count in full, as in constrained upper confidence
 bounds (Xu et al. 2023, "Constrained Efficient Global Optimization of Expensive Black-box
-Functions"). A large :math:`p` makes it a limit.
+Functions"). Where :math:`P_0` is a limit, the weight is
+:math:`\exp(-s \max(\log P_0 / P, 0)^2)` with a large :math:`s`, which a search can climb.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class FeasibleQueries:
     log_enough: float = 0.0
     """Logarithm of the probability from which on a query counts in full."""
 
-    power: float = 1.0
-    """How fast the value falls below that."""
+    steep: float | None = None
+    """How steeply less likely ones are left out; None: they count by their probability."""
 
     def log_probability(
         self, laws: Sequence[NodesGiven], product: ProductNodes | None
@@ -72,7 +73,9 @@ class FeasibleQueries:
 
         def counted(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
             value, log_p = objective(X, sets, coarse), log_probability(X, sets, coarse)
-            log_weight = self.power * (log_p - self.log_enough).clamp_max(0.0)
+            log_weight = (log_p - self.log_enough).clamp_max(0.0)
+            if self.steep is not None:
+                log_weight = -self.steep * log_weight.square()
             if self.least is None:
                 return value + log_weight
             height = value - self.least

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from ax_costaware.models.indirect_posterior import IndirectPosterior, TargetPaths
 
-_PENALTY = 30.0
-"""What a standard deviation out of bounds takes off a sample, in those of the objective."""
+_PENALTY = 100.0
+"""What a standard deviation out of bounds takes off a sample, in those of the objective; it is
+quadratic, so that a search finds its way, and samples end at most some hundredths out of bounds."""
 
 
 class TargetBound(NamedTuple):
@@ -33,17 +34,18 @@ class TargetBound(NamedTuple):
     """Largest feasible value."""
 
     def excess(self, values: Tensor) -> Tensor:
-        """By how much values are out of bounds."""
-        return (values - self.upper).clamp_min(0.0) + (self.lower - values).clamp_min(0.0)
+        """The square of how much values are out of bounds."""
+        over, under = (values - self.upper).clamp_min(0.0), (self.lower - values).clamp_min(0.0)
+        return over.square() + under.square()
 
 
 def penalty(posterior: IndirectPosterior, bound: TargetBound, X: Tensor) -> float:
-    """What a unit out of bounds takes off the objective, by how much both vary over ``n x d``."""
+    """What excess takes off the objective, by how much both vary over points ``n x d``."""
     sizes = []
     for one in (posterior, bound.posterior):
         mean, variance = moments_of(one, X)
         sizes.append(float((variance.mean() + mean.var()).sqrt()))
-    return _PENALTY * sizes[0] / sizes[1]
+    return _PENALTY * sizes[0] / sizes[1] ** 2
 
 
 class BoundedPaths:
@@ -51,7 +53,7 @@ class BoundedPaths:
 
     Args:
         paths: The paths of the objective, ``S``.
-        others: Of each bound as many paths of its outcome, and what a unit out of it takes off.
+        others: Of each bound as many paths of its outcome, and what excess takes off.
     """
 
     def __init__(

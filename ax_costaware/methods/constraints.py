@@ -29,9 +29,9 @@ Moments: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Mean and variance of an outcome at points."""
 
 
-STEEP, MARGIN = 50.0, 0.95
-"""Power of the probability by which what is not likely enough to be feasible is left out of what to
-deploy; it sets in so much of the logarithm before that, for a search ends at the bend."""
+STEEP, MARGIN = 500.0, 0.95
+"""How steeply what is not likely enough to be feasible is left out of what to deploy, and the part
+of the logarithm of the probability at which that begins, so that a search ends where it is."""
 
 
 def _no_model() -> Model:

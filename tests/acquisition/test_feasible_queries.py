@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -39,7 +40,7 @@ def gp(seed: int, product: bool = True) -> SingleTaskGP:
     return model.eval()
 
 
-def feasible(product: bool = True, **more: float) -> FeasibleQueries:
+def feasible(product: bool = True, **more: Any) -> FeasibleQueries:
     outcomes = [
         (PointPosterior.of(gp(seed, product)), LogProbability(bound.log_probability))
         for seed, bound in enumerate(BOUNDS, start=1)
@@ -97,16 +98,18 @@ def test_parts_of_many_control_sets_are_one(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("acquisition", "log_enough", "power"),
+    ("acquisition", "log_enough", "steep"),
     [
-        ("ucb", 0.0, 1.0),
-        ("ucb", math.log(0.3), 1.0),
-        ("mean", math.log(0.6), 9.0),
-        ("ei", 0.0, 1.0),
-        ("feasible", 0.0, 1.0),
+        ("ucb", 0.0, None),
+        ("ucb", math.log(0.3), None),
+        ("mean", math.log(0.6), 40.0),
+        ("ei", 0.0, None),
+        ("feasible", 0.0, None),
     ],
 )
-def test_no_query_on_a_grid_counts_more(acquisition: str, log_enough: float, power: float) -> None:
+def test_no_query_on_a_grid_counts_more(
+    acquisition: str, log_enough: float, steep: float | None
+) -> None:
     least = None if acquisition == "ei" else -2.0
     found = optimize_control_sets(
         gp(0),
@@ -116,12 +119,14 @@ def test_no_query_on_a_grid_counts_more(acquisition: str, log_enough: float, pow
         WEIGHTS,
         acquisition=acquisition,
         best_f=0.3,
-        feasible=feasible(least=least, log_enough=log_enough, power=power),
+        feasible=feasible(least=least, log_enough=log_enough, steep=steep),
     )
 
     def worth(x: Tensor, controlled: list[int]) -> float:
         mean, sd = expected(gp(0), x, controlled)
-        weight = min(chance(x, controlled) / math.exp(log_enough), 1.0) ** power
+        weight = min(chance(x, controlled) / math.exp(log_enough), 1.0)
+        if steep is not None:
+            weight = math.exp(-steep * math.log(weight) ** 2)
         if acquisition == "feasible":
             return chance(x, controlled)
         if acquisition == "ei":

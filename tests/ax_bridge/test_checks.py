@@ -31,6 +31,7 @@ from ax_costaware.ax_bridge.checks import (
 )
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.policies import KnowledgePerBudget
 
 SETS = (ControlSet(["x"], cost=1.0), ControlSet(["x", "n", "soil"], cost=2.0, name="all"))
 MARGINALS: dict[str, Any] = {
@@ -48,6 +49,7 @@ def first_trial(
     constraints: list[str] | None = None,
     objective: str = "y",
     outcome_constraints: list[str] | None = None,
+    rule: Any = None,
 ) -> Client:
     """Ask for the first trial of an experiment that has one thing changed."""
     client = Client()
@@ -65,7 +67,7 @@ def first_trial(
     )
     client.configure_optimization(objective, outcome_constraints=outcome_constraints)
     marginals = {name: m for name, m in {**MARGINALS, **(change or {})}.items() if m is not None}
-    client.set_generation_strategy(control_set_strategy(control_sets, marginals))
+    client.set_generation_strategy(control_set_strategy(control_sets, marginals, rule=rule))
     client.get_next_trials(max_trials=1)
     return client
 
@@ -124,8 +126,8 @@ def test_user_errors(change: dict[str, Any], message: str) -> None:
         ({"objective": "y, -z"}, r"several metrics, \['y', 'z'\]"),
         ({"objective": "y + 2*z"}, r"several metrics, \['y', 'z'\]"),
         (
-            {"outcome_constraints": ["z <= 1"]},
-            "outcome constraints z <= 1: control_set_strategy takes none, since",
+            {"outcome_constraints": ["z <= 1"], "rule": KnowledgePerBudget()},
+            r"rule=KnowledgePerBudget\(\) with outcome constraints z <= 1: what it compares",
         ),
         ({"outcome_constraints": ["z >= 0.9 * baseline"]}, "z .* is relative to a baseline"),
         ({"outcome_constraints": ["z + 2*w <= 1"]}, "is of several metrics: expected one metric"),

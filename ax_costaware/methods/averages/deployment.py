@@ -61,15 +61,14 @@ def best_points(problem: Problem, space: TargetSpace, feasible: float, seed: int
 
     def limited(X: Tensor) -> Tensor:
         height = (now.target_mean(X) - least).clamp_min(0.0)
-        log_weight = (log_probability(X) - MARGIN * math.log(feasible)).clamp_max(0.0)
-        return height * (STEEP * log_weight).exp()
+        lacking = (MARGIN * math.log(feasible) - log_probability(X)).clamp_min(0.0)
+        return height * (-STEEP * lacking.square()).exp()
 
-    searches = [
-        best_target(now, space, seed=seed, function=function)
-        for function in (limited, log_probability)
-    ]
-    X, mean, variance = (torch.cat(part) for part in zip(*searches, strict=True))
-    chances = log_probability.probability(X).tolist()
+    for function in (limited, log_probability):
+        X, mean, variance = best_target(now, space, seed=seed, function=function)
+        chances = log_probability.probability(X).tolist()
+        if max(chances) >= feasible:
+            break
     order = mean.argsort(descending=True).tolist()
     order.sort(key=lambda i: -min(chances[i], feasible))
     return Points(X[order], mean[order], variance[order], [chances[i] for i in order])

@@ -1,0 +1,127 @@
+"""Samples of the best point within bounds on another outcome, and what is told of the bounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+from scipy.stats import ks_2samp, norm
+from torch import Tensor
+
+from ax_costaware.acquisition import TargetSpace, best_target, sample_optima
+from ax_costaware.acquisition.conditional_entropy_search import BoundInformation
+from ax_costaware.acquisition.target_samples import TargetBound
+from ax_costaware.models import ConditionalMeanProcess
+from ax_costaware.queries import GaussianConditional
+from tests.acquisition.indirect_models import line_model, posterior_of, rbf
+
+LINE = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double))
+X = torch.linspace(0, 1, 301, dtype=torch.double).unsqueeze(-1)
+
+
+def other_model() -> ConditionalMeanProcess:
+    """An outcome that grows along the line, of which little is known."""
+    A = torch.tensor([[0.2], [0.6], [0.9]], dtype=torch.double)
+    return ConditionalMeanProcess(
+        A,
+        A - 0.4,
+        GaussianConditional(((1.0,),), (0.0,), (0.003,), outside="keep"),
+        covar_module=rbf(0.3, 0.2, d=1),
+        noise=0.01,
+        outcome_transform=None,
+    )
+
+
+def drawn(model: ConditionalMeanProcess, points: Tensor, count: int, seed: int) -> Tensor:
+    """Dense joint draws, ``m x count``."""
+    joint = model.target_posterior(points)
+    values, vectors = torch.linalg.eigh(joint.covariance_matrix.detach())
+    z = torch.randn(
+        len(points),
+        count,
+        dtype=torch.double,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    root = vectors * values.clamp_min(0.0).sqrt()
+    return joint.mean.detach().reshape(-1, 1) + root @ z
+
+
+@pytest.mark.parametrize("finite", [False, True])
+@pytest.mark.parametrize(("lower", "upper"), [(-math.inf, 0.1), (-0.3, 0.1)])
+def test_samples_are_the_best_of_those_within_bounds(
+    finite: bool, lower: float, upper: float
+) -> None:
+    """By dense joint draws of both outcomes, of those draws that leave room."""
+    points = X[::30] if finite else X
+    space = TargetSpace(LINE.bounds, candidates=points) if finite else LINE
+    bound, count = TargetBound(posterior_of(other_model()), lower, upper), 1500 if finite else 300
+    inputs, outputs = sample_optima(posterior_of(line_model()), space, count, 1, [bound])
+    f, h = drawn(line_model(), points, 1500, 5), drawn(other_model(), points, 1500, 6)
+    is_within = (h >= lower) & (h <= upper)
+    has_room = is_within.any(dim=0)
+    assert float(has_room.double().mean()) > 0.95
+    heights, rows = f.masked_fill(~is_within, -torch.inf)[:, has_room].max(dim=0)
+    there = outputs[outputs > float(heights.min()) - 0.1]
+    assert len(there) > 0.93 * count
+    assert ks_2samp(there.numpy(), heights.numpy()).pvalue > 0.01
+    assert ks_2samp(inputs.flatten().numpy(), points[rows].flatten().numpy()).pvalue > 0.01
+
+
+def test_without_bounds_samples_are_what_they_were() -> None:
+    posterior = posterior_of(line_model())
+    for one, other in zip(
+        sample_optima(posterior, LINE, 8, 1), sample_optima(posterior, LINE, 8, 1, []), strict=True
+    ):
+        assert torch.equal(one, other)
+
+
+def test_the_best_of_another_function() -> None:
+    def function(points: Tensor) -> Tensor:
+        return -(points[..., 0] - 0.4).square()
+
+    for space in (LINE, TargetSpace(LINE.bounds, candidates=X)):
+        posterior = posterior_of(line_model())
+        found, mean, _ = best_target(posterior, space, function=function)
+        assert float(found[0, 0]) == pytest.approx(0.4, abs=2e-3)
+        with torch.no_grad():
+            assert torch.allclose(mean, posterior.target_mean(found))
+
+
+@pytest.mark.parametrize("bounds", [(-math.inf, 0.1), (0.0, math.inf), (-0.2, 0.3)])
+def test_the_information_of_a_bound(bounds: tuple[float, float]) -> None:
+    """The entropy of the answer less that given ``h <= b``, by quadrature; a sum over two sides."""
+    model, lower, upper = other_model(), *bounds
+    points = torch.tensor([[0.1], [0.5], [0.8]], dtype=torch.double)
+    queries = torch.tensor([[0.3], [0.75]], dtype=torch.double)
+    posterior = posterior_of(model)
+    mean, variance = (m.detach().numpy() for m in posterior.target_moments(points))
+    _, own, covariance = (m.detach().numpy() for m in posterior.joint_moments(queries, points))
+    noise = posterior.noise_of(queries).detach().numpy()
+
+    def information(gamma: float, rho: float) -> float:
+        total = norm.cdf(gamma)
+
+        def entropy(z: float) -> float:
+            density = norm.pdf(z) * norm.cdf((gamma - rho * z) / math.sqrt(1 - rho**2)) / total
+            return float(-density * math.log(density)) if density > 0 else 0.0
+
+        return 0.5 * math.log(2 * math.pi * math.e) - float(quad(entropy, -12, 12, limit=200)[0])
+
+    rho = covariance / np.sqrt(np.outer(own + noise, variance))
+    with torch.no_grad():
+        found = BoundInformation(model, points, lower, upper)(queries.unsqueeze(-2))
+    for i, value in enumerate(found.tolist()):
+        each = [
+            sum(
+                information(float(side) / math.sqrt(variance[s]), abs(float(rho[i, s])))
+                for side in (upper - mean[s], mean[s] - lower)
+                if math.isfinite(side)
+            )
+            for s in range(len(points))
+        ]
+        assert value == pytest.approx(np.mean(each), abs=2e-3)
+    A = queries.unsqueeze(-2).requires_grad_(True)
+    assert torch.autograd.gradcheck(BoundInformation(model, points, lower, upper), A, atol=1e-4)

@@ -1,0 +1,138 @@
+"""Outcome constraints of averages: on the point, which is never measured by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from scipy.stats import norm
+
+from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.methods.averages import Targets
+from ax_costaware.methods.averages.information import posterior
+from ax_costaware.methods.constraints import OutcomeConstraint
+from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.problem import Decision, Stop
+from ax_costaware.methods.simulation import Outcome, Simulation, simulate
+from ax_costaware.models import IndirectPosterior
+from ax_costaware.models.cached_posterior import only_model
+from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
+from tests.methods.test_simulation import CASES, cell_mean, measured
+
+BOUND = OutcomeConstraint("dose", upper=4.0)
+
+
+def queried(row: Row, measure: bool = True) -> Outcome:
+    """The best point is (3, 6); the dose is the second coordinate."""
+    return measured(row, True)._replace(metrics={"dose": 10 * float(str(row["x2"]))})
+
+
+def of_cell(row: Row, measure: bool = True) -> Outcome:
+    return cell_mean(row, True)._replace(metrics={"dose": float(str(row["t2"]))})
+
+
+@cache
+def ran(
+    name: str = "indirect queries", count: int = 8, upper: float | None = 4.0, **changes: Any
+) -> Simulation:
+    case = CASES[name]
+    settings = {"budget": None, **changes}
+    method: Any = replace(case.method, **settings)  # type: ignore[arg-type]
+    bounds = [] if upper is None else [replace(BOUND, upper=upper)]
+    run = of_cell if name == "tree search" else queried
+    return simulate(method, case.space, run, count, hyperparameters=case.model, constraints=bounds)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("indirect queries", 8), pytest.param("tree search", 13, marks=pytest.mark.slow)],
+)
+def test_a_run_ends_at_the_best_feasible_point(name: str, count: int) -> None:
+    simulation = ran(name, count) if name == "tree search" else ran()
+    best = simulation.recommend()
+    assert best.feasibility is not None
+    assert best.feasibility >= 0.9
+    assert float(str(best.parameters["t1"])) == pytest.approx(3.0, abs=0.7)
+    assert 3.7 < float(str(best.parameters["t2"])) <= 4.05
+    for trial in simulation.trials[simulation.method.initial_trials :]:
+        assert trial.decision["acquisition"] == "joint_entropy"
+        assert 0.0 <= trial.decision["recommendation"]["feasibility"] <= 1.0
+
+
+def test_the_probability_is_that_of_the_point() -> None:
+    """Of the process behind the averages, whose hyperparameters are fitted, not those given."""
+    simulation = ran()
+    problem = simulation.problem()
+    model = problem.constraints[0].fit()
+    assert isinstance(only_model(problem.model), FixedConditionalMeanProcess)
+    assert not isinstance(only_model(model), FixedConditionalMeanProcess)
+    for best in simulation.method.recommend(problem):
+        x = torch.tensor([[float(str(best.parameters[n])) for n in ("t1", "t2")]]).double()
+        joint = only_model(model).target_posterior(x)  # type: ignore[operator]
+        sd = joint.variance.detach().sqrt()
+        expected = norm.cdf((4.0 - joint.mean.detach()) / sd)
+        assert best.feasibility == pytest.approx(float(expected.item()), abs=1e-6)
+    rows = [trial.parameters for trial in simulation.trials]
+    chances = simulation.method.chances(problem, rows)
+    assert chances is not None
+    mean, variance = IndirectPosterior.of(model).moments(problem.space.encode(rows))
+    expected = norm.cdf(((4.0 - mean) / variance.sqrt()).detach().numpy())
+    assert chances.numpy() == pytest.approx(expected, abs=1e-9)
+
+
+def test_no_feasible_point_of_a_grid_is_better() -> None:
+    simulation = ran()
+    problem, method = simulation.problem(), simulation.method
+    assert isinstance(method, Targets)
+    ranked = method.recommend(problem)
+    chances = [best.feasibility or 0.0 for best in ranked]
+    good = sum(chance >= 0.9 for chance in chances)
+    assert [b.mean for b in ranked[:good]] == sorted((b.mean for b in ranked[:good]), reverse=True)
+    side = torch.linspace(0, 10, 41, dtype=torch.double)
+    grid = torch.cartesian_prod(side, side)
+    other = IndirectPosterior.of(problem.constraints[0].fit())
+    with torch.no_grad():
+        mean, variance = other.target_moments(grid)
+        is_feasible = (4.0 - mean) / variance.sqrt() > norm.ppf(0.91)
+        highest = posterior(problem).target_mean(grid)[is_feasible].max()
+    assert ranked[0].mean >= float(highest) - 1e-3
+
+
+def test_where_nothing_is_feasible_the_likeliest_is_what_there_is() -> None:
+    simulation = ran(count=5, upper=-3.0)
+    ranked = simulation.method.recommend(simulation.problem())
+    chances = [best.feasibility or 0.0 for best in ranked]
+    assert chances[0] < 0.9
+    assert chances == sorted(chances, reverse=True)
+    assert isinstance(simulation.ask(), Decision)
+
+
+def test_a_bound_that_is_far_leaves_the_recommendation_as_it_is() -> None:
+    free = ran(upper=None, acquisition="joint_entropy")
+    bound = Simulation(
+        free.method, free.space, trials=free.trials, constraints=[replace(BOUND, upper=1e3)]
+    )
+    one, other = free.recommend(), bound.recommend()
+    assert other.feasibility == 1.0
+    assert one.feasibility is None
+    assert one.parameters == pytest.approx(other.parameters, abs=1e-3)
+    first, again = free.ask(), bound.ask()
+    assert isinstance(first, Decision)
+    assert isinstance(again, Decision)
+    assert first.parameters == pytest.approx(again.parameters, abs=1e-6)
+    assert "feasibility" not in first.details["recommendation"]
+
+
+def test_what_a_stop_says() -> None:
+    stop = ran(count=20, budget=6.0).ask()
+    assert isinstance(stop, Stop)
+    assert "feasible with probability" in stop.reason
+
+
+def test_a_price_is_refused() -> None:
+    message = "lmbda=0.1 with outcome constraints dose <= 4: what further trials are worth"
+    with pytest.raises(UnsupportedInputError, match=message):
+        ran(lmbda=0.1)
