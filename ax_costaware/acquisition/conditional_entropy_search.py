@@ -254,9 +254,14 @@ class BoundInformation(ConditionalEntropySearch):
         self.points, self.lower, self.upper = points, lower, upper
         self.set_X_pending(X_pending)
 
-    def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Condition on queries under evaluation; see the base class."""
+        super().set_X_pending(X_pending)
         with torch.no_grad():
-            mean, variance = self.posterior.target_moments(self.points)
+            self._moments = self.posterior.target_moments(self.points)
+
+    def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
+        mean, variance = self._moments
         _, own, covariance = self.posterior.joint_moments(queries, self.points)
         share = (covariance.square() / variance / (own.unsqueeze(-1) + noise)).clamp_max(1.0)
         information = torch.zeros_like(share)

@@ -74,13 +74,14 @@ class Replay:
         """By trial index, the recommendation after that trial, valued with all data.
 
         The last is the current recommendation. For a surrogate that is no ``SingleTaskGP`` the
-        last is all there is: taking observations back is specific to the model.
+        last is all there is: taking observations back is specific to the model. So it is with
+        outcome constraints, of which what was known then is not worked out.
         """
         *earlier, last = even_selection(self.trial_indices, MAX_REPLAYED)
         current = self.method.recommend(self.problem)[0]
         now = ExpectedValue(str(current.control_set), current.mean, current.standard_deviation)
         model = self.problem.model
-        if not isinstance(model, SingleTaskGP):
+        if not isinstance(model, SingleTaskGP) or self.problem.constraints:
             return {last: now}
         rows = np.asarray(self.trial_indices)
         queries = [

@@ -357,3 +357,9 @@ class Best:
 
     feasibility: float | None = None
     """Probability that all outcome constraints hold; None where there are none."""
+
+    @property
+    def feasible(self) -> str:
+        """How likely it is to be feasible, as the end of a sentence."""
+        chance = self.feasibility
+        return "" if chance is None else f", feasible with probability {chance:.3g}"

@@ -340,13 +340,7 @@ class Targets(Method):
                 v**0.5,
                 feasibility=chance,
             )
-            for row, m, v, chance in zip(
-                found.X.tolist(),
-                found.mean.tolist(),
-                found.variance.tolist(),
-                found.chances,
-                strict=True,
-            )
+            for row, m, v, chance in zip(*found, strict=True)
         ]
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
@@ -359,10 +353,8 @@ class Targets(Method):
         """Probability that the averages that queries are answered by keep to all constraints."""
         if not problem.constraints:
             return None
-        found = Feasibility(
-            problem.constraints, read=lambda model: IndirectPosterior.of(model).moments
-        )
-        return found.probability(problem.space.encode(rows))
+        averages = Feasibility(problem.constraints, read=lambda m: IndirectPosterior.of(m).moments)
+        return averages.probability(problem.space.encode(rows))
 
     @property
     def _targets(self) -> TargetSpace:
@@ -372,11 +364,9 @@ class Targets(Method):
     def _to_deploy(self, problem: Problem) -> str:
         """What to deploy, as a sentence."""
         best = self.recommend(problem)[0]
-        chance = best.feasibility
-        feasible = "" if chance is None else f", feasible with probability {chance:.3g}"
         return (
             f"Deploy {best.parameters}, whose expected value is {best.mean:.6g} with a standard "
-            f"deviation of {best.standard_deviation:.6g}{feasible}."
+            f"deviation of {best.standard_deviation:.6g}{best.feasible}."
         )
 
     def _chosen(

@@ -7,7 +7,6 @@ averages tells how likely a point is to keep to them.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,24 +21,10 @@ _SPREAD = 256
 """Points by which the least value of the objective is told."""
 
 
-class Points(NamedTuple):
-    """Points, best first; values have the sign of maximisation."""
-
-    X: Tensor
-    """The points, ``k x d``."""
-
-    mean: Tensor
-    """Posterior means, ``k``."""
-
-    variance: Tensor
-    """Posterior variances, ``k``."""
-
-    chances: list[float | None]
-    """How likely they are to keep to all outcome constraints; None where there are none."""
-
-
-def best_points(problem: Problem, space: TargetSpace, feasible: float, seed: int) -> Points:
-    """The local optima of the posterior mean over points.
+def best_points(
+    problem: Problem, space: TargetSpace, feasible: float, seed: int
+) -> tuple[list[list[float]], list[float], list[float], list[float | None]]:
+    """The local optima of the posterior mean over points, best first.
 
     Those within what is feasible come first, then the others by how likely they are to be.
 
@@ -48,11 +33,15 @@ def best_points(problem: Problem, space: TargetSpace, feasible: float, seed: int
         space: Where the points may be.
         feasible: How likely a point has to be to keep to all outcome constraints.
         seed: Seed of the search.
+
+    Returns:
+        Points; their posterior means and variances, with the sign of maximisation; and how likely
+        they are to keep to all outcome constraints, None where there are none.
     """
     now = posterior(problem)
     if not problem.constraints:
-        found = best_target(now, space, seed=seed)
-        return Points(*found, [None] * len(found[0]))
+        X, mean, variance = best_target(now, space, seed=seed)
+        return X.tolist(), mean.tolist(), variance.tolist(), [None] * len(X)
     log_probability = Feasibility(
         problem.constraints, read=lambda model: IndirectPosterior.of(model).target_moments
     )
@@ -71,4 +60,5 @@ def best_points(problem: Problem, space: TargetSpace, feasible: float, seed: int
             break
     order = mean.argsort(descending=True).tolist()
     order.sort(key=lambda i: -min(chances[i], feasible))
-    return Points(X[order], mean[order], variance[order], [chances[i] for i in order])
+    found = X[order].tolist(), mean[order].tolist(), variance[order].tolist()
+    return *found, [chances[i] for i in order]

@@ -18,7 +18,6 @@ from ax_costaware.policies import (
     ControlSetRule,
     CostEstimate,
     ExploreThenCommit,
-    InformationPerCost,
     KnowledgePerBudget,
     UnknownCosts,
 )
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 
 CONTROL_SET = "control_set"
 """Name of the string choice parameter that says which inputs a trial controls."""
-
-_LOOK_AT_OBJECTIVE = (UnknownCosts, InformationPerCost, KnowledgePerBudget)
-"""Rules that ask for more than one value of each control set, or for information."""
 
 _HAVE_RUN = ("COMPLETED", "EARLY_STOPPED")
 
@@ -120,7 +116,8 @@ def check_constraints(problem: Problem, method: ControlSets) -> None:
         UnsupportedInputError: For such a rule, and for ``lmbda``.
     """
     rule = method.rule
-    if problem.constraints and isinstance(rule, _LOOK_AT_OBJECTIVE):
+    refuses = isinstance(rule, UnknownCosts | KnowledgePerBudget)
+    if problem.constraints and (refuses or getattr(rule, "acquisition", "") == "information"):
         raise UnsupportedInputError(
             f"rule={rule!r} with outcome constraints {', '.join(map(str, problem.constraints))}: "
             "what it compares control sets by is of the objective alone. Expected "

@@ -214,11 +214,9 @@ def _stop(values: ControlSetValues, why: str) -> Stop:
     """Why no further trial is chosen, and what to deploy."""
     best = values.method.recommend(values.problem)[0]
     settings = ", ".join(f"{name}={value!r}" for name, value in best.parameters.items())
-    chance = best.feasibility
-    feasible = "" if chance is None else f", feasible with probability {chance:.3g}"
     return Stop(
         f"{why} Deploy control set {best.control_set!r} with {settings}: expected value "
-        f"{best.mean:.6g}, standard deviation {best.standard_deviation:.3g}{feasible}."
+        f"{best.mean:.6g}, standard deviation {best.standard_deviation:.3g}{best.feasible}."
     )
 
 

@@ -84,9 +84,12 @@ class ControlSetValues:
 
     @cached_property
     def best_in_hand(self) -> float | None:
-        """The best expectation of evaluated queries that are likely enough to be feasible."""
+        """The best expectation of evaluated queries that are likely enough to be feasible.
+
+        What the caller fixes, such as the weather of the day, takes the place of what they set.
+        """
         problem, method = self.problem, self.method
-        rows = [trial.parameters for trial in problem.observed]
+        rows = [{**trial.parameters, **problem.fixed} for trial in problem.observed]
         chances = method.chances(problem, rows)
         assert chances is not None
         good = [row for row, chance in zip(rows, chances, strict=True) if chance >= method.feasible]

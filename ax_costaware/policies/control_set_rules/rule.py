@@ -46,7 +46,10 @@ class CostEstimate(NamedTuple):
 
 @runtime_checkable
 class EvaluateBounds(Protocol):
-    """An ``Evaluate`` that gives the other numbers, too, that a rule for unknown costs asks for."""
+    """An ``Evaluate`` that gives the other numbers, too, that a rule for unknown costs asks for.
+
+    Bounds are of the objective alone, also where values count by outcome constraints.
+    """
 
     def __call__(self, indices: Sequence[int]) -> Sequence[float]:
         """The largest expected acquisition value of each control set."""
