@@ -138,7 +138,8 @@ def test_a_fidelity_that_misleads_is_left(size: Choice) -> None:
 
 def test_costs_are_learned_with_the_fidelity() -> None:
     target = {"epochs": 100}
-    method = MultiFidelity("seconds", target=target, budget=40.0, cost_model="linear", **FAST)
+    options = {"budget": 40.0, "initial_share": None, "cost_model": "linear"}
+    method = MultiFidelity("seconds", target=target, **options, **FAST)
 
     def run(row: Any, measure: bool) -> Outcome:
         return curve(row)._replace(cost=COST.at(row))
