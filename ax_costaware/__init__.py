@@ -21,7 +21,6 @@ from ax_costaware.policies import (
     EpsilonSchedule,
     ExploreThenCommit,
     InformationPerCost,
-    KnowledgePerBudget,
     LargestValuePerCost,
     UnknownCosts,
 )
@@ -108,7 +107,6 @@ __all__ = [
     "ImprovementPerCostStop",
     "InformationPerCost",
     "JointEmpirical",
-    "KnowledgePerBudget",
     "LCBUCBRule",
     "LargestValuePerCost",
     "Learned",

@@ -143,7 +143,6 @@ def _published(known: bool) -> ControlSetRule:
 METHODS: dict[str, Callable[[bool], tuple[ControlSetRule | None, str]]] = {
     "default": lambda known: (None, "ucb"),
     "published": lambda known: (_published(known), "ucb"),
-    "knowledge per budget": lambda known: (ac.KnowledgePerBudget(), "ucb"),
     "value per cost": lambda known: (ac.LargestValuePerCost(), "ucb"),
     "EI per cost": lambda known: (ac.LargestValuePerCost(), "ei"),
     "information per cost": lambda known: (ac.InformationPerCost(), "ucb"),

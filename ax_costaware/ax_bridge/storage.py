@@ -67,7 +67,6 @@ VALUE_OBJECTS: tuple[type, ...] = (
     policies.GittinsStop,
     policies.ImprovementPerCostStop,
     policies.InformationPerCost,
-    policies.KnowledgePerBudget,
     policies.LCBUCBRule,
     policies.LargestValuePerCost,
     policies.LogarithmicBeta,

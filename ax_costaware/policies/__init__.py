@@ -5,7 +5,6 @@ from ax_costaware.policies.control_set_rules.epsilon_schedule import EpsilonSche
 from ax_costaware.policies.control_set_rules.explore_then_commit import ExploreThenCommit
 from ax_costaware.policies.control_set_rules.per_cost import (
     InformationPerCost,
-    KnowledgePerBudget,
     LargestValuePerCost,
 )
 from ax_costaware.policies.control_set_rules.rule import (
@@ -15,7 +14,6 @@ from ax_costaware.policies.control_set_rules.rule import (
     CostEstimate,
     Evaluate,
     EvaluateBounds,
-    EvaluateKnowledge,
     PastDecision,
 )
 from ax_costaware.policies.control_set_rules.unknown_costs import UnknownCosts
@@ -52,7 +50,6 @@ __all__ = [
     "EpsilonSchedule",
     "Evaluate",
     "EvaluateBounds",
-    "EvaluateKnowledge",
     "ExploreThenCommit",
     "FeedbackRule",
     "FullFeedback",
@@ -60,7 +57,6 @@ __all__ = [
     "GittinsStop",
     "ImprovementPerCostStop",
     "InformationPerCost",
-    "KnowledgePerBudget",
     "LCBUCBRule",
     "LargestValuePerCost",
     "LogarithmicBeta",

@@ -162,7 +162,7 @@ def control_sets(draw: st.DrawFn) -> Configuration:
                 ]
             )
         )
-    rules: list[Any] = [None, ac.InformationPerCost(), ac.KnowledgePerBudget()]
+    rules: list[Any] = [None, ac.InformationPerCost()]
     if not learned:
         rules += [ac.ExploreThenCommit(2), ac.LargestValuePerCost(), ac.EpsilonSchedule(0.3)]
     settings: dict[str, Any] = {

@@ -16,7 +16,6 @@ from ax_costaware import (
     EpsilonSchedule,
     FixedHyperparameters,
     InformationPerCost,
-    KnowledgePerBudget,
     LargestValuePerCost,
     UnknownCosts,
     complete_trial,
@@ -370,7 +369,7 @@ def test_nothing_is_affordable_at_its_best_values() -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    [EpsilonSchedule(0.1), LargestValuePerCost(), InformationPerCost(), KnowledgePerBudget()],
+    [EpsilonSchedule(0.1), LargestValuePerCost(), InformationPerCost()],
     ids=repr,
 )
 def test_other_rules_take_learned_costs(rule: Any) -> None:

@@ -36,7 +36,7 @@ from ax_costaware.methods.parameters import Parameter
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.methods.simulation import Outcome
-from ax_costaware.policies import KnowledgePerBudget, LargestValuePerCost
+from ax_costaware.policies import LargestValuePerCost
 from ax_costaware.policies.query_rules import QueryRule
 from ax_costaware.queries import GaussianConditional
 from ax_costaware.queries.control_sets import ControlSet
@@ -110,14 +110,6 @@ METHODS: dict[str, tuple[Method, Space, FixedHyperparameters | None]] = {
     "control sets": (
         ControlSets(
             SETS, {"t": Uniform(0, 1)}, rule=LargestValuePerCost(), budget=14.0, initial_trials=3,
-            num_nodes=8, **FAST,
-        ),
-        PLANT,
-        MODEL,
-    ),
-    "control sets, knowledge": (
-        ControlSets(
-            SETS, {"t": Uniform(0, 1)}, rule=KnowledgePerBudget(), budget=12.0, initial_trials=3,
             num_nodes=8, **FAST,
         ),
         PLANT,

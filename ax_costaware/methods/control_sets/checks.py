@@ -18,7 +18,6 @@ from ax_costaware.policies import (
     ControlSetRule,
     CostEstimate,
     ExploreThenCommit,
-    KnowledgePerBudget,
     UnknownCosts,
 )
 from ax_costaware.queries.argument_checks import instance_of, sequence_of
@@ -116,7 +115,7 @@ def check_constraints(problem: Problem, method: ControlSets) -> None:
         UnsupportedInputError: For such a rule, and for ``lmbda``.
     """
     rule = method.rule
-    refuses = isinstance(rule, UnknownCosts | KnowledgePerBudget)
+    refuses = isinstance(rule, UnknownCosts)
     if problem.constraints and (refuses or getattr(rule, "acquisition", "") == "information"):
         raise UnsupportedInputError(
             f"rule={rule!r} with outcome constraints {', '.join(map(str, problem.constraints))}: "
@@ -315,9 +314,6 @@ class _NoValues:
         return [0.0 for _ in indices]
 
     lower = upper = __call__
-
-    def knowledge(self, indices: Sequence[int], plays: Sequence[int]) -> Sequence[float]:
-        return [0.0 for _ in indices]
 
     def worst(self) -> float:
         return 0.0

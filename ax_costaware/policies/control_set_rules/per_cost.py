@@ -9,19 +9,10 @@ there is, and not from zero, an upper confidence bound per cost is a rule of thi
 no numbers of plays and no schedule, and works with declared and with learned costs. The values are
 information in nats (``acquisition="information"`` of ``optimize_control_sets``), so that neither
 the unit of cost nor a shift or scale of the objective changes a decision.
-
-``KnowledgePerBudget``, a rule of this package, takes the one of which the money that is left
-teaches most about what to deploy. What is deployed in the end is the query with the best
-expectation, whatever was played; so control sets are compared by what all the money that is left
-would add to that expectation if it went into one of them: many cheap trials, or a few dear ones (a
-batch knowledge gradient, see ``ax_costaware.acquisition.batch_knowledge``). One trial per unit of
-cost would mislead, since a first trial may tell next to nothing and the tenth a lot. Neither a
-shift or scale of the objective nor the unit of cost changes a decision.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,29 +21,16 @@ from ax_costaware.policies.control_set_rules.rule import (
     ControlSetHistory,
     Evaluate,
     EvaluateBounds,
-    EvaluateKnowledge,
     SeenValues,
     cost_groups,
     expected_costs,
-    finite_values,
     maximal,
 )
 from ax_costaware.queries.argument_checks import (
-    check_fields,
     given_fields,
     instance_of,
     one_of,
-    share,
 )
-
-_MOST_PLAYS = 100
-"""Trials that are looked ahead, where the money pays for more."""
-
-_HORIZON = 10
-"""Trials of the dearest control set that stand for the money where there is no budget."""
-
-_ALIKE = 1.25
-"""Control sets whose costs differ by no more than this factor cost the same."""
 
 
 @dataclass(frozen=True)
@@ -136,51 +114,4 @@ class InformationPerCost:
             f"expected cost of {costs[index]:g}.",
             in_play=tuple(affordable),
             values=seen.values,
-        )
-
-
-@dataclass(frozen=True)
-class KnowledgePerBudget:
-    """The cheapest of the control sets that the money left is worth most in, or nearly.
-
-    Raises:
-        InputError: If ``share`` is no number in (0, 1].
-    """
-
-    share: float = 0.7
-    """A control set is in play if the money is worth at least this share of the most in it. Cheap
-    trials can react to one another, which the worth of a batch leaves out."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, share=share)
-
-    def decide(self, history: ControlSetHistory, evaluate: Evaluate) -> ControlSetDecision:
-        """Choose a control set; see ``ControlSetRule.decide``.
-
-        Raises:
-            InputError: Also if ``evaluate`` is no ``EvaluateKnowledge``.
-        """
-        expected = "an EvaluateKnowledge, which says what trials are worth to the recommendation"
-        known: EvaluateKnowledge = instance_of(evaluate, "evaluate", EvaluateKnowledge, expected)
-        affordable = history.affordable_indices()
-        costs = expected_costs(history, known, affordable)
-        money = history.remaining
-        if money is None:
-            money = _HORIZON * max(costs.values())
-        plays = [min(_MOST_PLAYS, max(1, math.floor(money / costs[i] + 1e-9))) for i in affordable]
-        given = finite_values(known.knowledge(affordable, plays), affordable, "a worth of ")
-        worth = dict(zip(affordable, given, strict=True))
-        least = self.share * max(worth.values())
-        in_play = [i for i in affordable if worth[i] >= least]
-        cheapest = min(costs[i] for i in in_play)
-        in_play = [i for i in in_play if costs[i] <= _ALIKE * cheapest]
-        index = history.largest(in_play, worth)
-        trials = dict(zip(affordable, plays, strict=True))[index]
-        return ControlSetDecision(
-            index=index,
-            reason=f"{trials} trials of {history.describe(index)}, for {money:g}, are expected to "
-            f"add {worth[index]:.4g} to the best expectation, at most {max(given):.4g} would be "
-            f"added by any control set; it is the cheapest that adds {self.share:.0%} of that.",
-            in_play=tuple(in_play),
-            values=worth,
         )

@@ -73,19 +73,6 @@ class EvaluateBounds(Protocol):
         """The cost of each at the values where its acquisition value is largest."""
 
 
-@runtime_checkable
-class EvaluateKnowledge(EvaluateBounds, Protocol):
-    """An ``EvaluateBounds`` that says what trials are worth to the recommendation, too."""
-
-    def knowledge(self, indices: Sequence[int], plays: Sequence[int]) -> Sequence[float]:
-        """How much trials are expected to add to the value of the best query.
-
-        Args:
-            indices: Indices of control sets.
-            plays: How many trials of each.
-        """
-
-
 @dataclass(frozen=True)
 class PastDecision:
     """An earlier decision of the rule."""
