@@ -66,6 +66,12 @@ class MultiFidelity(PricedMethod):
         object.__setattr__(self, "target", dict(self.target))
         super().__post_init__()
 
+    @property
+    def progress(self) -> str | None:
+        """The fidelity that is a number; None where there are several."""
+        numbers = [name for name, value in self.target.items() if not isinstance(value, str)]
+        return numbers[0] if len(numbers) == 1 else None
+
     def check(self, problem: Problem) -> None:
         """Refuse an experiment without these fidelities, or in which they are no free choice."""
         space = problem.space

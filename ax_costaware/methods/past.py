@@ -81,6 +81,9 @@ class PastTrial:
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Values of the other metrics that the method reads."""
 
+    curves: Mapping[str, Mapping[float, tuple[float, float | None]]] = field(default_factory=dict)
+    """Mean and standard error (None: unknown) by metric and step, where it reported progress."""
+
     record: Mapping[str, Any] = field(default_factory=dict)
     """What was stored of the decision; empty if the strategy did not generate it."""
 
