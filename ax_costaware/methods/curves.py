@@ -57,6 +57,7 @@ def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoi
     found: list[CurvePoint] = []
     if not isinstance(parameter, Range):
         return found
+    reached = {t.index: float(str(t.inputs[parameter.name])) for t in problem.trials}
     for trial in problem.trials:
         curve = trial.curves.get(metric) or {}
         steps = [step for step in sorted(curve) if step >= parameter.lower]
@@ -66,8 +67,12 @@ def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoi
                 f"{parameter.upper:g}."
             )
             raise unfit(trial, error)
-        last = float(str(trial.inputs[parameter.name]))
-        for step in thinned([step for step in steps if not math.isclose(step, last)]):
+        last = reached[trial.index]
+        # What it went on from reported the steps until then.
+        earlier = trial.resumes_trial
+        known = -math.inf if earlier is None else reached[earlier]
+        new = [step for step in steps if step > known and not math.isclose(step, last)]
+        for step in thinned(new):
             inputs = {**trial.inputs, parameter.name: step}
             found.append(CurvePoint(trial.index, inputs, *curve[step]))
     return found

@@ -19,6 +19,7 @@ from ax_costaware import (
     exclude_trial,
     fidelity_strategy,
     gittins_strategy,
+    query,
     recommend,
     spending,
 )
@@ -254,3 +255,30 @@ def test_other_methods_learn_from_the_last_outcome() -> None:
     )
     with torch.no_grad():
         assert len(adapter_of(client).botorch_model.train_inputs[0]) == 2
+
+
+def test_trials_go_on_from_earlier_ones(tmp_path: Path, fresh_process: FreshProcess) -> None:
+    """Which is named, stored, charged what is new, and replayed."""
+    dear = AffineCost({"epochs": 0.1}, fixed=5.0)
+    run = Run(tmp_path, "toy")
+    client = make_client(run.config, cost=dear, resumes=True, budget=60.0)
+    for _ in range(5):
+        index, arm = run.decide(client)
+        report(client, index, arm)
+    run.store(client)
+    run.decide(client)
+    queries = [query(client, entry.trial_index) for entry in spending(client).entries]
+    going_on = [found for found in queries if found.resumes_trial is not None]
+    assert going_on
+    for found in going_on:
+        assert found.resumes_trial is not None
+        before = queries[found.resumes_trial].controlled
+        now = found.controlled
+        assert now["x"] == before["x"]
+        new = 0.1 * (int(str(now["epochs"])) - int(str(before["epochs"])))
+        assert found.expected_cost == pytest.approx(new)
+        assert f"goes on from trial {found.resumes_trial}" in found.why
+        assert f"continuing trial {found.resumes_trial}" in str(found)
+        assert spending(client).entries[found.trial_index].charged == pytest.approx(new)
+    assert all(q.expected_cost > 5 for q in queries if q.resumes_trial is None)
+    run.assert_resumed_alike(fresh_process)

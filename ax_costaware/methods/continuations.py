@@ -1,0 +1,111 @@
+"""Trials that go on from an earlier one: a training from its checkpoint, to more epochs.
+
+A trial with the inputs of a completed one, and more of the fidelity that progress is measured in,
+costs what is new: :math:`c(x, s) - c(x, s')`. It is a step in the cost, at the inputs of earlier
+trials only, that a search by gradients never meets; so points there are looked at besides.
+
+Next to where a trial has come to, going on costs next to nothing and tells, by the observation
+noise, a little. A search takes it to cost some part of what the trial has cost, or a run would be
+continued step by step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.parameters import Range, Row, Value
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.problem import Problem
+
+_LEAST = 0.25
+"""Part of what a trial has cost that a search takes going on from it to cost at least."""
+
+_STEPS = 32
+"""Values of the fidelity that are looked at of each trial that could be continued."""
+
+_ROUNDING = 1e-12
+"""Part of a column's range by which points of one value may differ."""
+
+
+def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | None:
+    """The trial that a parameterization goes on from: of its inputs the one that has come farthest.
+
+    None if none was completed that has come less far.
+    """
+    name = method.progress
+    assert name is not None
+
+    def progress(trial: PastTrial) -> float:
+        return float(str(trial.inputs[name]))
+
+    found = [
+        trial
+        for trial in _completed(problem)
+        if {**trial.inputs, name: row[name]} == row and progress(trial) < float(str(row[name]))
+    ]
+    return max(found, key=progress, default=None)
+
+
+def _completed(problem: Problem) -> list[PastTrial]:
+    return [trial for trial in problem.trials if trial.is_completed and trial.outcome is not None]
+
+
+@dataclass(frozen=True)
+class CostOfContinuing:
+    """What points cost where trials go on from earlier ones; see the module."""
+
+    base: CostFunction
+    """What they cost without."""
+
+    column: int
+    """The column of the fidelity."""
+
+    earlier: Tensor
+    """``k x d`` points of completed trials."""
+
+    widths: Tensor
+    """Ranges of the columns, ``d``."""
+
+    @staticmethod
+    def of(base: CostFunction, problem: Problem, name: str) -> CostOfContinuing:
+        """What points of the model's space cost, by the completed trials of a problem."""
+        rows = [trial.inputs for trial in _completed(problem)]
+        (column,) = problem.space.columns[name].indices
+        widths = problem.space.bounds[1] - problem.space.bounds[0]
+        return CostOfContinuing(base, column, problem.space.encode(rows), widths)
+
+    def log_expected_cost(self, X: Tensor) -> Tensor:
+        """Logarithm of the expected cost at points ``... x d``: ``...``."""
+        log_cost = log_cost_function(self.base)
+        total = log_cost(X)
+        with torch.no_grad():
+            ahead = X.unsqueeze(-2) - self.earlier.to(X)
+            apart = ahead.abs() > _ROUNDING * self.widths.to(X)
+            apart[..., self.column] = ahead[..., self.column] <= 0
+            before = log_cost(self.earlier.to(X)).exp()
+            saved = torch.where(apart.any(dim=-1), 0.0, before).amax(dim=-1)
+        rest = torch.maximum(total.exp() - saved, _LEAST * saved)
+        return torch.where(saved > 0, rest.log(), total)
+
+
+def continuations(method: Method, problem: Problem) -> list[dict[str, Value]]:
+    """Parameterizations that go on from completed trials, up to the fidelity's last value."""
+    name = str(method.progress)
+    parameter = problem.space.parameters[name]
+    assert isinstance(parameter, Range)
+    first, last = parameter.to_column(parameter.lower), parameter.to_column(parameter.upper)
+    grid = parameter.raw(torch.linspace(first, last, _STEPS, dtype=torch.double)).tolist()
+    # Some of few integers are the same.
+    steps = {problem.fixed.get(name, parameter.decode(step)): None for step in grid}
+    found: list[dict[str, Value]] = []
+    for trial in _completed(problem):
+        for step in steps:
+            row = {**trial.inputs, name: step, **problem.fixed}
+            if continued_trial(method, problem, row) is trial and problem.space.contains(row):
+                found.append(row)
+    return found
