@@ -22,7 +22,7 @@ from ax_costaware.methods.parameters import Range, Row, Value
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Problem
 
-_LEAST = 0.25
+_LEAST = 0.5
 """Part of what a trial has cost that a search takes going on from it to cost at least."""
 
 _STEPS = 32
@@ -35,7 +35,7 @@ _ROUNDING = 1e-12
 def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | None:
     """The trial that a parameterization goes on from: of its inputs the one that has come farthest.
 
-    None if none was completed that has come less far.
+    None if none was completed, or that has come as far: it would only be run again.
     """
     name = method.progress
     assert name is not None
@@ -43,12 +43,10 @@ def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | N
     def progress(trial: PastTrial) -> float:
         return float(str(trial.inputs[name]))
 
-    found = [
-        trial
-        for trial in _completed(problem)
-        if {**trial.inputs, name: row[name]} == row and progress(trial) < float(str(row[name]))
-    ]
-    return max(found, key=progress, default=None)
+    alike = [t for t in _completed(problem) if {**t.inputs, name: row[name]} == row]
+    farthest = max(alike, key=progress, default=None)
+    is_ahead = farthest is not None and progress(farthest) < float(str(row[name]))
+    return farthest if is_ahead else None
 
 
 def _completed(problem: Problem) -> list[PastTrial]:
@@ -86,9 +84,11 @@ class CostOfContinuing:
         with torch.no_grad():
             ahead = X.unsqueeze(-2) - self.earlier.to(X)
             apart = ahead.abs() > _ROUNDING * self.widths.to(X)
-            apart[..., self.column] = ahead[..., self.column] <= 0
-            before = log_cost(self.earlier.to(X)).exp()
-            saved = torch.where(apart.any(dim=-1), 0.0, before).amax(dim=-1)
+            apart[..., self.column] = False
+            alike = ~apart.any(dim=-1)
+            before = torch.where(alike, log_cost(self.earlier.to(X)).exp(), 0.0)
+            is_behind = (alike & (ahead[..., self.column] <= 0)).any(dim=-1)
+            saved = torch.where(is_behind, 0.0, before.amax(dim=-1))
         rest = torch.maximum(total.exp() - saved, _LEAST * saved)
         return torch.where(saved > 0, rest.log(), total)
 
