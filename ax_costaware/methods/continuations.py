@@ -70,9 +70,11 @@ class CostOfContinuing:
     """Ranges of the columns, ``d``."""
 
     @staticmethod
-    def of(base: CostFunction, problem: Problem, name: str) -> CostOfContinuing:
-        """What points of the model's space cost, by the completed trials of a problem."""
+    def of(base: CostFunction, problem: Problem, name: str) -> CostFunction:
+        """What points of the model's space cost; the base itself where no trial is completed."""
         rows = [trial.inputs for trial in _completed(problem)]
+        if not rows:
+            return base
         (column,) = problem.space.columns[name].indices
         widths = problem.space.bounds[1] - problem.space.bounds[0]
         return CostOfContinuing(base, column, problem.space.encode(rows), widths)
@@ -104,8 +106,10 @@ def continuations(method: Method, problem: Problem) -> list[dict[str, Value]]:
     steps = {problem.fixed.get(name, parameter.decode(step)): None for step in grid}
     found: list[dict[str, Value]] = []
     for trial in _completed(problem):
-        for step in steps:
-            row = {**trial.inputs, name: step, **problem.fixed}
-            if continued_trial(method, problem, row) is trial and problem.space.contains(row):
-                found.append(row)
+        to_end = {**trial.inputs, name: parameter.upper}
+        is_free = {**to_end, **problem.fixed, name: parameter.upper} == to_end
+        if is_free and continued_trial(method, problem, to_end) is trial:
+            rows = [{**to_end, name: step} for step in steps]
+            done = float(str(trial.inputs[name]))
+            found += [r for r in rows if float(str(r[name])) > done and problem.space.contains(r)]
     return found

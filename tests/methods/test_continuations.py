@@ -65,6 +65,24 @@ def test_what_a_trial_goes_on_from() -> None:
         assert earlier.inputs["epochs"] < row["epochs"] <= 100
     held = replace(problem, fixed={"x1": 0.8, "epochs": 50})
     assert continuations(RESUMES, held) == [{**ROWS[1], "epochs": 50}]
+    # Of all that stands there are the values of a grid, where they are ahead.
+    values = {row["epochs"] for row in continuations(RESUMES, problem) if row["x1"] == 0.8}
+    assert min(values) == 4
+    assert max(values) == 100
+    assert len(values) > 20
+
+
+def test_what_was_stopped_is_not_gone_on_from() -> None:
+    """An outcome of a trial that runs, or was stopped early, has no checkpoint to go on from."""
+    problem = told().problem()
+    stopped = tuple(replace(trial, status="EARLY_STOPPED") for trial in problem.trials)
+    none = replace(problem, trials=stopped)
+    assert not continuations(RESUMES, none)
+    assert continued_trial(RESUMES, none, {**ROWS[0], "epochs": 20}) is None
+    decision = RESUMES.decide(none)
+    assert isinstance(decision, Decision)
+    assert "resumes_trial" not in decision.extra
+    assert decision.expected_cost == pytest.approx(COST.at(decision.parameters))
 
 
 def test_going_on_costs_the_difference() -> None:
