@@ -92,9 +92,9 @@ def with_curves(
 ) -> SupervisedDataset:
     """A data set with the points of the curves of its trials, which are encoded by ``space``."""
     X, Y, Yvar, trials = data.X, data.Y, data.Yvar, data.group_indices
-    assert trials is not None
-    points = [point for point in points if point.trial_index in trials.tolist()]
-    if not points:
+    known = set() if trials is None else set(trials.tolist())
+    points = [point for point in points if point.trial_index in known]
+    if trials is None or not points:
         return data
     if Yvar is not None:
         mean = Yvar.mean().item()

@@ -189,6 +189,23 @@ def test_standard_errors_and_other_metrics() -> None:
     assert spending(client).spent == 4.5
 
 
+def test_curves_of_constrained_outcomes_are_learned_from() -> None:
+    client = make_client()
+    client.configure_optimization(objective="score", outcome_constraints=["size <= 1"])
+    for index in range(2):
+        attach(client, 0.3 * index, 3)
+        sizes = [0.1, 0.2 + 0.1 * index, 0.4]
+        complete_trial(
+            client, index, {"score": [-0.3, -0.2, -0.1], "size": sizes}, progression=[1, 2, 3]
+        )
+    data = {d.outcome_names[0]: d for d in adapter_of(client).generator.surrogate.training_data}
+    assert data["size"].Y.flatten().tolist() == pytest.approx([0.4, 0.4, 0.1, 0.2, 0.1, 0.3])
+    assert len(data["score"].Y) == 6
+    best = recommend(client)
+    assert best.parameters["epochs"] == 50
+    assert best.feasibility is not None
+
+
 @pytest.mark.parametrize(
     ("raw_data", "progression", "message"),
     [
