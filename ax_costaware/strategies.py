@@ -270,6 +270,7 @@ def fidelity_strategy(
     count_attached: bool = True,
     feasible: float = 0.9,
     learn_failures: bool | Literal["abandoned"] = False,
+    resumes: bool = False,
 ) -> GenerationStrategy:
     """A strategy that finds the best long run from short ones, or the best fine one from coarse.
 
@@ -314,6 +315,10 @@ def fidelity_strategy(
             them at the target from which on inputs may be deployed.
         learn_failures: Whether failing is learned, as one more constraint: from trials that failed,
             or with ``"abandoned"`` also from such as were abandoned.
+        resumes: Whether a trial with the inputs of a completed one and a higher fidelity goes on
+            from it, as a training does from its checkpoint, and costs only what is new. It is named
+            in ``query(client, i).resumes_trial``; a ``cost`` that is reported is what was new, too.
+            One fidelity is a number, with a range.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

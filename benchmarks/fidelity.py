@@ -9,7 +9,10 @@ and without noise, of what the method would deploy then.
   its ``SingleTaskMultiFidelityGP``, as in its tutorials, with the initial design of ``fidelity``.
 - ``gittins``: the Gittins index, at the target only, and ``log EI``, which plain Ax chooses by, on
   Ax's model; at the target all trials cost the same.
-- ``successive halving``: of quasi-random inputs on the table, going on from where a run stopped.
+- On the table, whose trials have learning curves: ``fidelity, curves``, which learns from them;
+  ``fidelity, checkpoints``, which goes on from where a run stopped, too; ``successive halving`` of
+  quasi-random inputs, which does so; and ``hyperband``, Optuna's pruner with its default sampler,
+  which stops runs on their way (``pip install -c constraints.txt -e '.[benchmarks]'``).
 
     python benchmarks/fidelity.py --seeds 10          # an hour or two; the knowledge gradient not
     python benchmarks/fidelity.py --methods fidelity  # only some
@@ -26,6 +29,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -41,6 +45,7 @@ from botorch.models.transforms import Normalize, Standardize
 from botorch.optim.optimize import optimize_acqf, optimize_acqf_mixed
 from botorch.utils.sampling import draw_sobol_samples, manual_seed
 from fidelity_problems import PROBLEMS, Problem, point_of, problem_of
+from fidelity_tables import EPOCHS
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from kept_runs import RESULTS, keep, path_of, read, run_all
 from torch import Tensor
@@ -78,19 +83,25 @@ class Record(NamedTuple):
     """Mean of the trial's fidelities."""
 
 
-def _simulated(problem: Problem, seed: int, acquisition: str | None) -> Iterator[Record]:
+def _simulated(
+    problem: Problem,
+    seed: int,
+    acquisition: str | None = None,
+    curves: bool = False,
+    resumes: bool = False,
+) -> Iterator[Record]:
     """A method of the package: with fidelities, or the Gittins method at the target."""
     names = list(problem.space.names)
     target = {names[column]: value for column, value in problem.target.items()}
     shared: dict[str, Any] = {"budget": problem.budget, "seed": seed, **FAST}
     if acquisition is None:
-        method: Any = MultiFidelity(problem.cost_of, target=target, **shared)
+        method: Any = MultiFidelity(problem.cost_of, target=target, resumes=resumes, **shared)
         space = problem.space
     else:
         cost = problem.cost_of({name: target.get(name, 0.0) for name in names})
         method = Gittins(cost, acquisition=acquisition, **shared)
         space = Space.of([p for name, p in problem.space.parameters.items() if name not in target])
-    simulation, spent = Simulation(method, space), 0.0
+    simulation = Simulation(method, space)
     while len(simulation.trials) < MOST_TRIALS:
         started = time.process_time()
         decision = simulation.ask()
@@ -98,11 +109,19 @@ def _simulated(problem: Problem, seed: int, acquisition: str | None) -> Iterator
         if isinstance(decision, Stop):
             return
         X = point_of({**target, **decision.parameters})
-        simulation.tell(decision, Outcome(float(problem.function(X))))
-        spent += float(problem.cost(X))
+        curve = _curve(problem, X) if curves else None
+        simulation.tell(decision, Outcome(float(problem.function(X)), curve=curve))
+        spent = sum(entry.charged for entry in simulation.ledger)
         best = {**simulation.recommend().parameters, **target}
         fidelity = float(X[:, list(problem.target)].mean())
         yield Record(spent, problem.regret(point_of(best)), seconds, fidelity)
+
+
+def _curve(problem: Problem, x: Tensor) -> dict[float, float]:
+    """The outcomes of a trial ``1 x d`` after each epoch, as parts of all."""
+    steps = x.new_tensor([e / EPOCHS for e in range(1, int(float(x[0, -1]) * EPOCHS) + 1)])
+    at = torch.cat([x[:, :-1].expand(len(steps), -1), steps.unsqueeze(-1)], dim=-1)
+    return dict(zip(steps.tolist(), problem.function(at).tolist(), strict=True))
 
 
 def _initial(problem: Problem, seed: int) -> list[Decision]:
@@ -204,13 +223,50 @@ def _halving(problem: Problem, seed: int) -> Iterator[Record]:
             before = rung
 
 
+def _hyperband(problem: Problem, seed: int) -> Iterator[Record]:
+    """Optuna's Hyperband pruner (Li et al. 2018), and its tree-structured Parzen estimator."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        study_name=str(seed),  # by which trials are put into brackets
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=seed),
+        pruner=optuna.pruners.HyperbandPruner(max_resource=EPOCHS),
+    )
+    spent, best = 0.0, (-1.0, -1.0, torch.empty(0))
+    while True:
+        trial = study.ask()
+        x = [trial.suggest_float(f"x{i}", *ends) for i, ends in enumerate(problem.bounds.T[:-1])]
+        curve = _curve(problem, torch.tensor([[*x, 1.0]], dtype=torch.double))
+        state = optuna.trial.TrialState.COMPLETE
+        for epoch, value in enumerate(curve.values(), 1):
+            trial.report(value, epoch)
+            if epoch < EPOCHS and trial.should_prune():
+                state = optuna.trial.TrialState.PRUNED
+                break
+        study.tell(trial, None if state.name == "PRUNED" else value, state=state)
+        at = torch.tensor([[*x, epoch / EPOCHS]], dtype=torch.double)
+        spent += float(problem.cost(at))
+        if spent > problem.budget:
+            return
+        best = max(best, (epoch, value, at), key=lambda found: found[:2])
+        yield Record(spent, problem.regret(best[2]), 0.0, epoch / EPOCHS)
+
+
+ON_CURVES = ("fidelity, curves", "fidelity, checkpoints", "successive halving", "hyperband")
+"""Methods that are for the table only."""
+
 METHODS: dict[str, Callable[[Problem, int], Iterator[Record]]] = {
-    "fidelity": lambda problem, seed: _simulated(problem, seed, None),
+    "fidelity": _simulated,
+    "fidelity, curves": partial(_simulated, curves=True),
+    "fidelity, checkpoints": partial(_simulated, curves=True, resumes=True),
     "log EI": lambda problem, seed: _simulated(problem, seed, ACQUISITIONS[1]),
     "gittins": lambda problem, seed: _simulated(problem, seed, ACQUISITIONS[0]),
     "max-value entropy": lambda problem, seed: _botorch(problem, seed, by_gradient=False),
     "knowledge gradient": lambda problem, seed: _botorch(problem, seed, by_gradient=True),
     "successive halving": _halving,
+    "hyperband": _hyperband,
 }
 """Methods by name, the quick ones first."""
 
@@ -282,7 +338,7 @@ def main() -> None:
         for seed in range(arguments.seeds)
         for method in arguments.methods
         for problem in arguments.problems
-        if method != "successive halving" or problem == "network"
+        if method not in ON_CURVES or problem == "network"
     ]
     run_all(run, wanted, key, arguments.processes, "fidelity")
     every = [Task(p, m, s) for p in PROBLEMS for m in METHODS for s in range(100)]

@@ -10,9 +10,10 @@ overridden.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, update_wrapper
 from typing import Any
 
 import torch
@@ -45,9 +46,11 @@ from ax_costaware.ax_bridge.records import (
     live_observations,
     past_trials,
     problem_of,
+    realized_inputs,
 )
 from ax_costaware.ax_bridge.search_space import space_of
-from ax_costaware.ax_bridge.training_data import realized_data, restore_data
+from ax_costaware.ax_bridge.training_data import realized_data, restore_data, with_curves
+from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import check_inputs
@@ -74,6 +77,13 @@ class CostAwareAdapter(TorchAdapter):
     generator: CostAwareGenerator
 
     _fitted_key: object = None
+
+    _curves: Mapping[str, Sequence[CurvePoint]] = {}
+
+    def __init__(self, *, generator: CostAwareGenerator, **kwargs: Any) -> None:
+        # Data are read before Ax sets it.
+        self.generator = generator
+        super().__init__(generator=generator, **kwargs)
 
     @property
     def method(self) -> Method:
@@ -271,15 +281,17 @@ class CostAwareAdapter(TorchAdapter):
             problem = problem_of(self._experiment, self.method, space=space)
             check_inputs(trial for trial in problem.trials if trial.outcome is not None)
             model = self.method.model_now(problem)
-        self.generator.model_now = model
-        bounded = tuple(bound.metric for bound in problem.constraints)
-        with ax_errors():
+            bounded = tuple(bound.metric for bound in problem.constraints)
             besides = self.method.model_besides(problem) if bounded else None
+            metrics = (problem.objective, *bounded)
+            curves = {metric: curve_points(self.method, problem, metric) for metric in metrics}
+        self.generator.model_now = model
         self.generator.model_besides(bounded, besides)
         key = None if model is None else model.key
-        if key is not self._fitted_key:
+        if key is not self._fitted_key or curves != self._curves:
             # Ax skips a fit to data that are the same.
             self._last_experiment_data = None
+        self._curves = curves
         super()._fit(search_space, experiment_data, **kwargs)
         self._fitted_key = key
         width = len(self.parameters) - self.method.sees_time
@@ -288,6 +300,18 @@ class CostAwareAdapter(TorchAdapter):
                 f"Ax encodes the parameters in {width} columns, and the package expects "
                 f"{space.bounds.shape[-1]}: Ax's transforms have changed."
             )
+
+    def _convert_experiment_data(self, *args: Any, **kwargs: Any) -> Any:
+        """Data sets for the fit, with the points of curves; Ax has one outcome of each trial.
+
+        What a cross-validation holds out it holds out with its curve.
+        """
+        datasets, outcomes, metadata = super()._convert_experiment_data(*args, **kwargs)
+        space = self.space()
+        datasets = [
+            with_curves(d, self._curves.get(d.outcome_names[0], ()), space) for d in datasets
+        ]
+        return datasets, outcomes, metadata
 
     def _set_and_filter_training_data(
         self, experiment_data: ExperimentData, search_space: SearchSpace
@@ -302,26 +326,31 @@ class CostAwareAdapter(TorchAdapter):
             )
         bounded = [constraint.metric for constraint in constraints_of(config)]
         metrics = [*config.objective.metric_signatures, *bounded]
-        realized = realized_data(
+        found = realized_data(
             experiment_data,
             trials=self._experiment.trials,
+            realized=realized_inputs(self._experiment, self.method),
             metrics=metrics,
             parameters=list(self._search_space.parameters),
         )
-        if realized.observation_data.empty:
+        if found.observation_data.empty:
             used = "" if self._experiment.trials else _USED_STRATEGY
             raise DataRequiredError(
                 "no trial has an observation of the objective yet: complete a trial, or attach one "
                 f"with its data, before asking for the next.{used}"
             )
-        seen = realized.observation_data["mean"]
+        seen = found.observation_data["mean"]
         if lacking := [m for m in bounded if m not in seen or seen[m].isna().all()]:
             raise DataRequiredError(
                 f"no trial has a value of {lacking}, which have bounds: complete a trial with "
                 "them, as in complete_trial(client, i, {...}), before asking for the next."
             )
         self._set_search_space(self._search_space)
-        self._set_model_space(arm_data=realized.arm_data)
+        self._set_model_space(arm_data=found.arm_data)
         return super()._set_and_filter_training_data(
-            experiment_data=realized, search_space=self._model_space
+            experiment_data=found, search_space=self._model_space
         )
+
+
+# Ax reads the names of its arguments off.
+update_wrapper(CostAwareAdapter.__init__, TorchAdapter.__init__)

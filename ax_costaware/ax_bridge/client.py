@@ -97,15 +97,27 @@ class Session:
             )
         return trial
 
-    def complete(self, trial: Trial, outcomes: Outcomes) -> None:
+    def complete(
+        self, trial: Trial, outcomes: Outcomes, curve: Mapping[float, Outcomes] | None = None
+    ) -> None:
         """Complete ``trial`` in Ax and save it where the client has a database.
 
         What was recorded of the trial, its status and its data go into the database together: the
         clients' own ``complete_trial`` saves the trial before it is completed, too, so that a
         process which is killed in between would leave a running trial with an outcome.
+
+        Args:
+            trial: The trial.
+            outcomes: What was measured; metrics that the experiment does not have are left out.
+            curve: The same by step, these outcomes last, where they are the end of a curve.
         """
-        if outcomes:
-            trial.update_trial_data(raw_data=raw_data_of(outcomes))
+
+        def known(found: Outcomes) -> dict[str, float | tuple[float, float]]:
+            return raw_data_of({m: o for m, o in found.items() if m in self.experiment.metrics})
+
+        steps = [(step, known(found)) for step, found in (curve or {}).items() if known(found)]
+        if steps or known(outcomes):
+            trial.update_trial_data(raw_data=steps or known(outcomes))
         trial.mark_completed()
         self._log_completion(trial, outcomes)
         self.save_trial(trial)

@@ -15,8 +15,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from ax.core.base_trial import BaseTrial
+from ax.core.data import MAP_KEY
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
+from ax.core.parameter import RangeParameter
 from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError
 from botorch.models.model import Model
@@ -27,7 +29,7 @@ from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.methods.problem import Pending, Problem, nothing_to_lend
 from ax_costaware.methods.space import Space
-from ax_costaware.precision import more_precise
+from ax_costaware.precision import STORED_DECIMALS, more_precise
 
 RECORD = "ax_costaware"
 """Key of our record in ``run_metadata``, ``gen_metadata`` and the experiment's properties."""
@@ -43,6 +45,9 @@ CHARGED = "charged"
 
 CLAIM = "claim"
 """Key of the process that runs a stored experiment, in the record of the experiment."""
+
+Curves: TypeAlias = dict[str, dict[float, tuple[float, float | None]]]
+"""Mean and standard error (None: unknown) by metric and step."""
 
 PendingObservations: TypeAlias = Mapping[str, list[ObservationFeatures]]
 """Points under evaluation by metric, as Ax has them."""
@@ -149,6 +154,7 @@ def past_trials(
     objectives = [] if config is None else config.objective.metric_names
     metric = method.cost_metric or ""  # no metric has the empty name
     data = {n: values_in_data(experiment, n) for n in {*objectives, *method.reads, metric}}
+    curves, realized = curves_in_data(experiment, method), realized_inputs(experiment, method)
     found = []
     for index, base_trial in sorted(experiment.trials.items()):
         trial, record = with_one_arm(base_trial), outcome_record(base_trial)
@@ -177,7 +183,8 @@ def past_trials(
                     index, float(measured[objectives[0]]) if is_measured else None
                 ),
                 is_observed=index in observed,
-                realized=record.get("realized") or {},
+                realized=realized.get(index, {}),
+                curves=curves.get(index, {}),
                 reported_cost=None if cost is None else float(cost),
                 metrics={
                     name: more_precise(values[name], recorded.get(name))
@@ -229,6 +236,52 @@ def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
     frame = experiment.lookup_data().df
     rows = frame[(frame["metric_name"] == metric) & np.isfinite(frame["mean"])]
     return dict(zip(rows["trial_index"].tolist(), rows["mean"].tolist(), strict=True))
+
+
+def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:
+    """What trials reported with their progress among Ax's data, if the method learns from that."""
+    data, found = experiment.lookup_data(), dict[int, Curves]()
+    if _progress_parameter(experiment, method) is None or not data.has_step_column:
+        return found
+    frame = data.full_df
+    frame = frame[np.isfinite(frame[MAP_KEY]) & np.isfinite(frame["mean"])]
+    # As Ax's stores keep them.
+    frame = frame.round({MAP_KEY: STORED_DECIMALS, "mean": STORED_DECIMALS})
+    columns = [frame[name] for name in ("trial_index", "metric_name", MAP_KEY, "mean", "sem")]
+    for index, metric, step, mean, sem in zip(*columns, strict=True):
+        curve = found.setdefault(index, {}).setdefault(metric, {})
+        curve[step] = mean, None if np.isnan(sem) else sem
+    return found
+
+
+def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[str, Any]]:
+    """Inputs of trials as they were reported, with the progress of an outcome where it has one.
+
+    Trials are left out that are excluded, or have made less progress than the least that counts.
+    """
+    found = {
+        index: dict(outcome_record(trial).get("realized") or {})
+        for index, trial in experiment.trials.items()
+        if not is_excluded(trial)
+    }
+    config, parameter = experiment.optimization_config, _progress_parameter(experiment, method)
+    frame = experiment.lookup_data().df
+    if config is None or parameter is None or MAP_KEY not in frame:
+        return found
+    is_outcome = frame["metric_name"] == config.objective.metric_names[0]
+    outcomes = frame[is_outcome & np.isfinite(frame[MAP_KEY])]
+    for index, step in zip(outcomes["trial_index"], outcomes[MAP_KEY], strict=True):
+        if index in found:
+            found[index].setdefault(parameter.name, parameter.cast(round(step, STORED_DECIMALS)))
+            if step < parameter.lower:
+                del found[index]
+    return found
+
+
+def _progress_parameter(experiment: Experiment, method: Method) -> RangeParameter | None:
+    """The parameter that progress is measured in; None if it is no range."""
+    parameter = experiment.parameters.get(method.progress or "")
+    return parameter if isinstance(parameter, RangeParameter) else None
 
 
 def with_one_arm(trial: BaseTrial) -> Trial:

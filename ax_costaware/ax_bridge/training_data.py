@@ -14,19 +14,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+import torch
 from ax.core.base_trial import BaseTrial
 from ax.core.data_utils import ExperimentData
 from ax.core.experiment import Experiment
+from ax.core.types import TParamValue
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from botorch.utils.datasets import SupervisedDataset
 from pandas import DataFrame, Series
 from pandas.api.types import is_string_dtype
 
 from ax_costaware.ax_bridge.records import (
-    is_excluded,
-    outcome_record,
     recorded_outcomes,
     with_one_arm,
 )
+from ax_costaware.methods.curves import CurvePoint
+from ax_costaware.methods.space import Space
 from ax_costaware.precision import STORED_DECIMALS, more_precise
 
 _TOO_SMALL_TO_ROUND = 1e-6
@@ -36,6 +39,7 @@ _TOO_SMALL_TO_ROUND = 1e-6
 def realized_data(
     experiment_data: ExperimentData,
     trials: Mapping[int, BaseTrial],
+    realized: Mapping[int, Mapping[str, TParamValue]],
     metrics: Sequence[str],
     parameters: Collection[str],
 ) -> ExperimentData:
@@ -44,6 +48,7 @@ def realized_data(
     Args:
         experiment_data: Data that Ax extracted from the experiment.
         trials: The trials of the experiment.
+        realized: Inputs as they were reported, of the trials that count.
         metrics: The metrics to keep, the objective's first: the method models nothing else.
         parameters: Names of the parameters, whose columns are made where they are missing.
 
@@ -58,26 +63,51 @@ def realized_data(
     kept = [c for c in observed.columns if c[0] not in ("mean", "sem") or c[1] in found]
     # As for the ledger an infinite outcome, which Ax's own calls let pass, is none.
     counts = np.isfinite(observed["mean"][found].astype(float)).any(axis="columns")
-    counts &= np.array([not is_excluded(trials[i]) for i, *_ in observed.index], dtype=bool)
+    counts &= np.array([i in realized for i, *_ in observed.index], dtype=bool)
     observed = observed.loc[counts, kept].sort_index()
+    if observed.index.nlevels > 2:
+        # Ax would model the last steps of curves, which differ, as one more input.
+        observed = observed.groupby(level=[0, 1]).last()
     for metric in found:
         lacking = ~np.isfinite(observed["mean", metric].astype(float))
         if lacking.any():
             observed.loc[lacking, [("mean", metric), ("sem", metric)]] = np.nan
         observed = _at_full_precision(observed, trials, metric)
         observed["sem", metric] = _known_errors(observed["sem", metric])
-    of_rows = observed.index.droplevel(list(range(2, observed.index.nlevels)))
-    arms = arms.loc[arms.index.isin(of_rows)].sort_index()
+    arms = arms.loc[arms.index.isin(observed.index)].sort_index()
     rows = []
     for (trial_index, *_), planned in zip(arms.index, arms.to_dict("records"), strict=True):
-        realized = outcome_record(trials[trial_index]).get("realized") or {}
-        known = {name: value for name, value in realized.items() if name in parameters}
+        reported = realized[trial_index].items()
+        known = {name: value for name, value in reported if name in parameters}
         rows.append({**dict.fromkeys(parameters), **planned, **known})
     overlaid = DataFrame(rows, index=arms.index)
     # Ax compares and encodes plain Python strings; pandas infers its own string type.
     texts = [name for name in overlaid.columns if is_string_dtype(overlaid[name].dtype)]
     overlaid[texts] = overlaid[texts].astype(object)
     return ExperimentData(arm_data=overlaid, observation_data=observed)
+
+
+def with_curves(
+    data: SupervisedDataset, points: Sequence[CurvePoint], space: Space
+) -> SupervisedDataset:
+    """A data set with the points of the curves of its trials, which are encoded by ``space``."""
+    X, Y, Yvar, trials = data.X, data.Y, data.Yvar, data.group_indices
+    known = set() if trials is None else set(trials.tolist())
+    points = [point for point in points if point.trial_index in known]
+    if trials is None or not points:
+        return data
+    if Yvar is not None:
+        mean = Yvar.mean().item()
+        errors = [mean if point.sem is None else point.sem**2 for point in points]
+        Yvar = torch.cat([Yvar, Y.new_tensor(errors).unsqueeze(-1)])
+    return SupervisedDataset(
+        torch.cat([X, space.encode([point.inputs for point in points]).to(X)]),
+        torch.cat([Y, Y.new_tensor([point.mean for point in points]).unsqueeze(-1)]),
+        Yvar=Yvar,
+        feature_names=data.feature_names,
+        outcome_names=data.outcome_names,
+        group_indices=torch.cat([trials, trials.new_tensor([p.trial_index for p in points])]),
+    )
 
 
 def _at_full_precision(

@@ -25,14 +25,16 @@ from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.constraints import Feasibility
+from ax_costaware.methods.continuations import CostOfContinuing, continuations, continued_trial
 from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.gittins.search import Found, InHand, Search
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Fixed, Row, Value, takes
+from ax_costaware.methods.parameters import Fixed, Range, Row, Value, takes
 from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.fidelity_gp import FidelityGP
 from ax_costaware.policies.gittins import ImprovementPerCostStop
+from ax_costaware.queries.argument_checks import boolean, check_fields
 
 AT_TARGET, ELSEWHERE = "at the target", "at other fidelities"
 """What spending is grouped by."""
@@ -53,6 +55,9 @@ class MultiFidelity(PricedMethod):
     target: Mapping[str, Value] = field(kw_only=True)
     """Parameters that are fidelities, with their values at the target."""
 
+    resumes: bool = field(default=False, kw_only=True)
+    """Whether a trial goes on from an earlier one of its inputs, and costs what is new."""
+
     def __post_init__(self) -> None:
         expected = "a mapping from the names of the fidelities to their values at the target"
         if not isinstance(self.target, Mapping) or not self.target:
@@ -64,7 +69,14 @@ class MultiFidelity(PricedMethod):
                     f"target={dict(self.target)!r}: expected {expected}, as {{'epochs': 100}}."
                 )
         object.__setattr__(self, "target", dict(self.target))
+        check_fields(self, resumes=boolean)
         super().__post_init__()
+
+    @property
+    def progress(self) -> str | None:
+        """The fidelity that is a number; None where there are several."""
+        numbers = [name for name, value in self.target.items() if not isinstance(value, str)]
+        return numbers[0] if len(numbers) == 1 else None
 
     def check(self, problem: Problem) -> None:
         """Refuse an experiment without these fidelities, or in which they are no free choice."""
@@ -88,7 +100,20 @@ class MultiFidelity(PricedMethod):
                 f"target={dict(self.target)!r} has all parameters of the experiment: expected "
                 "others to choose, too."
             )
+        if self.resumes and not isinstance(space.parameters.get(self.progress or ""), Range):
+            raise InputError(
+                f"resumes=True with target={dict(self.target)!r}: expected one fidelity that is a "
+                "number, with a range, to go on in."
+            )
         super().check(problem)
+
+    def reserved(self, problem: Problem, initial: bool) -> list[float]:
+        """What undelivered decisions are expected to cost, which may go on from earlier trials."""
+        costs = super().reserved(problem, initial)
+        for i, row in enumerate(problem.undelivered if self.resumes and not initial else ()):
+            if earlier := continued_trial(self, problem, row):
+                costs[i] -= self.costs_at(problem, [earlier.inputs])[0] or 0.0
+        return costs
 
     def columns(self, problem: Problem) -> dict[int, float]:
         """The columns of the fidelities, with their values at the target."""
@@ -128,8 +153,12 @@ class MultiFidelity(PricedMethod):
         Where there are outcome constraints, and nothing is likely to keep to them at the target,
         it is the one that tells most of the likeliest.
         """
-        cost = CostAfter.of(cost_function(self, problem), problem, self)
-        search = Search(self, problem, cost, self.money(problem))
+        cost = cost_function(self, problem)
+        if self.resumes:
+            cost = CostOfContinuing.of(cost, problem, str(self.progress))
+        cost = CostAfter.of(cost, problem, self)
+        beside = continuations(self, problem) if self.resumes else ()
+        search = Search(self, problem, cost, self.money(problem), tuple(beside))
         hand = self._in_hand(problem, problem.evaluated, cost)
         if not search.money.pays(None):
             return self._stop(search, "the budget is used up")
@@ -203,20 +232,27 @@ class MultiFidelity(PricedMethod):
     ) -> Decision:
         """The next trial, with what is stored of it."""
         problem, X = search.problem, found.point.unsqueeze(0)
-        (row,) = problem.space.decode(X)
+        row = search.row_of(found.point)
+        earlier = continued_trial(self, problem, row) if self.resumes else None
         with torch.no_grad():
             mean, variance, share = (float(moment[0]) for moment in worth.moments(X))
         trial = problem.observed[hand.row]
-        declared = self.with_change_over(problem, row, self.cost_at(row))
+        declared = self.cost_at(row)
+        if earlier is not None and declared is not None:
+            declared -= self.cost_at(earlier.inputs) or 0.0
+        declared = self.with_change_over(problem, row, declared)
         gain = None if worth.best_f is None else math.exp(found.value)
+        why = self._why(problem, row, gain, share**0.5, hand)
+        if earlier is not None:
+            why += f" It goes on from trial {earlier.index}."
         feasible = {}
         if problem.feasibility is not None:
             chance = problem.feasibility.probability(at_target(X, worth.target))
             feasible = {"feasibility": float(chance), "incumbent_feasibility": hand.chance}
         return Decision(
             parameters=row,
-            why=self._why(problem, row, gain, share**0.5, hand),
-            expected_cost=found.cost if declared is None else declared,
+            why=why,
+            expected_cost=declared if declared is not None and declared > 0 else found.cost,
             details={
                 "improvement_per_cost": gain,
                 "correlation": share**0.5,
@@ -228,6 +264,7 @@ class MultiFidelity(PricedMethod):
                 **feasible,
                 **search.money.record(),
             },
+            extra={} if earlier is None else {"resumes_trial": earlier.index},
             value=found.value,
         )
 

@@ -147,6 +147,11 @@ class Method(ABC):
         """Metrics beside the objective that the method reads."""
         return () if self.cost_metric is None else (self.cost_metric,)
 
+    @property
+    def progress(self) -> str | None:
+        """The parameter in whose units trials report progress that is learned from; None: none."""
+        return None
+
     def control_set_of(self, trial: PastTrial) -> ControlSet | None:
         """The control set that the trial names; None: the trial controls every parameter.
 

@@ -81,6 +81,9 @@ class PastTrial:
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Values of the other metrics that the method reads."""
 
+    curves: Mapping[str, Mapping[float, tuple[float, float | None]]] = field(default_factory=dict)
+    """Mean and standard error (None: unknown) by metric and step, where it reported progress."""
+
     record: Mapping[str, Any] = field(default_factory=dict)
     """What was stored of the decision; empty if the strategy did not generate it."""
 
@@ -105,6 +108,12 @@ class PastTrial:
     def decision(self) -> Mapping[str, Any]:
         """What the choice was made from."""
         return self.record.get("decision") or {}
+
+    @property
+    def resumes_trial(self) -> int | None:
+        """The trial that it goes on from, by its decision; None where it begins anew."""
+        found: int | None = self.record.get("resumes_trial")
+        return found
 
     @property
     def is_completed(self) -> bool:
@@ -263,6 +272,19 @@ def change_overs(trials: Sequence[PastTrial], method: Method) -> list[float]:
             assert cost is not None
             now = settings_of(trial, method)
             found[i], before = cost.between(before, now), now
+    return found
+
+
+def costs_of_runs(trials: Sequence[PastTrial], method: Method) -> dict[int, float]:
+    """What runs have cost by the end of each trial, by trial, as far as all of it was reported.
+
+    Change-overs are no part of it. A trial that goes on from another one adds to its cost.
+    """
+    found: dict[int, float] = {}
+    for trial, change in zip(trials, change_overs(trials, method), strict=True):
+        before = 0.0 if trial.resumes_trial is None else found.get(trial.resumes_trial)
+        if trial.reported_cost is not None and before is not None:
+            found[trial.index] = trial.reported_cost - change + before
     return found
 
 

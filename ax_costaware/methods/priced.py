@@ -20,7 +20,7 @@ from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.costs import check_cost, cost_of, known_cost, named_cost
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import change_overs, ledger_of
+from ax_costaware.methods.past import change_overs, costs_of_runs, ledger_of
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.queries.argument_checks import one_of, positive_number
@@ -212,19 +212,14 @@ def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
     if method.cost_metric is None:
         return known_cost(method.base_cost, method.cost_at, problem.space)
     check_reported_costs(method, problem)
-    changes = change_overs(problem.trials, method)
-    reported = [
-        (trial, trial.reported_cost - change)
-        for trial, change in zip(problem.trials, changes, strict=True)
-        if trial.reported_cost is not None
-    ]
+    reported = costs_of_runs(problem.trials, method)
     if not reported:
         raise NothingToLearnFrom(
             f"cost={method.cost!r}: no trial has reported its cost yet, and the next is "
             "chosen by what they cost."
         )
-    X = problem.space.encode([trial.inputs for trial, _ in reported])
-    costs = X.new_tensor([cost for _, cost in reported])
+    X = problem.space.encode([t.inputs for t in problem.trials if t.index in reported])
+    costs = X.new_tensor(list(reported.values()))
     try:
         return LogNormalCostModel(X, costs, kind=method.cost_model, bounds=problem.space.bounds)
     except InputError as error:

@@ -19,6 +19,7 @@ from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
+from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.lending import MOST_DRAWS, OPTIMIZER, design_of, maximum_within
 from ax_costaware.methods.loop import check_all, next_trial, record_of
 from ax_costaware.methods.method import Method
@@ -56,6 +57,9 @@ class Outcome(NamedTuple):
 
     failed: bool = False
     """Whether the trial failed, so that there is no outcome."""
+
+    curve: Mapping[float, float] | None = None
+    """The objective by step, for a method that learns from curves; the last step is the trial's."""
 
 
 @dataclass
@@ -139,6 +143,7 @@ class Simulation:
             realized=outcome.realized or {},
             reported_cost=outcome.cost,
             metrics={**known, **(outcome.metrics or {})},
+            curves={"objective": {s: (y, None) for s, y in (outcome.curve or {}).items()}},
             record=record_of(self.method, self.problem(), decision),
         )
         self.trials.append(trial)
@@ -160,7 +165,9 @@ class Simulation:
         outcomes = torch.tensor([trial.outcome for trial in problem.observed], dtype=torch.double)
         if self.method.winsorizes:
             outcomes = winsorized(outcomes, self.minimize)
-        return self._fitted_to(problem.observed, outcomes, options)
+        points = curve_points(self.method, problem, problem.objective)
+        outcomes = torch.cat([outcomes, outcomes.new_tensor([point.mean for point in points])])
+        return self._fitted_to(problem.observed, outcomes, options, points=points)
 
     def _model_of(self, metric: str) -> Model:
         """The model of another outcome.
@@ -181,11 +188,13 @@ class Simulation:
         outcomes: torch.Tensor,
         options: ModelOptions,
         metric: str | None = None,
+        points: Sequence[CurvePoint] = (),
     ) -> Model:
         """The model of outcomes of trials; of the same ones it is not fitted again."""
         key = (len(trials), options.key)
         if metric not in self._fitted or self._fitted[metric][0] != key:
-            X, bounds = self.space.encode([trial.inputs for trial in trials]), self.space.bounds
+            rows = [trial.inputs for trial in trials] + [point.inputs for point in points]
+            X, bounds = self.space.encode(rows), self.space.bounds
             if self.method.sees_time:
                 times = self.method.times(self.trials)
                 when = [[times[trial.index]] for trial in trials]

@@ -7,7 +7,7 @@ at full precision (Ax's own data keep ten decimals) and saved by both of Ax's st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ax.core.trial import Trial
@@ -32,10 +32,12 @@ from ax_costaware.ax_bridge.records import (
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
 from ax_costaware.session.reported import (
+    RawCurve,
     RawData,
     check_cost_of_control_set,
     completion_record,
     read_cost,
+    read_curve,
     warn_out_of_bounds,
 )
 
@@ -48,9 +50,10 @@ _REPORTED = ("realized", "outcomes", "cost")
 def complete_trial(
     client: SessionClient,
     trial_index: int,
-    raw_data: RawData | None = None,
+    raw_data: RawData | RawCurve | None = None,
     realized: Mapping[str, TParamValue] | None = None,
     cost: float | None = None,
+    progression: float | Sequence[float] | None = None,
 ) -> None:
     """Record a trial's outcome, its inputs as they really were, and its cost, and complete it.
 
@@ -76,13 +79,20 @@ def complete_trial(
             where the experiment has the metric. A trial of a control set with an unknown cost
             needs one, larger than the set's ``fixed_cost``, whether or not it was measured; one
             that was never run is to be marked as abandoned.
+        progression: The steps of a learning curve, which increase and are in units of the fidelity
+            of ``fidelity_strategy``: ``complete_trial(client, i, scores, progression=range(1,
+            11))`` with a list of scores after 1 to 10 epochs, or a list per metric; what is no list
+            is of the last step. That is the trial's own fidelity, however far it was to go. A
+            number is the step of a ``raw_data`` without lists, as in Ax's own calls, which report
+            the steps before.
 
     Raises:
         UserInputError: If the trial does not exist or is not running, a realised value is missing,
             unknown or does not fit its parameter, a metric is unknown, a number is not finite, a
             cost or standard error is negative, a cost is 0 where costs are learned, it is given
             twice and differently, or it is missing or too small for a control set whose cost is
-            unknown.
+            unknown; if the strategy learns from no progress, or ``progression`` has other steps
+            than the parameter has values, or not as many as there are outcomes.
         UnsupportedError: If the trial has several arms, or another process runs the experiment.
 
     Warns:
@@ -103,7 +113,14 @@ def complete_trial(
         cost = outcome_record(trial).get("cost") if cost is None else cost
     elif not may_be_unsaved:
         _check_running(trial)
-    cost_metric = session.method.cost_metric
+    method, experiment, cost_metric = session.method, session.experiment, session.method.cost_metric
+    curve: dict[float, Outcomes] = {}
+    if progression is not None:
+        curve = {**read_curve(raw_data, progression, experiment, method)}
+        name, (*_, last) = str(method.progress), curve
+        if name in (realized or {}):
+            raise UserInputError(f"realized={realized!r}: progression says {name!r}.")
+        raw_data, realized = curve[last] or None, {**(realized or {}), name: last}
     record = completion_record(
         trial,
         raw_data=raw_data,
@@ -123,9 +140,10 @@ def complete_trial(
         _save_again(session, trial, record)
         return
     outcomes = {m: (mean, sem) for m, (mean, sem) in record["outcomes"].items()}
-    metrics = session.experiment.metrics
-    warn_out_of_bounds(record["realized"], session.experiment.search_space)
-    _write(session, trial, record, {m: o for m, o in outcomes.items() if m in metrics})
+    warn_out_of_bounds(record["realized"], experiment.search_space)
+    if progression is not None:
+        curve[last] = outcomes
+    _write(session, trial, record, outcomes, curve)
     if cost_metric is not None and "cost" not in record:
         _warn_of_missing_cost(session, trial, cost_metric)
 
@@ -168,7 +186,13 @@ def _save_again(session: Session, trial: Trial, record: dict[str, Any]) -> None:
     session.save_trial(trial)
 
 
-def _write(session: Session, trial: Trial, record: dict[str, Any], outcomes: Outcomes) -> None:
+def _write(
+    session: Session,
+    trial: Trial,
+    record: dict[str, Any],
+    outcomes: Outcomes,
+    curve: Mapping[float, Outcomes],
+) -> None:
     """Write the record, then complete the trial; undo both if Ax refuses the completion.
 
     If the trial was completed and only saving it failed, everything stays: the outcome is in the
@@ -180,7 +204,7 @@ def _write(session: Session, trial: Trial, record: dict[str, Any], outcomes: Out
     attempts = {name: part for name, part in outcome_record(trial).items() if name == "attempts"}
     trial.update_run_metadata({RECORD: {**record, **attempts}})
     try:
-        session.complete(trial, outcomes)
+        session.complete(trial, outcomes, curve)
     except BaseException as error:
         if trial.status.is_completed:
             error.add_note(

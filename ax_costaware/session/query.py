@@ -149,6 +149,10 @@ class Query:
     """What the choice was between: the control sets in declared order; the trial alone for a
     method without."""
 
+    resumes_trial: int | None = None
+    """The trial to go on from, whose inputs it has and which has come less far, as from its
+    checkpoint; None where it begins anew."""
+
     def to_frame(self) -> pd.DataFrame:
         """The candidates as a table with a row each, and the fields of ``Candidate`` as columns.
 
@@ -166,7 +170,9 @@ class Query:
         return (
             f"Trial {self.trial_index}: set {display_values(self.controlled)} "
             f"{display_cost(self.control_set, self.expected_cost)}"
-            f"{'' if self.measure else ', without measuring'}. {self.why}"
+            f"{'' if self.measure else ', without measuring'}"
+            f"{'' if self.resumes_trial is None else f', continuing trial {self.resumes_trial}'}. "
+            f"{self.why}"
         )
 
 
@@ -199,6 +205,7 @@ def query(client: SessionClient, trial_index: int) -> Query:
         why=str(record.get("why") or _why_without_record(trial)),
         decision=decision,
         candidates=_candidates(session.method, control_set, decision, cost),
+        resumes_trial=planned_trial(trial).resumes_trial,
     )
 
 

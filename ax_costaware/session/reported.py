@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,11 +22,13 @@ from ax.exceptions.core import UserInputError
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import Outcomes
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.method import Method
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import (
     finite_number,
     nonnegative_number,
     positive_number,
+    sequence_of,
 )
 
 Measurement: TypeAlias = float | tuple[float, float | None]
@@ -33,6 +36,9 @@ Measurement: TypeAlias = float | tuple[float, float | None]
 
 RawData: TypeAlias = Measurement | Mapping[str, Measurement]
 """A measurement of the objective, or one per metric."""
+
+RawCurve: TypeAlias = Sequence[Measurement] | Mapping[str, Measurement | Sequence[Measurement]]
+"""A measurement of the objective for each of several steps, or of metrics."""
 
 _LARGEST = 1e100
 """Larger outcomes are refused: variances would overflow."""
@@ -51,7 +57,7 @@ class OutOfBoundsWarning(UserWarning):
 def completion_record(
     trial: Trial,
     *,
-    raw_data: RawData | None,
+    raw_data: RawData | RawCurve | None,
     realized: Mapping[str, TParamValue] | None,
     cost: float | None,
     controlled: Sequence[str] | None,
@@ -98,8 +104,72 @@ def record_of(
 
 
 @ax_errors()
+def read_curve(
+    raw_data: RawData | RawCurve | None,
+    progression: float | Sequence[float],
+    experiment: Experiment,
+    method: Method,
+) -> dict[float, dict[str, tuple[float, float | None]]]:
+    """Outcomes of each step, by increasing steps; see ``read_outcomes``.
+
+    Args:
+        raw_data: As of ``complete_trial``.
+        progression: As of ``complete_trial``.
+        experiment: The experiment.
+        method: Says what parameter progress is measured in.
+
+    Raises:
+        UserInputError: If the method learns from no progress, the steps are no increasing values of
+            the parameter, the values of a metric are not as many, or are no outcomes.
+    """
+    parameter = experiment.parameters.get(method.progress or "")
+    if not isinstance(parameter, RangeParameter):
+        raise UserInputError(
+            f"progression={progression!r}: expected None, since the strategy has not one fidelity "
+            "that is a range of numbers."
+        )
+    expected = (
+        f"increasing steps within [{parameter.lower}, {parameter.upper}], in units of "
+        f"{parameter.name!r}"
+    )
+    several = not isinstance(progression, Real)
+    given = sequence_of(progression, "progression", expected) if several else [progression]
+    steps: list[Any] = [read_value(step, parameter, "progression") for step in given]
+    if not steps or sorted({*steps}) != steps or not all(map(parameter.validate, steps)):
+        raise UserInputError(f"progression={progression!r}: expected {expected}.")
+    rows = _by_step(raw_data, len(steps)) if several else [raw_data]
+    cost_metric = method.cost_metric
+    found = [read_outcomes(row, experiment, cost_metric) for row in rows]
+    return dict(zip(steps, found, strict=True))
+
+
+def _by_step(raw_data: Any, count: int) -> list[Any]:
+    """What is reported of each of several steps; what is no series is of the last."""
+    is_mapping = isinstance(raw_data, Mapping)
+    rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name, values in (raw_data if is_mapping else {"raw_data": raw_data}).items():
+        if isinstance(values, Real | tuple):
+            rows[-1][name] = values
+            continue
+        expected = "a list with a value for each step in progression"
+        series = sequence_of(values, name, expected)
+        if len(series) != count:
+            raise UserInputError(
+                f"{name}={values!r} has {len(series)} values, progression {count}: expected "
+                f"{expected}."
+            )
+        for row, value in zip(rows, series, strict=True):
+            row[name] = value
+    if not all(rows):
+        raise UserInputError(
+            f"raw_data={raw_data!r}: expected lists with a value for each step in progression."
+        )
+    return rows if is_mapping else [row["raw_data"] for row in rows]
+
+
+@ax_errors()
 def read_outcomes(
-    raw_data: RawData | None, experiment: Experiment, cost_metric: str | None = None
+    raw_data: RawData | RawCurve | None, experiment: Experiment, cost_metric: str | None = None
 ) -> dict[str, tuple[float, float | None]]:
     """Per metric the mean and its standard error (None if unknown); empty if nothing was measured.
 

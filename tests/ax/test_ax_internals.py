@@ -44,6 +44,11 @@ METHODS: list[tuple[Any, list[str], str]] = [
         ["experiment_data", "search_space"],
         "adapter.py",
     ),
+    (
+        TorchAdapter._convert_experiment_data,
+        ["experiment_data", "outcomes", "parameters", "search_space_digest"],
+        "adapter.py",
+    ),
     (Adapter._set_search_space, ["search_space"], "adapter.py"),
     (Adapter._set_model_space, ["arm_data"], "adapter.py"),
     (TorchAdapter._fit, ["search_space", "experiment_data", "kwargs"], "adapter.py"),

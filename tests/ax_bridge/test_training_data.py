@@ -22,6 +22,7 @@ class Trial:
     """As much of a trial as is read."""
 
     def __init__(self, **record: Any) -> None:
+        self.record = record
         self.run_metadata = {"ax_costaware": record} if record else {}
 
 
@@ -49,6 +50,7 @@ def lay(
     data = realized_data(
         ExperimentData(arm_data=arms.iloc[::-1], observation_data=observed.iloc[::-1]),
         dict(enumerate(trials)),  # type: ignore[arg-type]
+        {i: t.record.get("realized") or {} for i, t in enumerate(trials)},
         metrics=["y"] if bounded is None else ["y", "cost", "missing"],
         parameters=["x", "n", "soil", "late"],
     )

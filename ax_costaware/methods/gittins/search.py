@@ -26,6 +26,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
 from ax_costaware.methods.failures import failures_as_constraint
+from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.past import Money
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.methods.problem import Problem, untried
@@ -137,6 +138,9 @@ class Search(Generic[Priced]):
     money: Money
     """What was spent, and what is left; not nothing."""
 
+    beside: tuple[dict[str, Value], ...] = ()
+    """Parameterizations that are looked at besides, such as what goes on from earlier trials."""
+
     @property
     def pays_for_none(self) -> str:
         """That no trial can be paid, as a phrase."""
@@ -175,7 +179,17 @@ class Search(Generic[Priced]):
     @cached_property
     def starts(self) -> Tensor:
         """All points to choose from where nothing better is found: ``m x d``."""
-        return torch.cat([self.points, *(points for _, points in self.kept)])
+        return torch.cat([self.points, *(points for _, points in self.kept), self._beside])
+
+    @cached_property
+    def _beside(self) -> Tensor:
+        return self.problem.space.encode(list(self.beside)).to(self.problem.evaluated)
+
+    def row_of(self, point: Tensor) -> dict[str, Value]:
+        """The parameterization of a point, ``d``; just what it is, if it was looked at besides."""
+        same = (self._beside == point).all(dim=-1).tolist()
+        rows = [row for row, is_it in zip(self.beside, same, strict=True) if is_it]
+        return [*rows, *self.problem.space.decode(point.unsqueeze(0))][0]
 
     @cached_property
     def _constraints(self) -> tuple[OutcomeConstraint, ...]:

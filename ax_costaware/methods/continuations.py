@@ -1,0 +1,115 @@
+"""Trials that go on from an earlier one: a training from its checkpoint, to more epochs.
+
+A trial with the inputs of a completed one, and more of the fidelity that progress is measured in,
+costs what is new: :math:`c(x, s) - c(x, s')`. It is a step in the cost, at the inputs of earlier
+trials only, that a search by gradients never meets; so points there are looked at besides.
+
+Next to where a trial has come to, going on costs next to nothing and tells, by the observation
+noise, a little. A search takes it to cost some part of what the trial has cost, or a run would be
+continued step by step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.methods.method import Method
+from ax_costaware.methods.parameters import Range, Row, Value
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.problem import Problem
+
+_LEAST = 0.5
+"""Part of what a trial has cost that a search takes going on from it to cost at least."""
+
+_STEPS = 32
+"""Values of the fidelity that are looked at of each trial that could be continued."""
+
+_ROUNDING = 1e-12
+"""Part of a column's range by which points of one value may differ."""
+
+
+def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | None:
+    """The trial that a parameterization goes on from: of its inputs the one that has come farthest.
+
+    None if none was completed, or that has come as far: it would only be run again.
+    """
+    name = method.progress
+    assert name is not None
+
+    def progress(trial: PastTrial) -> float:
+        return float(str(trial.inputs[name]))
+
+    alike = [t for t in _completed(problem) if {**t.inputs, name: row[name]} == row]
+    farthest = max(alike, key=progress, default=None)
+    is_ahead = farthest is not None and progress(farthest) < float(str(row[name]))
+    return farthest if is_ahead else None
+
+
+def _completed(problem: Problem) -> list[PastTrial]:
+    return [trial for trial in problem.trials if trial.is_completed and trial.outcome is not None]
+
+
+@dataclass(frozen=True)
+class CostOfContinuing:
+    """What points cost where trials go on from earlier ones; see the module."""
+
+    base: CostFunction
+    """What they cost without."""
+
+    column: int
+    """The column of the fidelity."""
+
+    earlier: Tensor
+    """``k x d`` points of completed trials."""
+
+    widths: Tensor
+    """Ranges of the columns, ``d``."""
+
+    @staticmethod
+    def of(base: CostFunction, problem: Problem, name: str) -> CostFunction:
+        """What points of the model's space cost; the base itself where no trial is completed."""
+        rows = [trial.inputs for trial in _completed(problem)]
+        if not rows:
+            return base
+        (column,) = problem.space.columns[name].indices
+        widths = problem.space.bounds[1] - problem.space.bounds[0]
+        return CostOfContinuing(base, column, problem.space.encode(rows), widths)
+
+    def log_expected_cost(self, X: Tensor) -> Tensor:
+        """Logarithm of the expected cost at points ``... x d``: ``...``."""
+        log_cost = log_cost_function(self.base)
+        total = log_cost(X)
+        with torch.no_grad():
+            ahead = X.unsqueeze(-2) - self.earlier.to(X)
+            apart = ahead.abs() > _ROUNDING * self.widths.to(X)
+            apart[..., self.column] = False
+            alike = ~apart.any(dim=-1)
+            before = torch.where(alike, log_cost(self.earlier.to(X)).exp(), 0.0)
+            is_behind = (alike & (ahead[..., self.column] <= 0)).any(dim=-1)
+            saved = torch.where(is_behind, 0.0, before.amax(dim=-1))
+        rest = torch.maximum(total.exp() - saved, _LEAST * saved)
+        return torch.where(saved > 0, rest.log(), total)
+
+
+def continuations(method: Method, problem: Problem) -> list[dict[str, Value]]:
+    """Parameterizations that go on from completed trials, up to the fidelity's last value."""
+    name = str(method.progress)
+    parameter = problem.space.parameters[name]
+    assert isinstance(parameter, Range)
+    first, last = parameter.to_column(parameter.lower), parameter.to_column(parameter.upper)
+    grid = parameter.raw(torch.linspace(first, last, _STEPS, dtype=torch.double)).tolist()
+    # Some of few integers are the same.
+    steps = {problem.fixed.get(name, parameter.decode(step)): None for step in grid}
+    found: list[dict[str, Value]] = []
+    for trial in _completed(problem):
+        to_end = {**trial.inputs, name: parameter.upper}
+        is_free = {**to_end, **problem.fixed, name: parameter.upper} == to_end
+        if is_free and continued_trial(method, problem, to_end) is trial:
+            rows = [{**to_end, name: step} for step in steps]
+            done = float(str(trial.inputs[name]))
+            found += [r for r in rows if float(str(r[name])) > done and problem.space.contains(r)]
+    return found

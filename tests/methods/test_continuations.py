@@ -1,0 +1,214 @@
+"""Trials that go on from earlier ones: what they cost, which is chosen, and what is learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from ax_costaware.acquisition.log_cost import log_cost_function
+from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods import Choice, Decision, MultiFidelity, Simulation, Space
+from ax_costaware.methods.continuations import (
+    CostOfContinuing,
+    continuations,
+    continued_trial,
+)
+from ax_costaware.methods.costs import known_cost
+from ax_costaware.methods.priced import cost_function
+from ax_costaware.methods.problem import Pending
+from ax_costaware.models.log_normal_cost import LogNormalCostModel
+from ax_costaware.queries.costs import AffineCost
+from tests.methods.test_curves import run
+from tests.methods.test_fidelity import INPUTS, METHOD, SPACE, curve
+
+# To begin anew is dear.
+COST = AffineCost({"epochs": 0.1}, fixed=5.0)
+RESUMES = replace(METHOD, cost=COST, resumes=True, budget=90.0, initial_trials=0)
+ROWS: list[dict[str, Any]] = [
+    {"x1": 1 / 3, "x2": 0.6, "epochs": 7},
+    {"x1": 0.8, "x2": 0.2, "epochs": 3},
+    {"x1": 1 / 3, "x2": 0.6, "epochs": 12},
+    {"x1": 0.1, "x2": 0.9, "epochs": 100},
+]
+
+
+def told(method: MultiFidelity = RESUMES, **outcome: Any) -> Simulation:
+    simulation = Simulation(method, SPACE)
+    for row in ROWS:
+        simulation.tell(Decision(row, "given"), curve(row)._replace(**outcome))
+    return simulation
+
+
+def test_what_a_trial_goes_on_from() -> None:
+    problem = told().problem()
+    cases: list[tuple[dict[str, Any], int | None]] = [
+        ({**ROWS[0], "epochs": 20}, 2),
+        # What has come farther is not gone on from before its end.
+        ({**ROWS[0], "epochs": 12}, None),
+        ({**ROWS[0], "epochs": 9}, None),
+        ({**ROWS[0], "epochs": 7}, None),
+        ({**ROWS[0], "epochs": 2}, None),
+        ({**ROWS[0], "x1": 0.33333, "epochs": 20}, None),
+        ({**ROWS[1], "epochs": 4}, 1),
+    ]
+    for row, index in cases:
+        found = continued_trial(RESUMES, problem, row)
+        assert (None if found is None else found.index) == index
+    for row in continuations(RESUMES, problem):
+        earlier = continued_trial(RESUMES, problem, row)
+        assert earlier is not None
+        assert earlier.index in (1, 2)  # Nothing goes on from the target, which is the last value.
+        assert earlier.inputs["epochs"] < row["epochs"] <= 100
+    held = replace(problem, fixed={"x1": 0.8, "epochs": 50})
+    assert continuations(RESUMES, held) == [{**ROWS[1], "epochs": 50}]
+    # Of all that stands there are the values of a grid, where they are ahead.
+    values = {row["epochs"] for row in continuations(RESUMES, problem) if row["x1"] == 0.8}
+    assert min(values) == 4
+    assert max(values) == 100
+    assert len(values) > 20
+
+
+def test_what_was_stopped_is_not_gone_on_from() -> None:
+    """An outcome of a trial that runs, or was stopped early, has no checkpoint to go on from."""
+    problem = told().problem()
+    stopped = tuple(replace(trial, status="EARLY_STOPPED") for trial in problem.trials)
+    none = replace(problem, trials=stopped)
+    assert not continuations(RESUMES, none)
+    assert continued_trial(RESUMES, none, {**ROWS[0], "epochs": 20}) is None
+    decision = RESUMES.decide(none)
+    assert isinstance(decision, Decision)
+    assert "resumes_trial" not in decision.extra
+    assert decision.expected_cost == pytest.approx(COST.at(decision.parameters))
+
+
+def test_going_on_costs_the_difference() -> None:
+    problem = told().problem()
+    base = known_cost(COST, RESUMES.cost_at, SPACE)
+    cost = CostOfContinuing.of(base, problem, "epochs")
+    rows: list[dict[str, Any]] = [
+        {**ROWS[0], "epochs": epochs} for epochs in (1, 7, 10, 12, 13, 50, 100)
+    ]
+    rows += [{**ROWS[1], "epochs": 60}, {"x1": 0.3, "x2": 0.6, "epochs": 60}]
+    X = SPACE.encode(rows).requires_grad_()
+    found = log_cost_function(cost)(X)
+    expected = []
+    for row in rows:
+        earlier, whole = continued_trial(RESUMES, problem, row), COST.at(row)
+        if earlier is not None:
+            before = COST.at(earlier.inputs)
+            # A little farther than 12 counts as half of what 12 cost.
+            whole = max(whole - before, 0.5 * before)
+        expected.append(whole)
+    assert found.exp().tolist() == pytest.approx(expected)
+    (slope,) = torch.autograd.grad(found.sum(), X)
+    assert slope.isfinite().all()
+    assert torch.allclose(
+        log_cost_function(cost)(X.detach().reshape(3, 3, 3)), found.detach().reshape(3, 3)
+    )
+
+
+def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
+    """By brute force over a grid of all inputs, and of all epochs of the earlier trials."""
+    problem = told().problem()
+    decision = RESUMES.decide(problem)
+    assert isinstance(decision, Decision)
+    index = decision.extra["resumes_trial"]
+    earlier = problem.trials[index]
+    assert {**decision.parameters, "epochs": 0} == {**earlier.inputs, "epochs": 0}
+    before, whole = COST.at(earlier.inputs), COST.at(decision.parameters)
+    assert decision.expected_cost == pytest.approx(whole - before)
+    assert f"It goes on from trial {index}." in decision.why
+    base = known_cost(COST, RESUMES.cost_at, SPACE)
+    worth = LogTargetImprovementPerCost(
+        problem.model,
+        RESUMES.columns(problem),
+        problem.sign * decision.details["incumbent"],
+        CostOfContinuing.of(base, problem, "epochs"),
+    )
+    with torch.no_grad():
+        farther = [{**row, "epochs": epochs} for row in ROWS for epochs in range(1, 101)]
+        anew = SPACE.sobol_points(4096, 1, {})
+        values = [worth(X.unsqueeze(-2)).max() for X in (SPACE.encode(farther), anew)]
+    assert decision.value == pytest.approx(float(max(values)), abs=0.02)
+    # Without checkpoints it would have been another one.
+    plain = replace(RESUMES, resumes=False).decide(problem)
+    assert isinstance(plain, Decision)
+    assert "resumes_trial" not in plain.extra
+
+
+def test_what_is_new_is_charged_and_reserved() -> None:
+    simulation = told()
+    spent = sum(entry.charged for entry in simulation.ledger)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert decision.expected_cost is not None
+    # A batch reserves as much.
+    problem = simulation.problem()
+    batch = replace(problem, pending=(Pending(None, decision.parameters),))
+    assert RESUMES.money(batch).spent == pytest.approx(spent + decision.expected_cost)
+    simulation.tell(decision, curve(decision.parameters))
+    assert simulation.trials[-1].resumes_trial == decision.extra["resumes_trial"]
+    after = sum(entry.charged for entry in simulation.ledger)
+    assert after == pytest.approx(spent + decision.expected_cost)
+
+
+def test_the_cost_of_whole_runs_is_learned() -> None:
+    method = replace(RESUMES, cost="seconds")
+    simulation = Simulation(method, SPACE)
+    runs: list[tuple[dict[str, Any], int | None, float]] = [
+        (ROWS[0], None, 1.0),
+        (ROWS[1], None, 0.5),
+        ({**ROWS[0], "epochs": 20}, 0, 1.5),
+        ({**ROWS[0], "epochs": 60}, 2, 4.0),
+    ]
+    for row, earlier, cost in runs:
+        extra = {} if earlier is None else {"resumes_trial": earlier}
+        simulation.tell(Decision(row, "given", extra=extra), curve(row)._replace(cost=cost))
+    problem = simulation.problem()
+    X = SPACE.encode([row for row, _, _ in runs])
+    whole = X.new_tensor([1.0, 0.5, 2.5, 6.5])
+    by_hand = LogNormalCostModel(X, whole, kind="gp", bounds=SPACE.bounds)
+    Z, learned = SPACE.sobol_points(16, 0, {}), cost_function(method, problem)
+    with torch.no_grad():
+        assert torch.allclose(log_cost_function(learned)(Z), by_hand.log_expected_cost(Z))
+    # They were charged what they said.
+    assert sum(entry.charged for entry in simulation.ledger) == 7.0
+    decision = method.decide(problem)
+    assert isinstance(decision, Decision)
+    assert decision.expected_cost is not None
+    assert decision.expected_cost > 0
+
+
+def test_a_curve_is_learned_from_once() -> None:
+    """Also if the whole of it is reported by what goes on."""
+    simulation = Simulation(RESUMES, SPACE)
+    simulation.tell(Decision(ROWS[0], "given"), run(ROWS[0], *range(1, 7)))
+    farther = {**ROWS[0], "epochs": 9}
+    decision = Decision(farther, "given", extra={"resumes_trial": 0})
+    simulation.tell(decision, run(farther, *range(1, 9)))
+    X = simulation.problem().model.train_inputs[0]
+    assert len(X) == len(X.unique(dim=0)) == 9
+
+
+@pytest.mark.slow
+def test_a_whole_run_goes_on_and_keeps_to_its_budget() -> None:
+    method = replace(RESUMES, budget=30.0, initial_trials=2)
+    simulation = Simulation(method, SPACE)
+    while isinstance(decision := simulation.ask(), Decision):
+        simulation.tell(decision, curve(decision.parameters))
+        assert len(simulation.trials) < 30
+    assert sum(entry.charged for entry in simulation.ledger) <= 30 * (1 + 1e-9)
+    assert any(trial.resumes_trial is not None for trial in simulation.trials)
+
+
+def test_what_cannot_be_gone_on_in_is_refused() -> None:
+    sizes = Choice("size", ("small", "full"))
+    method = MultiFidelity(1.0, target={"size": "full"}, resumes=True)
+    with pytest.raises(InputError, match=r"resumes=True .*expected one fidelity that is a number"):
+        Simulation(method, Space.of([*INPUTS, sizes]))
+    with pytest.raises(InputError, match="resumes="):
+        MultiFidelity(1.0, target={"epochs": 9}, resumes=1)  # type: ignore[arg-type]

@@ -1,0 +1,132 @@
+"""Learning curves: which points are learned from, as what, and what the model makes of them."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods import Decision, Gittins, MultiFidelity, Range, Simulation, Space
+from ax_costaware.methods.curves import MOST_POINTS, curve_points, thinned
+from ax_costaware.methods.simulation import Outcome
+from ax_costaware.queries.costs import AffineCost
+from tests.methods.test_fidelity import COST, INPUTS, METHOD, SPACE, curve, hill
+
+ROWS: list[dict[str, Any]] = [
+    {"x1": 0.1, "x2": 0.2, "epochs": 30},
+    {"x1": 0.3, "x2": 0.6, "epochs": 100},
+    {"x1": 0.9, "x2": 0.2, "epochs": 8},
+]
+
+
+def run(row: Any, *others: float) -> Outcome:
+    """What comes of a trial, with its curve at its end and at some other steps."""
+    at = {float(step): curve({**row, "epochs": step}).value or 0.0 for step in others}
+    return curve(row)._replace(curve={**at, float(row["epochs"]): curve(row).value or 0.0})
+
+
+def told(method: Any, steps: Any, space: Space = SPACE) -> Simulation:
+    simulation = Simulation(method, space)
+    for row in ROWS:
+        simulation.tell(Decision(row, "given"), run(row, *steps(row["epochs"])))
+    return simulation
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 12, 50, 1000])
+def test_few_points_stand_for_many(count: int) -> None:
+    steps = [float(step) for step in range(5, 5 + count)]
+    kept = thinned(steps)
+    assert len(kept) == len({*kept}) <= MOST_POINTS
+    assert list(kept) == sorted({*kept} & {*steps})
+    if count <= MOST_POINTS:
+        assert list(kept) == steps
+    else:
+        assert len(kept) == MOST_POINTS
+        assert kept[0] == steps[0]
+        # Distances grow.
+        gaps = [b - a for a, b in pairwise(kept)]
+        assert gaps == sorted(gaps)
+
+
+def test_points_are_outcomes_at_lower_fidelities() -> None:
+    """The model is that of as many trials, each run to its step."""
+    found = told(METHOD, lambda last: [2, 5])
+    points = curve_points(METHOD, found.problem(), "objective")
+    assert [(p.trial_index, p.inputs["epochs"]) for p in points] == [
+        (i, step) for i in range(3) for step in (2.0, 5.0)
+    ]
+    apart = Simulation(METHOD, SPACE)
+    for row in [*ROWS, *(point.inputs for point in points)]:
+        apart.tell(Decision(row, "given"), curve(row))
+    X = SPACE.encode([{"x1": 0.5, "x2": 0.5, "epochs": epochs} for epochs in (3, 40, 100)])
+    with torch.no_grad():
+        ours, theirs = (s.problem().model.posterior(X) for s in (found, apart))
+    assert torch.allclose(ours.mean, theirs.mean)
+    assert torch.allclose(ours.variance, theirs.variance)
+    # A curve is no trial: nothing of it is paid, deployed or counted.
+    assert len(found.ledger) == len(found.problem().observed) == 3
+    assert sum(entry.charged for entry in found.ledger) == pytest.approx(
+        sum(COST.at(row) for row in ROWS)
+    )
+
+
+def test_curves_tell_more_of_the_target() -> None:
+    X = SPACE.encode([{**row, "epochs": 100} for row in ROWS])
+    values = torch.tensor([hill(row) for row in ROWS], dtype=torch.double)
+    errors = []
+    for steps in (lambda last: [], lambda last: range(1, last)):
+        with torch.no_grad():
+            mean = told(METHOD, steps).problem().model.posterior(X).mean.squeeze(-1)
+        errors.append(float((mean - values).abs().max()))
+    assert errors[1] < 0.5 * errors[0]
+
+
+def test_what_comes_before_the_first_step_is_left_out() -> None:
+    found = told(METHOD, lambda last: [0.5, 2])
+    points = curve_points(METHOD, found.problem(), "objective")
+    assert {point.inputs["epochs"] for point in points} == {2.0}
+    assert not curve_points(METHOD, found.problem(), "another")
+
+
+def test_progress_in_other_units_is_refused() -> None:
+    with pytest.raises(InputError, match=r"trial 0: .*progression is 640: .*'epochs', at most 100"):
+        curve_points(METHOD, told(METHOD, lambda last: [640]).problem(), "objective")
+
+
+def test_which_fidelity_progress_is_measured_in() -> None:
+    """A number, if there is one; a method without fidelities learns from outcomes only."""
+    assert METHOD.progress == "epochs"
+    assert MultiFidelity(1.0, target={"data": "all", "epochs": 9}).progress == "epochs"
+    assert MultiFidelity(1.0, target={"size": 1.0, "epochs": 9}).progress is None
+    assert MultiFidelity(1.0, target={"data": "all"}).progress is None
+    assert Gittins(1.0).progress is None
+    several = MultiFidelity(COST, target={"epochs": 100, "s": 1.0}, initial_trials=1)
+    space = Space.of([*INPUTS, Range("epochs", 1, 100), Range("s", 0, 1)])
+    simulation = Simulation(several, space)
+    row = {**ROWS[0], "s": 0.5}
+    simulation.tell(Decision(row, "given"), run(row, 3))
+    assert not curve_points(several, simulation.problem(), "objective")
+
+
+@pytest.mark.slow
+def test_whole_runs_learn_from_curves() -> None:
+    method = MultiFidelity(
+        AffineCost({"epochs": 0.1}, fixed=0.5),
+        target={"epochs": 100},
+        budget=14.0,
+        initial_trials=3,
+        num_restarts=2,
+        raw_samples=64,
+    )
+    simulation = Simulation(method, SPACE)
+    while isinstance(decision := simulation.ask(), Decision):
+        row = decision.parameters
+        simulation.tell(decision, run(row, *range(1, int(str(row["epochs"])))))
+    assert sum(entry.charged for entry in simulation.ledger) <= 14 * (1 + 1e-9)
+    best = simulation.recommend().parameters
+    assert hill(best) > 0.8
+    assert math.isclose(float(str(best["epochs"])), 100)
