@@ -10,7 +10,7 @@ ON_ALL_CORES := --numprocesses logical --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-gittins demo-feedback test test-all test-postgres test-ray test-upstream lint format types \
-  tutorials docs package clean
+  tutorials gallery docs package clean
 
 help:
 	@echo "make demo          choose control sets on the stack-loss data (under four minutes)"
@@ -23,6 +23,7 @@ help:
 	@echo "make test-upstream tests with Ax, BoTorch and what they build on as they are being developed"
 	@echo "make format        apply the format and the safe lint fixes"
 	@echo "make tutorials     run the tutorials and keep their outputs"
+	@echo "make gallery       draw the pictures of the tutorials anew, with an installed Chrome or Chromium"
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make package       build sdist and wheel into dist, and try the wheel where nothing else is"
 	@echo "make clean         remove .venv and what tools left behind"
@@ -79,6 +80,9 @@ types: $(VENV)/.installed-dev
 tutorials: $(VENV)/.installed-dev
 	$(SMALL_THREADS) $(RUN) -m tutorials
 
+gallery: $(VENV)/.installed-gallery
+	$(RUN) docs/gallery
+
 # Warnings are errors: a link that leads nowhere, a docstring that is no proper markup.
 docs: $(VENV)/.installed-docs
 	$(RUN) -m sphinx --builder html --fail-on-warning --keep-going --quiet docs docs/_build/html
@@ -102,7 +106,7 @@ package: $(VENV)/.installed-package
 	@ls dist/*.whl dist/*.tar.gz
 
 clean:
-	rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/tutorials *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Torch goes first: on its own, its version alone decides which build is taken.
 $(VENV)/.installed-%: pyproject.toml constraints.txt
