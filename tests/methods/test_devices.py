@@ -42,6 +42,12 @@ def billed() -> Any:
     return lambda row, measure: plant(row, measure)._replace(cost=1.0 + row["x1"])
 
 
+def emitting() -> Any:
+    """The plant, with a metric that has a bound."""
+    plant = toy.Plant()
+    return lambda row, measure: plant(row, measure)._replace(metrics={"emissions": row["x1"]})
+
+
 LEARNED = replace(CASES["gittins, learned costs"].method, cost_model="gp")  # type: ignore[type-var]
 UNKNOWN = ControlSets(
     tuple(replace(one, cost=None) for one in toy.CONTROL_SETS),
@@ -56,6 +62,16 @@ DEVICE_CASES = {
     **CASES,
     "bounds, and all learned": Case(
         LEARNED, CASES["gittins"].space, lambda: with_emissions, None, {}
+    ),
+    "bounds on averages": Case(
+        CASES["indirect queries"].method,
+        CASES["indirect queries"].space,
+        lambda: with_emissions,
+        None,
+        {},
+    ),
+    "bounds with control sets": Case(
+        CASES["control sets"].method, toy.SPACE, emitting, toy.MODEL, {}
     ),
     "equations": Case(
         Gittins(1.0, budget=14.0, initial_trials=3, **FAST), SIMPLEX, lambda: with_cost, None, {}
