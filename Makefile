@@ -9,7 +9,8 @@ SMALL_THREADS := OMP_NUM_THREADS=1
 ON_ALL_CORES := --numprocesses logical --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-gittins demo-feedback test test-all test-postgres lint format types tutorials docs package clean
+.PHONY: help demo demo-gittins demo-feedback test test-all test-postgres test-ray test-upstream lint format types \
+  tutorials gallery docs package clean
 
 help:
 	@echo "make demo          choose control sets on the stack-loss data (under four minutes)"
@@ -18,8 +19,11 @@ help:
 	@echo "make test          lint, format check, types, tests"
 	@echo "make test-all      the same with the slow tests"
 	@echo "make test-postgres tests on a PostgreSQL server, which is installed and started"
+	@echo "make test-ray      tests on a Ray cluster, which is started"
+	@echo "make test-upstream tests with Ax, BoTorch and what they build on as they are being developed"
 	@echo "make format        apply the format and the safe lint fixes"
 	@echo "make tutorials     run the tutorials and keep their outputs"
+	@echo "make gallery       draw the pictures of the tutorials anew, with an installed Chrome or Chromium"
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make package       build sdist and wheel into dist, and try the wheel where nothing else is"
 	@echo "make clean         remove .venv and what tools left behind"
@@ -43,11 +47,28 @@ test-postgres: $(VENV)/.installed-dev $(VENV)/.installed-postgres
 	@$(RUN) -m tests.postgres.server
 	AX_COSTAWARE_POSTGRES=start $(SMALL_THREADS) $(RUN) -m pytest tests/postgres
 
+test-ray: $(VENV)/.installed-dev
+	$(SMALL_THREADS) $(RUN) -m pytest tests/runners/test_ray_runner.py
+
+# In an environment of its own, as these versions are outside our ranges. Each wants the ones before.
+UPSTREAM := build/upstream
+test-upstream:
+	$(MAKE) VENV=$(UPSTREAM) $(UPSTREAM)/.installed-dev
+	for name in cornellius-gp/linear_operator cornellius-gp/gpytorch pytorch/botorch facebook/Ax; do \
+	  $(UPSTREAM)/bin/python -m pip install --quiet --upgrade "git+https://github.com/$$name" || exit 1; done
+	$(UPSTREAM)/bin/python -m pip freeze | grep github
+	$(SMALL_THREADS) $(UPSTREAM)/bin/python -m pytest -m "not slow" $(ON_ALL_CORES)
+
 # Docstrings may be missing in tests, whose names say what they test, but not in the package.
 lint: $(VENV)/.installed-dev
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff check --select D1 --ignore D105,D107 ax_costaware
 	$(RUN) -m ruff format --check .
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms \
+	  .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/question.yml
+	$(VENV)/bin/zizmor --offline --quiet .github
 
 format: $(VENV)/.installed-dev
 	$(RUN) -m ruff check --fix .
@@ -58,6 +79,9 @@ types: $(VENV)/.installed-dev
 
 tutorials: $(VENV)/.installed-dev
 	$(SMALL_THREADS) $(RUN) -m tutorials
+
+gallery: $(VENV)/.installed-gallery
+	$(RUN) docs/gallery
 
 # Warnings are errors: a link that leads nowhere, a docstring that is no proper markup.
 docs: $(VENV)/.installed-docs
@@ -82,7 +106,7 @@ package: $(VENV)/.installed-package
 	@ls dist/*.whl dist/*.tar.gz
 
 clean:
-	rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/tutorials *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Torch goes first: on its own, its version alone decides which build is taken.
 $(VENV)/.installed-%: pyproject.toml constraints.txt

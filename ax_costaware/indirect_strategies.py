@@ -45,6 +45,7 @@ def indirect_query_strategy(
     lmbda: float | None = None,
     count_attached: bool = True,
     feasible: float = 0.9,
+    torch_device: str | None = None,
 ) -> GenerationStrategy:
     """A strategy that asks what tells most about the best point, and is answered by averages.
 
@@ -98,6 +99,9 @@ def indirect_query_strategy(
             towards ``initial_trials``.
         feasible: Where the experiment has outcome constraints: the probability that a point keeps
             to all of them from which on it may be deployed.
+        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
+            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
+            such device goes on with the CPU, and says so in the log.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -144,6 +148,7 @@ def resolution_tree_strategy(
     lmbda: float | None = None,
     count_attached: bool = True,
     feasible: float = 0.9,
+    torch_device: str | None = None,
 ) -> GenerationStrategy:
     """A strategy that chooses where to measure, and how finely.
 
@@ -183,6 +188,9 @@ def resolution_tree_strategy(
             towards ``initial_trials``.
         feasible: Where the experiment has outcome constraints: the probability that a point keeps
             to all of them from which on it may be deployed.
+        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
+            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
+            such device goes on with the CPU, and says so in the log.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

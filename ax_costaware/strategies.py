@@ -89,6 +89,7 @@ def control_set_strategy(
     lmbda: float | None = None,
     count_attached: bool = True,
     feasible: float = 0.9,
+    torch_device: str | None = None,
 ) -> GenerationStrategy:
     """A strategy that chooses for every trial which inputs to control, and their values.
 
@@ -145,6 +146,9 @@ def control_set_strategy(
             towards ``initial_trials``.
         feasible: Where the experiment has outcome constraints: the probability of keeping to all of
             them from which on a query counts as feasible, and may be deployed.
+        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
+            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
+            such device goes on with the CPU, and says so in the log.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -179,6 +183,7 @@ def gittins_strategy(
     count_attached: bool = True,
     feasible: float = 0.9,
     learn_failures: bool | Literal["abandoned"] = False,
+    torch_device: str | None = None,
 ) -> GenerationStrategy:
     """A strategy that chooses the trial that is most worth its cost.
 
@@ -241,6 +246,9 @@ def gittins_strategy(
         learn_failures: Whether failing is learned, as one more constraint: from trials that failed,
             or with ``"abandoned"`` also from such as were abandoned. False: a trial that comes near
             to one that failed is chosen again by a model that thinks less of that point.
+        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
+            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
+            such device goes on with the CPU, and says so in the log.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -271,6 +279,7 @@ def fidelity_strategy(
     feasible: float = 0.9,
     learn_failures: bool | Literal["abandoned"] = False,
     resumes: bool = False,
+    torch_device: str | None = None,
 ) -> GenerationStrategy:
     """A strategy that finds the best long run from short ones, or the best fine one from coarse.
 
@@ -319,6 +328,9 @@ def fidelity_strategy(
             from it, as a training does from its checkpoint, and costs only what is new. It is named
             in ``query(client, i).resumes_trial``; a ``cost`` that is reported is what was new, too.
             One fidelity is a number, with a range.
+        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
+            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
+            such device goes on with the CPU, and says so in the log.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -347,6 +359,7 @@ def costly_feedback_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     count_attached: bool = True,
+    torch_device: str | None = None,
 ) -> GenerationStrategy:
     """A strategy that chooses the values of every trial, and says whether to measure its outcome.
 
@@ -389,6 +402,9 @@ def costly_feedback_strategy(
         raw_samples: Raw starting points of the inner optimisation; None for the method's default.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
+        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
+            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
+            such device goes on with the CPU, and says so in the log.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

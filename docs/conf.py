@@ -1,21 +1,25 @@
-"""Sphinx's settings: markdown pages, and an API reference from the docstrings.
+"""Sphinx's settings: markdown pages, tutorials with stored outputs, and an API reference.
 
 Nothing is fetched from a network, neither by the build nor by a reader's browser: formulas become
-MathML by docutils' own converter, and there are no links into other projects' inventories.
+MathML by docutils' own converter, plotly's figures find their script beside the pages, and there
+are no links into other projects' inventories.
 """
 
 from __future__ import annotations
 
 import html
+import json
 import re
 from importlib.metadata import version as installed_version
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
+import plotly
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from plotly.io import to_html
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -24,13 +28,18 @@ import ax_costaware
 logger = logging.getLogger(__name__)
 
 _PAGE = (Path(__file__).parent / "api" / "top_level.rst").read_text("utf-8")
+_COLUMN = 735
+"""Width of a page's text in pixels; a figure that is wider gets as wide as that."""
+
+_FIGURE = "application/vnd.plotly.v1+json"
 TOP_LEVEL = set(re.findall(r"^\.\. auto(?:class|function):: (\w+)$", _PAGE, re.M))
 
 project = "ax_costaware"
 release = version = installed_version("ax-costaware")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
+nb_execution_mode = "off"
 # Formulas as GitHub has them: $inline$, and blocks fenced as math.
 myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = ["math"]
@@ -46,7 +55,8 @@ html_theme_options = {
     "navigation_with_keys": True,
     "light_css_variables": {"code-font-size": "75%"},
 }
-html_static_path = ["_static"]
+PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+html_static_path = ["_static", str(PLOTLY)]
 html_css_files = ["wide.css"]
 
 autodoc_member_order = "bysource"
@@ -61,6 +71,8 @@ napoleon_numpy_docstring = False
 def setup(app: Sphinx) -> None:
     """Register what the pages need beside Sphinx's own."""
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
+    app.connect("builder-inited", _copy_tutorials)
+    app.connect("source-read", _link_copies)
     app.connect("autodoc-skip-member", _skip_repeated)
     app.connect("autodoc-process-signature", _tidy_signature)
     # Before napoleon, whose priority is 500.
@@ -87,6 +99,37 @@ def _mathml(node: nodes.Element, as_block: bool) -> str:
         logger.warning(f"formula {source!r}: {error}", location=node)
         return f"<code>{html.escape(source)}</code>"
     return converted
+
+
+def _copy_tutorials(app: Sphinx) -> None:
+    """Copy the notebooks to where Sphinx finds them, plotly's figures as HTML with their script."""
+    copies = Path(app.srcdir) / "tutorials"
+    copies.mkdir(exist_ok=True)
+    for path in (Path(app.srcdir).parent / "tutorials").glob("*.ipynb"):
+        notebook = json.loads(path.read_text("utf-8"))
+        outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+        figures = [output["data"] for output in outputs if _FIGURE in output.get("data", {})]
+        for number, data in enumerate(figures):
+            stored = data.pop(_FIGURE)
+            layout = stored["layout"]
+            if layout.get("width", 0) > _COLUMN:
+                del layout["width"]
+            data["text/html"] = to_html(
+                {"data": stored["data"], "layout": layout},
+                config={"responsive": True},
+                include_plotlyjs=f"../_static/{PLOTLY.name}" if number == 0 else False,
+                full_html=False,
+                div_id=f"figure-{number}",
+            )
+        text = json.dumps(notebook).replace("](../docs/", "](../")
+        copy = copies / path.name
+        if not copy.exists() or copy.read_text("utf-8") != text:
+            copy.write_text(text, "utf-8")
+
+
+def _link_copies(app: Sphinx, page: str, source: list[str]) -> None:
+    """Let links to the notebooks lead to the copies."""
+    source[0] = source[0].replace("](../tutorials/", "](tutorials/")
 
 
 def _skip_repeated(

@@ -119,3 +119,10 @@ def test_reference_has_every_public_name() -> None:
     assert set(ax_costaware.__all__) <= described
     layers = ["acquisition", "analysis", "methods", "models", "policies", "queries", "runners"]
     assert {f"ax_costaware.{layer}" for layer in [*layers, "session"]} <= set(modules)
+
+
+def test_gallery_has_every_tutorial() -> None:
+    gallery = read(DOCS / "gallery.md")
+    for path in (ROOT / "tutorials").glob("*.ipynb"):
+        assert f"(gallery/{path.stem}.png)](../tutorials/{path.name})" in gallery
+        assert f"\ntutorials/{path.stem}\n" in gallery

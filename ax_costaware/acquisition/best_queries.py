@@ -174,7 +174,7 @@ def sample_best_queries(
     ]
     values = torch.cat([found.values for found in optima]).reshape(num_samples, len(tops))
     chosen = values.argmax(dim=-1)
-    rows = torch.arange(num_samples) * len(tops) + chosen
+    rows = torch.arange(num_samples, device=chosen.device) * len(tops) + chosen
     points = torch.cat([found.points for found in optima])[rows]
     queries = []
     for point, index in zip(points, chosen.tolist(), strict=True):

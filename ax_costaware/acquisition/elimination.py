@@ -180,7 +180,7 @@ def _dense(constraint: tuple[Tensor, Tensor, float], bounds: Tensor) -> Tensor:
     """Coefficients of all columns, and the right-hand side: ``d + 1``."""
     indices, coefficients, rhs = constraint
     row = bounds.new_zeros(bounds.shape[-1] + 1)
-    row[indices] = coefficients.to(bounds)
+    row[indices.to(row.device)] = coefficients.to(row)
     row[-1] = rhs
     return row
 

@@ -292,6 +292,7 @@ def _spend(
 ) -> float:
     log_cost = cost.log() + log_price
     if log_probability is not None:
+        log_probability = log_probability.to(log_cost)
         log_cost = log_cost - log_probability
     index, order = gittins_index_of_log_cost(mean, sigma, log_cost).sort(
         descending=True, stable=True

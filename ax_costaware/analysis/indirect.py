@@ -228,8 +228,9 @@ def _posterior(
     mesh = np.stack(np.meshgrid(*grids, indexing="ij"), axis=-1)
     X[:, : len(grids)] = torch.from_numpy(mesh.reshape(len(X), -1))
     with torch.no_grad():
-        mean, variance = posterior(problem).target_moments(X)
-    return problem.sign * mean.reshape(shape).numpy(), variance.sqrt().reshape(shape).numpy()
+        moments = posterior(problem).target_moments(X.to(problem.space.bounds))
+    mean, variance = (moment.reshape(shape).cpu() for moment in moments)
+    return problem.sign * mean.numpy(), variance.sqrt().numpy()
 
 
 def _queries(problem: Problem, method: Targets) -> tuple[pd.DataFrame, Array, Array]:

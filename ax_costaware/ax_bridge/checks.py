@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.types import ComparisonOp
 from ax.exceptions.core import UnsupportedError, UserInputError
@@ -16,6 +17,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
+from ax_costaware.queries.argument_checks import nonempty_string
 
 
 @contextmanager
@@ -90,3 +92,20 @@ def check_lengthscales(spec: SurrogateSpec | None, num_columns: int) -> None:
                 "each column of the model, of which a choice without an order has one for every "
                 "value; or a number."
             )
+
+
+def usable_device(name: str) -> torch.device:
+    """The device of a name, on which torch computes here in double precision.
+
+    Raises:
+        InputError: If it does not.
+    """
+    nonempty_string(name, "torch_device")
+    try:
+        float(torch.ones((), dtype=torch.double, device=name))
+    except Exception as error:  # What is raised depends on the device.
+        raise InputError(
+            f"torch_device={name!r}: torch {torch.__version__} does not compute there in double "
+            f"precision ({error}). Expected 'cpu', or a device of this machine such as 'cuda:0'."
+        ) from error
+    return torch.device(name)

@@ -30,6 +30,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.attached import (
@@ -42,6 +43,7 @@ from ax_costaware.ax_bridge.checks import (
     check_lengthscales,
     check_one_arm,
     check_optimization_config,
+    usable_device,
 )
 from ax_costaware.ax_bridge.generator import CostAwareGenerator
 from ax_costaware.ax_bridge.log import recorded
@@ -54,11 +56,14 @@ from ax_costaware.ax_bridge.transforms import (
     WinsorizeObjective,
 )
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.lending import design_of
 from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
+
+logger = get_logger(__name__)
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
@@ -204,12 +209,23 @@ class ModelNode(MethodNode):
         method: The method.
         name: Name of the node.
         surrogate_spec: The surrogate; None for the method's own.
+        torch_device: Where its model computes; None for the CPU, which also takes the place of a
+            device that is not here.
     """
 
     def __init__(
-        self, method: Method, name: str, surrogate_spec: SurrogateSpec | None = None
+        self,
+        method: Method,
+        name: str,
+        surrogate_spec: SurrogateSpec | None = None,
+        torch_device: str | None = None,
     ) -> None:
-        kwargs = {"method": method, "surrogate_spec": surrogate_spec}
+        kwargs: dict[str, Any] = {"method": method, "surrogate_spec": surrogate_spec}
+        if torch_device is not None:
+            try:
+                kwargs["torch_device"] = usable_device(torch_device)
+            except InputError as error:
+                logger.warning(f"{error} The CPU computes instead.")
         super().__init__(
             name=name,
             generator_specs=[
@@ -221,6 +237,7 @@ class ModelNode(MethodNode):
         )
         self.method = method
         self.surrogate_spec = surrogate_spec
+        self.torch_device = torch_device
 
 
 def _is_fitted(spec: GeneratorSpec) -> bool:

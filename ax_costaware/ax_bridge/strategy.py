@@ -10,7 +10,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.utils.common.logger import get_logger
 
-from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.checks import ax_errors, usable_device
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, model_spec_of
 from ax_costaware.methods.method import Method
@@ -27,6 +27,7 @@ def strategy_of(
     method: Method,
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
     count_attached: bool = True,
+    torch_device: str | None = None,
 ) -> GenerationStrategy:
     """A strategy of any method: its initial design, then what it decides.
 
@@ -37,22 +38,27 @@ def strategy_of(
             the method's own.
         count_attached: Whether trials that were attached with data count towards the method's
             ``initial_trials``.
+        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"``; None
+            for the CPU.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
         ``Orchestrator``.
 
     Raises:
-        UserInputError: If ``method`` is none, or cannot use the model.
+        UserInputError: If ``method`` is none, or cannot use the model, or torch does not compute on
+            the device here.
     """
     if not isinstance(method, Method):
         raise UserInputError(f"method={method!r}: expected a Method, such as Gittins(cost=1.0).")
     boolean(count_attached, "count_attached")
+    if torch_device is not None:
+        usable_device(torch_device)
     spec, models = resolved_surrogate_spec(method, surrogate_spec)
     method = method.settled(models)
     _log_remarks(method)
     name = method.label
-    nodes: list[GenerationNode] = [ModelNode(method, name, spec)]
+    nodes: list[GenerationNode] = [ModelNode(method, name, spec, torch_device)]
     if method.initial_trials:
         nodes.insert(
             0,
@@ -71,7 +77,7 @@ def strategy_of(
 
 def strategy_with(method_class: type[Method], settings: dict[str, Any]) -> GenerationStrategy:
     """The strategy of a method with these fields, and with what else ``strategy_of`` takes."""
-    names = ("surrogate_spec", "count_attached")
+    names = ("surrogate_spec", "count_attached", "torch_device")
     options = {name: settings.pop(name) for name in names if name in settings}
     return strategy_of(method_class(**settings), **options)
 

@@ -316,7 +316,7 @@ class Column:
         """The columns of valid values spread like ``u``, ``n``, in [0, 1): ``n x len(indices)``."""
         parameter = self.parameter
         if isinstance(parameter, Choice):
-            codes = parameter.codes
+            codes = parameter.codes.to(u.device)
             return codes[(u * len(codes)).long().clamp_max(len(codes) - 1)]
         lower, upper = bounds[:, self.indices[0]]
         values: Tensor = (lower + u * (upper - lower)).unsqueeze(-1)

@@ -301,7 +301,7 @@ class Space:
             little of it, and possibly none.
         """
         draws = n * (_MOST_DRAWS if self.sums or self.equalities else 1)
-        X = self._spread(self._sobol(seed).draw(draws, dtype=torch.double).to(self.bounds))
+        X = self._spread(self._sobol(seed).draw(draws, dtype=torch.double))
         for index, value in (fixed or {}).items():
             X[:, index] = value
         different: Tensor = self._within(X, n, seed)[:n].unique(dim=0)
@@ -309,6 +309,7 @@ class Space:
 
     def _spread(self, u: Tensor) -> Tensor:
         """Valid points that are spread like those of the unit cube, whatever constraints say."""
+        u = u.to(self.bounds.device)
         X = self.bounds.new_empty(len(u), self.bounds.shape[-1])
         for i, column in enumerate(self.columns.values()):
             X[:, list(column.indices)] = column.spread(u[:, i], self.bounds).to(X)

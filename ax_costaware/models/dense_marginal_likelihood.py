@@ -101,11 +101,13 @@ class _Priors:
         found = [(prior, value, module) for _, module, prior, value, _ in model.named_priors()]
         self._log_normal = [each for each in found if type(each[0]) is LogNormalPrior]
         self._others = [each for each in found if type(each[0]) is not LogNormalPrior]
-        # Their numbers may be in single precision: what torch computes of them is, too.
+        # Their numbers may be in single precision: what torch computes of them is, too. They may
+        # stay on the CPU when the model is moved.
         numbers = [
             torch.stack([prior.loc, 2 * prior.scale.square(), prior.scale.log()])
             .reshape(3, -1)
             .expand(3, value(module).numel())
+            .to(value(module).device)
             for prior, value, module in self._log_normal
         ]
         self._numbers = torch.cat(numbers, dim=-1).detach() if numbers else None

@@ -193,7 +193,7 @@ def _kernel(
     kernel = ScaleKernel(mixed_kernel(d, categorical, RBFKernel)).to(like)
     # As tensors: GPyTorch rounds Python numbers to single precision.
     kernel.outputscale = like.new_tensor(outputscale)
-    scales = torch.as_tensor(lengthscale, dtype=like.dtype).expand(d)
+    scales = like.new_tensor(lengthscale).expand(d)
     for part in kernel.modules():
         if isinstance(part, RBFKernel | CategoricalKernel):
             part.lengthscale = scales if part.active_dims is None else scales[part.active_dims]

@@ -73,12 +73,13 @@ class FunctionRunner(LocalRunner):
 
     How many trials run at once is what ``run_trials(parallelism=...)`` says. Functions that draw
     from a library's global random numbers, or need more than one processor for Python code, belong
-    in processes of their own: see ``RayRunner``.
+    in processes of their own: see ``RayRunner`` and ``SubmititRunner``.
 
     Threads end with the process, so an attempt that ran when the process was killed is lost, and is
     tried again if there are retries. A function that hangs past ``timeout`` is left behind: Python
     has no way to stop a thread. It runs on in the background, its result is ignored, and it does
-    not keep the interpreter from exiting; to really end it use ``RayRunner``.
+    not keep the interpreter from exiting; to really end it use ``SubmititRunner`` or
+    ``RayRunner``.
 
     Args:
         function: The function, or the name under which ``register_trial_function`` knows it. Only

@@ -8,19 +8,12 @@ plain data come back.
 from __future__ import annotations
 
 import functools
-import sys
-import sysconfig
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ax.core.types import TParamValue
-from ax.exceptions.core import UserInputError
 
-from ax_costaware.runners import result
-from ax_costaware.runners.result import TrialFailedError, TrialFunction, TrialResult, run_function
+from ax_costaware.runners.result import TrialFunction
+from ax_costaware.runners.sending import attempt, sent_whole
 
 
 def results_class() -> type:
@@ -112,60 +105,5 @@ def pack(function: TrialFunction, parameters: dict[str, TParamValue]) -> bytes:
     """
     from ray import cloudpickle
 
-    modules = [sys.modules[__name__], result, *_module_to_send(function)]
-    try:
-        with _by_value(cloudpickle, modules):
-            packed = cloudpickle.dumps(functools.partial(_attempt, function, parameters))
-    except Exception as error:
-        raise UserInputError(
-            f"function={function!r} cannot be sent to a worker ({type(error).__name__}: {error}): "
-            "expected a function that refers to nothing that is bound to this process, such as "
-            "an open file, a lock or a connection. It can open them itself."
-        ) from error
-    return bytes(packed)
-
-
-def _attempt(function: TrialFunction, parameters: dict[str, TParamValue]) -> dict[str, Any]:
-    """Call the function on a worker and return its state as plain data."""
-
-    def translated(values: dict[str, TParamValue]) -> Any:
-        # A worker that has imported this package has classes of these names of its own.
-        try:
-            outcome = function(values)
-        except Exception as error:
-            if type(error).__name__ == "TrialFailedError" and hasattr(error, "cost"):
-                raise TrialFailedError(str(error), error.cost) from error
-            raise
-        if type(outcome).__name__ == "TrialResult" and hasattr(outcome, "raw_data"):
-            return TrialResult(outcome.raw_data, outcome.realized, outcome.cost)
-        return outcome
-
-    return run_function(translated, parameters).to_plain()
-
-
-def _module_to_send(function: Callable[..., Any]) -> list[ModuleType]:
-    while isinstance(function, functools.partial):
-        function = function.func
-    name = getattr(function, "__module__", None) or type(function).__module__
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    if module is None or file is None or name == "__main__":
-        return []  # Sent by value in any case, or built in.
-    paths = sysconfig.get_paths()
-    installed = {Path(paths[kind]).resolve() for kind in ("stdlib", "purelib", "platlib")}
-    return [] if installed.intersection(Path(file).resolve().parents) else [module]
-
-
-@contextmanager
-def _by_value(cloudpickle: Any, modules: list[ModuleType]) -> Iterator[None]:
-    """Let functions and classes of these modules be sent whole, not by their names."""
-    registered = []
-    try:
-        for module in modules:
-            if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
-                cloudpickle.register_pickle_by_value(module)
-                registered.append(module)
-        yield
-    finally:
-        for module in registered:
-            cloudpickle.unregister_pickle_by_value(module)
+    with sent_whole(cloudpickle, function):
+        return bytes(cloudpickle.dumps(functools.partial(attempt, function, parameters)))

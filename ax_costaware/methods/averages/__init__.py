@@ -276,11 +276,11 @@ class Targets(Method):
         if not len(region.starts):
             return Stop(f"{self.exhausted(problem, money)} {self._to_deploy(problem)}")
         believed = posterior(problem, pending=True)
-        bounds = bounds_of(problem)
-        optima = sample_optima(believed, self._targets, self.num_samples, seed, bounds)
+        targets, bounds = self._targets(problem), bounds_of(problem)
+        optima = sample_optima(believed, targets, self.num_samples, seed, bounds)
 
         def gain_per_cost() -> float:
-            best, _, _ = best_target(believed, self._targets, seed=self.seed)
+            best, _, _ = best_target(believed, targets, seed=self.seed)
             queries = self.ahead(problem, region, optima[0])
             limit = money.remaining
             return target_knowledge_per_cost(
@@ -329,7 +329,7 @@ class Targets(Method):
         """
         # The seed is that of all decisions, so that the answer depends on the model alone.
         with manual_seed(self.seed):
-            found = best_points(problem, self._targets, self.feasible, self.seed)
+            found = best_points(problem, self._targets(problem), self.feasible, self.seed)
         return [
             Best(
                 {
@@ -356,10 +356,9 @@ class Targets(Method):
         averages = Feasibility(problem.constraints, read=lambda m: IndirectPosterior.of(m).moments)
         return averages.probability(problem.space.encode(rows))
 
-    @property
-    def _targets(self) -> TargetSpace:
+    def _targets(self, problem: Problem) -> TargetSpace:
         """The space of the points."""
-        return target_space(self.target_parameters, self.law)
+        return target_space(self.target_parameters, self.law, problem.space.bounds.device)
 
     def _to_deploy(self, problem: Problem) -> str:
         """What to deploy, as a sentence."""

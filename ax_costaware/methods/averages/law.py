@@ -213,14 +213,16 @@ def checked_targets(parameters: object) -> tuple[FreeParameter, ...]:
 
 
 def target_space(
-    parameters: Sequence[FreeParameter], law: Conditional | None = None
+    parameters: Sequence[FreeParameter],
+    law: Conditional | None = None,
+    device: torch.device | None = None,
 ) -> TargetSpace:
     """Where points may be; the points of a ``FiniteConditional`` are all that there are."""
     candidates = None
     if isinstance(law, FiniteConditional) and law.points is not None:
         candidates = torch.tensor(law.points, dtype=torch.double)
     return TargetSpace(
-        _bounds_of(parameters),
+        _bounds_of(parameters).to(device),
         choices={i: p.grid for i, p in enumerate(parameters) if p.grid is not None},
         candidates=candidates,
     )

@@ -61,7 +61,7 @@ def worth_changing_for(
             worth = worth + chances.log()
         limited = [cost is not None and not values.money.pays(cost.mean) for cost in costs]
         if not all(limited):
-            worth = worth.masked_fill(torch.tensor(limited), -torch.inf)
+            worth = worth.masked_fill(torch.tensor(limited, device=worth.device), -torch.inf)
         chosen.append(ones[int(worth.argmax())])
     return chosen
 

@@ -1,0 +1,95 @@
+"""What is sent to another machine: a user's function, with its module and what calls it.
+
+What runs there needs neither Ax nor this package, so that an attempt does not begin by importing
+Ax for ten seconds. Only plain data come back.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ax.core.types import TParamValue
+from ax.exceptions.core import UserInputError
+
+from ax_costaware.runners import result
+from ax_costaware.runners.result import TrialFailedError, TrialFunction, TrialResult, run_function
+
+BEGAN = "began"
+"""Name of the file with the process of an attempt, as old as the attempt."""
+
+
+def attempt(function: TrialFunction, parameters: dict[str, TParamValue]) -> dict[str, Any]:
+    """Call the function on a worker and return its state as plain data."""
+
+    def translated(values: dict[str, TParamValue]) -> Any:
+        # A worker that has imported this package has classes of these names of its own.
+        try:
+            outcome = function(values)
+        except Exception as error:
+            if type(error).__name__ == "TrialFailedError" and hasattr(error, "cost"):
+                raise TrialFailedError(str(error), error.cost) from error
+            raise
+        if type(outcome).__name__ == "TrialResult" and hasattr(outcome, "raw_data"):
+            return TrialResult(outcome.raw_data, outcome.realized, outcome.cost)
+        return outcome
+
+    return run_function(translated, parameters).to_plain()
+
+
+def attempt_in(
+    folder: str, function: TrialFunction, parameters: dict[str, TParamValue]
+) -> dict[str, Any]:
+    """As ``attempt``, with a note in a folder that it has begun, in which process."""
+    Path(folder, BEGAN).write_text(str(os.getpid()))
+    return attempt(function, parameters)
+
+
+def _module_to_send(function: Callable[..., Any]) -> list[ModuleType]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__module__", None) or type(function).__module__
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if module is None or file is None or name == "__main__":
+        return []  # Sent by value in any case, or built in.
+    paths = sysconfig.get_paths()
+    installed = {Path(paths[kind]).resolve() for kind in ("stdlib", "purelib", "platlib")}
+    return [] if installed.intersection(Path(file).resolve().parents) else [module]
+
+
+@contextmanager
+def sent_whole(cloudpickle: Any, function: TrialFunction) -> Iterator[None]:
+    """Let what is pickled within hold a function and its module, and what calls it, not names.
+
+    The function's own module is sent along, so that workers need not have it, unless it is
+    installed as a package.
+
+    Raises:
+        UserInputError: If the function cannot be sent.
+    """
+    registered = []
+    try:
+        for module in [sys.modules[__name__], result, *_module_to_send(function)]:
+            if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
+                cloudpickle.register_pickle_by_value(module)
+                registered.append(module)
+        try:
+            cloudpickle.dumps(function)
+        except Exception as error:
+            raise UserInputError(
+                f"function={function!r} cannot be sent to a worker ({type(error).__name__}: "
+                f"{error}): expected a function that refers to nothing that is bound to this "
+                "process, such as an open file, a lock or a connection. It can open them itself."
+            ) from error
+        yield
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)
