@@ -24,8 +24,8 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.method import Method
+from ax_costaware.methods.money import remaining, spent
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import remaining, spent
 from ax_costaware.methods.problem import Decision, Problem
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform

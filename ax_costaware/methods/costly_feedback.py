@@ -22,8 +22,9 @@ from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import ROUNDING, Money, PastTrial
+from ax_costaware.methods.past import ROUNDING, PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP

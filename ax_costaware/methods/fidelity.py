@@ -291,15 +291,11 @@ class MultiFidelity(PricedMethod):
 
     def _stop(self, search: Search[Any], reason: str) -> Stop:
         """That there is no further trial, what was saved, and what to deploy."""
-        money, best = search.money, self.recommend(search.problem)[0]
-        spent = f"Spent {money.spent:g}"
-        if money.remaining is not None:
-            saved = max(money.remaining, 0.0)
-            spent += f" of {self.budget:g}, which saves {saved:g}"
+        best = self.recommend(search.problem)[0]
         was_run = f"trial {best.trial_index}" if best.trial_index is not None else "not tried there"
         return Stop(
-            f"Stopped: {reason}. {spent}. Deploy {_shown(best.parameters)} ({was_run}): expected "
-            f"value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}."
+            f"Stopped: {reason}. {search.money.said}. Deploy {_shown(best.parameters)} ({was_run}):"
+            f" expected value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}."
         )
 
 

@@ -19,8 +19,9 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import change_over, change_overs_of_undelivered
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
+from ax_costaware.methods.money import Money, money_of
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import Money, PastTrial, ledger_of, money_of
+from ax_costaware.methods.past import PastTrial, ledger_of
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models.point_posterior import PointPosterior

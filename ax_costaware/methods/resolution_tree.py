@@ -23,8 +23,9 @@ from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import nats_and_worth, subject_of
 from ax_costaware.methods.equalities import shown
+from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Parameter, Range, Row
-from ax_costaware.methods.past import Money, unfit
+from ax_costaware.methods.past import unfit
 from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from ax_costaware.queries import CellConditional

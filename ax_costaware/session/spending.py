@@ -17,7 +17,8 @@ from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_sess
 from ax_costaware.ax_bridge.records import ledger
 from ax_costaware.ax_bridge.strategy import set_method
 from ax_costaware.display import display_number
-from ax_costaware.methods.past import ROUNDING, LedgerEntry, remaining, spent
+from ax_costaware.methods.money import remaining, spent
+from ax_costaware.methods.past import ROUNDING, LedgerEntry
 from ax_costaware.queries.argument_checks import positive_number
 
 _COSTS = ("expected_cost", "reported_cost", "charged", "lost", "change_over")

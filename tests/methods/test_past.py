@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ax_costaware.methods.past import money_of
+from ax_costaware.methods.money import money_of
 from ax_costaware.methods.trial_times import TrialTimes
 
 

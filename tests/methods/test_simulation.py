@@ -32,7 +32,7 @@ from ax_costaware.methods import (
     TreeSearch,
     simulate,
 )
-from ax_costaware.methods.past import spent
+from ax_costaware.methods.money import spent
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies import EpsilonSchedule

@@ -42,8 +42,8 @@ from ax_costaware.methods.averages.law import (
 from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
-from ax_costaware.methods.past import Money
 from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.methods.stopping import NUM_AHEAD, at_price, check_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess

@@ -29,8 +29,9 @@ from ax_costaware.methods.costs import (
     known_cost,
     named_cost,
 )
+from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
-from ax_costaware.methods.past import Money, unfit
+from ax_costaware.methods.past import unfit
 from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.queries import Conditional, FiniteConditional, LearnedConditional
 from ax_costaware.queries.argument_checks import instance_of, positive_number

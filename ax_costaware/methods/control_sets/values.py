@@ -23,7 +23,7 @@ from ax_costaware.acquisition.feasible_queries import FeasibleQueries
 from ax_costaware.methods.constraints import MARGIN, STEEP
 from ax_costaware.methods.control_sets.change_overs import Query, price, worth_changing_for
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.past import Money
+from ax_costaware.methods.money import Money
 from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.methods.stopping import NUM_AHEAD
 from ax_costaware.models import information_gain

@@ -15,8 +15,8 @@ import torch
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.gittins.prices import price_of_cost, relative_lambda
 from ax_costaware.methods.gittins.search import Found, Search
+from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
-from ax_costaware.methods.past import Money
 from ax_costaware.methods.priced import cost_function
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
@@ -33,9 +33,6 @@ class Weighed:
 
     money: Money
     """What was spent, and what is left."""
-
-    budget: float | None
-    """What may be spent; None for no limit."""
 
     incumbent: float
     """The best posterior mean at an evaluated point."""
@@ -73,10 +70,6 @@ class Weighed:
                 f"Largest Gittins index {index:.6g}, best posterior mean "
                 f"{self.incumbent:.6g}, lambda {price:.6g}."
             )
-        money = f"Spent {self.money.spent:g}"
-        if self.money.remaining is not None:
-            saved = max(self.money.remaining, 0.0)
-            money += f" of {self.budget:g}, which saves {saved:g}"
         values = ", ".join(f"{n}={v!r}" for n, v in self.incumbent_parameters.items())
         deploy = f"Deploy trial {self.incumbent_trial}"
         if not self.is_feasible:
@@ -86,7 +79,8 @@ class Weighed:
             )
         chance = "" if self.chance is None else f", feasible with probability {self.chance:.3g}"
         parts.append(
-            f"{money}. {deploy} with {values}: expected value {self.incumbent:.6g}{chance}."
+            f"{self.money.said}. {deploy} with {values}: expected value "
+            f"{self.incumbent:.6g}{chance}."
         )
         return " ".join(parts)
 
@@ -109,7 +103,6 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
     trial, count = problem.observed[row], len(problem.undelivered)
     weighed = Weighed(
         money,
-        method.budget,
         sign * best,
         trial.index,
         {**trial.inputs, **problem.fixed},

@@ -1,0 +1,89 @@
+"""What is left of a budget for the next decision, by the ledger of what has happened."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ax_costaware.methods.past import ROUNDING, LedgerEntry
+
+
+def spent(entries: Iterable[LedgerEntry]) -> float:
+    """Total charged by ``entries``, what is reserved for unfinished trials included."""
+    return math.fsum(entry.charged for entry in entries)
+
+
+def remaining(entries: Iterable[LedgerEntry], budget: float | None) -> float | None:
+    """What is left of ``budget``; None without a budget, negative if reported costs overran it."""
+    return None if budget is None else budget - spent(entries)
+
+
+@dataclass(frozen=True)
+class Money:
+    """What was spent before a decision, and what is left for it."""
+
+    entries: tuple[LedgerEntry, ...]
+    """The ledger."""
+
+    spent: float
+    """What was spent, reservations for unfinished trials and undelivered decisions included."""
+
+    remaining: float | None
+    """What is left of the budget; None without one."""
+
+    before: float | None
+    """The same before the undelivered decisions."""
+
+    limit: float | None
+    """The largest cost that can be paid, rounding allowed for; None for any."""
+
+    capped: bool = False
+    """Whether that is the most that any one trial may cost, and more is left."""
+
+    def pays(self, cost: float | None) -> bool:
+        """Whether a cost can be paid; anything that is left pays for one that is not known."""
+        if self.limit is None:
+            return True
+        return self.limit > 0 if cost is None else cost <= self.limit
+
+    @property
+    def said(self) -> str:
+        """What was spent, and what of a budget was not, as a phrase."""
+        text = f"Spent {self.spent:g}"
+        if self.remaining is None:
+            return text
+        return f"{text} of {self.spent + self.remaining:g}, which saves {max(self.remaining, 0):g}"
+
+    def record(self) -> dict[str, float | None]:
+        """What is stored of it with a decision."""
+        return {"spent": self.spent, "remaining": self.remaining}
+
+
+def money_of(
+    entries: Sequence[LedgerEntry],
+    budget: float | None,
+    reserved: Sequence[float],
+    free: bool,
+    cap: float | None = None,
+) -> Money:
+    """What is spent and left.
+
+    Args:
+        entries: The ledger.
+        budget: What all trials may cost together; None for no limit.
+        reserved: What decisions that are no trials yet are expected to cost.
+        free: Whether these and the next one are not charged.
+        cap: What any one trial may cost; None for no limit.
+    """
+    total = 0.0 if free else math.fsum(reserved)
+    before = remaining(entries, budget)
+    left = None if before is None else before - total
+    limit = None
+    if left is not None and budget is not None and not free:
+        slack = ROUNDING * budget
+        limit = left + slack if left > slack else 0.0
+    most = None if cap is None else cap * (1 + ROUNDING)
+    capped = most is not None and (limit is None or most < limit)
+    limit = most if capped else limit
+    return Money(tuple(entries), spent(entries) + total, left, before, limit, capped)
