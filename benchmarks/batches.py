@@ -105,6 +105,8 @@ class FittedSetting(Setting):
                 stop=self.asked == "gittins_stops",
                 acquisition="gittins",
                 initial_share=None,
+                initialize_with_center=False,
+                winsorize=False,
                 **common,
             )
         targets = [RangeParameterConfig(name, (0, 1), "float") for name in self.names]

@@ -59,10 +59,11 @@ LEVELS = (1, 2, 3, 5, 7.5, 10, 12.5, 15, 17.5, 20)
 SHUFFLES = 5
 TABLE = RESULTS / "gittins_real_table.jsonl"
 PRICE = 0.03
+PUBLISHED = {"initial_share": None, "initialize_with_center": False, "winsorize": False}
 OURS: dict[str, dict[str, Any]] = {
-    "gittins": {"acquisition": "gittins", "stop": True, "initial_share": None},
-    f"gittins, {PRICE:g}/s": {"acquisition": "gittins", "lmbda": PRICE, "initial_share": None},
-    "log EI per cost": {"stop": ImprovementPerCostStop(), "initial_share": None},
+    "gittins": {"acquisition": "gittins", "stop": True, **PUBLISHED},
+    f"gittins, {PRICE:g}/s": {"acquisition": "gittins", "lmbda": PRICE, **PUBLISHED},
+    "log EI per cost": {"stop": ImprovementPerCostStop(), **PUBLISHED},
 }
 METHODS = (*OURS, "plain Ax", "random")
 

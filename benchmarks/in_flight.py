@@ -173,7 +173,12 @@ class Setting:
             )
         if self.method == "gittins":
             return gittins_strategy(
-                COST, acquisition="gittins", initial_share=None, surrogate_spec=given, **common
+                COST,
+                acquisition="gittins",
+                initial_share=None,
+                initialize_with_center=False,
+                surrogate_spec=given,
+                **common,
             )
         targets = [RangeParameterConfig(name, (0, 1), "float") for name in self.names]
         conditional = GaussianConditional(((1, 0), (0, 1)), covariance=SPREAD**2, outside="keep")

@@ -60,6 +60,8 @@ def _run_gittins(
             lmbda=PRICE,
             acquisition="gittins",
             initial_share=None,
+            initialize_with_center=False,
+            winsorize=False,
             seed=seed,
         )
     )
