@@ -18,6 +18,7 @@ FIGURES = {
     "indirect_bandits": 0,
     "indirect_queries": 0,
     "resolution_tree": 1,
+    "short_runs": 1,
     "unknown_costs": 1,
 }
 """Which of a tutorial's figures is shown."""
