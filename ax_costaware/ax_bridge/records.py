@@ -240,8 +240,11 @@ def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
 
 def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:
     """What trials reported with their progress among Ax's data, if the method learns from that."""
-    data, found = experiment.lookup_data(), dict[int, Curves]()
-    if _progress_parameter(experiment, method) is None or not data.has_step_column:
+    found = dict[int, Curves]()
+    if progress_parameter(experiment, method) is None:
+        return found
+    data = experiment.lookup_data()
+    if not data.has_step_column:
         return found
     frame = data.full_df
     frame = frame[np.isfinite(frame[MAP_KEY]) & np.isfinite(frame["mean"])]
@@ -264,9 +267,11 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
         for index, trial in experiment.trials.items()
         if not is_excluded(trial)
     }
-    config, parameter = experiment.optimization_config, _progress_parameter(experiment, method)
+    config, parameter = experiment.optimization_config, progress_parameter(experiment, method)
+    if config is None or parameter is None:
+        return found
     frame = experiment.lookup_data().df
-    if config is None or parameter is None or MAP_KEY not in frame:
+    if MAP_KEY not in frame:
         return found
     is_outcome = frame["metric_name"] == config.objective.metric_names[0]
     outcomes = frame[is_outcome & np.isfinite(frame[MAP_KEY])]
@@ -278,7 +283,7 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
     return found
 
 
-def _progress_parameter(experiment: Experiment, method: Method) -> RangeParameter | None:
+def progress_parameter(experiment: Experiment, method: Method) -> RangeParameter | None:
     """The parameter that progress is measured in; None if it is no range."""
     parameter = experiment.parameters.get(method.progress or "")
     return parameter if isinstance(parameter, RangeParameter) else None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MOST_SUBSETS = 3
 """Parameters of which every subset is tried as what a trial keeps; of more, each and all."""
 
-_ROUNDING = 1e-12
+SAME_VALUE = 1e-12
 """Part of a column's range by which points of one value may differ."""
 
 
@@ -147,7 +147,7 @@ class CostAfter:
         for columns, codes, price in self.steps:
             at = list(columns)
             apart = (X.detach()[..., at] - X.new_tensor(codes)).abs()
-            changed = (apart > _ROUNDING * self.widths[at].to(X)).any(dim=-1)
+            changed = (apart > SAME_VALUE * self.widths[at].to(X)).any(dim=-1)
             found = found + price * changed
         return found
 

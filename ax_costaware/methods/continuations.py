@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.methods.change_overs import SAME_VALUE
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Range, Row, Value
 from ax_costaware.methods.past import PastTrial
@@ -27,9 +28,6 @@ _LEAST = 0.5
 
 _STEPS = 32
 """Values of the fidelity that are looked at of each trial that could be continued."""
-
-_ROUNDING = 1e-12
-"""Part of a column's range by which points of one value may differ."""
 
 
 def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | None:
@@ -85,7 +83,7 @@ class CostOfContinuing:
         total = log_cost(X)
         with torch.no_grad():
             ahead = X.unsqueeze(-2) - self.earlier.to(X)
-            apart = ahead.abs() > _ROUNDING * self.widths.to(X)
+            apart = ahead.abs() > SAME_VALUE * self.widths.to(X)
             apart[..., self.column] = False
             alike = ~apart.any(dim=-1)
             before = torch.where(alike, log_cost(self.earlier.to(X)).exp(), 0.0)

@@ -21,6 +21,7 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import Outcomes
+from ax_costaware.ax_bridge.records import progress_parameter
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.method import Method
 from ax_costaware.queries import ControlSet
@@ -122,8 +123,8 @@ def read_curve(
         UserInputError: If the method learns from no progress, the steps are no increasing values of
             the parameter, the values of a metric are not as many, or are no outcomes.
     """
-    parameter = experiment.parameters.get(method.progress or "")
-    if not isinstance(parameter, RangeParameter):
+    parameter = progress_parameter(experiment, method)
+    if parameter is None:
         raise UserInputError(
             f"progression={progression!r}: expected None, since the strategy has not one fidelity "
             "that is a range of numbers."
