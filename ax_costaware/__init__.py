@@ -10,6 +10,7 @@ from ax_costaware.ax_bridge.storage import register_all
 from ax_costaware.ax_bridge.stored_expressions import check_json_file
 from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.indirect_strategies import (
+    fidelity_strategy,
     indirect_query_strategy,
     level_parameter,
     resolution_tree_strategy,
@@ -79,7 +80,6 @@ from ax_costaware.strategies import (
     control_set_parameter,
     control_set_strategy,
     costly_feedback_strategy,
-    fidelity_strategy,
     gittins_strategy,
 )
 

@@ -7,10 +7,6 @@
 - ``gittins_strategy``: the Pandora's Box Gittins index of Xie, Astudillo, Frazier, Scully and
   Terenin 2024, "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS):
   trials with the largest index, until the best value in hand is at least the largest index.
-- ``fidelity_strategy``: the knowledge gradient per cost of Poloczek, Wang and Frazier 2017,
-  "Multi-Information Source Optimization", and Wu et al. 2019, "Practical Multi-fidelity Bayesian
-  Optimization for Hyperparameter Tuning", of the inputs of a trial: short runs say which long one
-  to deploy.
 - ``costly_feedback_strategy``: CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020,
   "Cost-Efficient Online Hyperparameter Optimization": something is tuned while it runs, its
   response to the parameters drifts, and to look at the response costs. Every trial uses the point
@@ -32,10 +28,8 @@ from ax_costaware.ax_bridge.strategy import strategy_with
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.methods.gittins import Gittins, StopRule
 from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies import (
@@ -259,88 +253,6 @@ def gittins_strategy(
             arguments fit the experiment is checked when the first trial is asked for.
     """
     return strategy_with(Gittins, locals())
-
-
-@ax_errors()
-def fidelity_strategy(
-    cost: CostArgument,
-    target: Mapping[str, Value],
-    budget: float | None = None,
-    lmbda: float | None = None,
-    cost_model: CostKind = "gp",
-    initial_trials: int = 5,
-    initial_share: float | None = 0.2,
-    max_trial_cost: float | None = None,
-    charge_initial: bool = True,
-    seed: int = 0,
-    num_restarts: int | None = None,
-    raw_samples: int | None = None,
-    count_attached: bool = True,
-    feasible: float = 0.9,
-    learn_failures: bool | Literal["abandoned"] = False,
-    resumes: bool = False,
-    torch_device: str | None = None,
-) -> GenerationStrategy:
-    """A strategy that finds the best long run from short ones, or the best fine one from coarse.
-
-    Some parameters are fidelities, such as the epochs of a training, the size of the data or the
-    mesh of a simulation, and what is to be deployed has them at their target. Each trial has the
-    inputs and the fidelities from which the best value at the target is expected to gain most per
-    unit of cost. How well other fidelities speak for the target is learned with the objective, so
-    that one that misleads is left. ``recommend(client)`` answers for the target only, whether or
-    not a trial there was run.
-
-    The objective of the trials is that of one at their own fidelity. Outcome constraints are taken
-    from the experiment's optimization configuration, and are to hold at the target.
-
-    Args:
-        cost: What a trial costs, in a unit of your own, as in ``gittins_strategy``: a value object
-            such as ``AffineCost({"epochs": 2.5}, fixed=10)``, the name of the metric in which the
-            cost of each trial is reported, from which it is learned, or a function. A number, where
-            all cost the same, leaves nothing to save.
-        target: The parameters that are fidelities, with their values in what is to be deployed:
-            ``{"epochs": 100}``. They are ranges, on whatever scale, or choices, ordered or not.
-        budget: What all trials may cost together. No trial is chosen that is expected to cost more
-            than what is left; when that pays for no trial, asking for one raises
-            ``OptimizationShouldStop``, which says what to deploy. None: no limit.
-        lmbda: What one unit of cost is worth, in units of the objective. When no trial is expected
-            to improve the best value at the target by more than the price of its cost, asking for
-            one raises ``OptimizationShouldStop``. None: only the budget ends the run.
-        cost_model: How a cost is learned: ``"gp"`` or ``"linear"``, both on the log of the cost.
-        initial_trials: Quasi-random trials, in their fidelities, too, before the model decides.
-            With 0 the experiment needs a trial with data, attached, before the first is asked for.
-        initial_share: Share of the budget that the initial trials keep to: quasi-random points are
-            left out that would leave too little of it to the others, so that most of them are at
-            cheap fidelities. None: the design does not look at costs.
-        max_trial_cost: What any one trial may be expected to cost; None for no limit. The target
-            itself may cost more.
-        charge_initial: Whether the initial trials are paid from the budget.
-        seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
-        num_restarts: Restarts of the inner optimisation; None for Ax's default.
-        raw_samples: Raw starting points of the inner optimisation; None for Ax's default.
-        count_attached: Whether trials that were attached with their data, such as past ones, count
-            towards ``initial_trials``.
-        feasible: Where the experiment has outcome constraints: the probability of keeping to all of
-            them at the target from which on inputs may be deployed.
-        learn_failures: Whether failing is learned, as one more constraint: from trials that failed,
-            or with ``"abandoned"`` also from such as were abandoned.
-        resumes: Whether a trial with the inputs of a completed one and a higher fidelity goes on
-            from it, as a training does from its checkpoint, and costs only what is new. It is named
-            in ``query(client, i).resumes_trial``; a ``cost`` that is reported is what was new, too.
-            One fidelity is a number, with a range.
-        torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
-            ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
-            such device goes on with the CPU, and says so in the log.
-
-    Returns:
-        A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
-        ``Orchestrator``.
-
-    Raises:
-        UserInputError: If an argument has a value that the method cannot use. Whether the
-            arguments fit the experiment is checked when the first trial is asked for.
-    """
-    return strategy_with(MultiFidelity, locals())
 
 
 @ax_errors()

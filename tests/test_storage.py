@@ -62,9 +62,9 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.ax_bridge.earlier_releases import BatchLimit
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
+from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import (
     CostAwareGenerators,
-    InitialNode,
     ModelNode,
     method_of,
     model_spec_of,

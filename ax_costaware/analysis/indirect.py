@@ -29,7 +29,8 @@ from ax_costaware.analysis.figures import (
 )
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.methods import Best, Choice, Problem
-from ax_costaware.methods.averages import Targets, recommendation_record
+from ax_costaware.methods.averages import Targets
+from ax_costaware.methods.averages.deployment import recommendation_record
 from ax_costaware.methods.averages.information import posterior
 from ax_costaware.methods.parameters import FreeParameter
 from ax_costaware.methods.problem import Array

@@ -16,7 +16,8 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
 from ax.storage.transform_registry import REVERSE_TRANSFORM_REGISTRY
 
-from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, num_payable
+from ax_costaware.ax_bridge.initial_node import InitialNode
+from ax_costaware.ax_bridge.nodes import ModelNode, num_payable
 from ax_costaware.ax_bridge.transforms import HideParameters
 from ax_costaware.methods import ControlSets, CostlyFeedback, Gittins, IndirectQueries, TreeSearch
 from ax_costaware.methods.method import Method

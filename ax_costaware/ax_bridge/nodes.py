@@ -1,4 +1,4 @@
-"""The nodes of every strategy: one for the initial design, one that has the model.
+"""The node of every strategy that has the model, and what it shares with the initial design's.
 
 Ax's registry of generators is closed, so one of our own says which adapter, generator and
 transforms go together.
@@ -6,72 +6,41 @@ transforms go together.
 
 from __future__ import annotations
 
-import time
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ax.adapter.registry import (
-    Cont_X_trans,
     GeneratorRegistryBase,
-    Generators,
     GeneratorSetup,
     MBM_X_trans,
 )
 from ax.adapter.transforms.derelativize import Derelativize
-from ax.adapter.transforms.int_to_float import IntToFloat
-from ax.core.arm import Arm
-from ax.core.data import Data
 from ax.core.experiment import Experiment
-from ax.core.generator_run import GeneratorRun
-from ax.core.observation import ObservationFeatures
-from ax.core.trial_status import TrialStatus
-from ax.exceptions.core import OptimizationShouldStop, SearchSpaceExhausted, UserInputError
+from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
-from ax_costaware.ax_bridge.attached import (
-    MaxTrialsOrAttached,
-    MinTrialsOrAttached,
-    attached_with_data,
-)
 from ax_costaware.ax_bridge.checks import (
     ax_errors,
-    check_lengthscales,
-    check_one_arm,
-    check_optimization_config,
     usable_device,
 )
 from ax_costaware.ax_bridge.generator import CostAwareGenerator
-from ax_costaware.ax_bridge.log import recorded
-from ax_costaware.ax_bridge.records import live_observations, problem_of
-from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
+from ax_costaware.ax_bridge.records import problem_of
 from ax_costaware.ax_bridge.transforms import (
     HideParameters,
-    IntToFloatInOrder,
     TimeFeature,
     WinsorizeObjective,
 )
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.lending import design_of
-from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.method import NO_LIMIT, Method
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
 
 logger = get_logger(__name__)
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
-
-_DESIGN_TRANSFORMS = [
-    IntToFloatInOrder if transform is IntToFloat else transform for transform in Cont_X_trans
-]
-
-_NOT_TRIED = [TrialStatus.FAILED, TrialStatus.ABANDONED]
 
 
 class CostAwareGenerators(GeneratorRegistryBase):
@@ -182,6 +151,9 @@ class MethodNode(GenerationNode):
     made it, which make Ax's own class whatever they read.
     """
 
+    is_initial: ClassVar[bool] = False
+    """Whether trials belong to the initial design."""
+
     @property
     def _generation_strategy(self) -> GenerationStrategy | None:
         return self.__dict__.get("_generation_strategy")
@@ -196,7 +168,7 @@ class MethodNode(GenerationNode):
         """How many trials can be generated now; -1 for any number."""
         limit = super().new_trial_limit(raise_generation_errors=raise_generation_errors)
         method = method_of(self.generation_strategy)
-        payable = num_payable(self.experiment, method, isinstance(self, InitialNode))
+        payable = num_payable(self.experiment, method, self.is_initial)
         if payable == NO_LIMIT:
             return limit
         return payable if limit < 0 else min(limit, payable)
@@ -238,180 +210,3 @@ class ModelNode(MethodNode):
         self.method = method
         self.surrogate_spec = surrogate_spec
         self.torch_device = torch_device
-
-
-def _is_fitted(spec: GeneratorSpec) -> bool:
-    """Whether a generator is there; not so where a batch began with a trial that was not drawn."""
-    try:
-        return spec.fitted_adapter is not None
-    except UserInputError:
-        return False
-
-
-class InitialNode(MethodNode):
-    """The initial design of a method, which hands over to the node that has the model.
-
-    It hands over when ``count`` trials were generated that neither failed nor were abandoned, or
-    attached with data, and half of them (two at least, where there are two) have data.
-
-    Args:
-        count: Number of initial trials, at least one.
-        seed: Seed of the quasi-random design.
-        name: Name of the node.
-        next_node: Name of the node that comes after, which has the method.
-        deduplicate: Whether the quasi-random design repeats no trial.
-        waits: Whether no more trials than ``count`` may be under way.
-        counts_attached: Whether trials that were attached with data count, too; not so in what
-            earlier releases stored.
-    """
-
-    def __init__(
-        self,
-        count: int,
-        seed: int,
-        name: str,
-        next_node: str,
-        deduplicate: bool = True,
-        waits: bool = True,
-        counts_attached: bool = False,
-    ) -> None:
-        enough = MinTrialsOrAttached if counts_attached else MinTrials
-        most = MaxTrialsOrAttached if counts_attached else MaxTrialsAwaitingData
-        super().__init__(
-            name=name,
-            generator_specs=[
-                GeneratorSpec(
-                    Generators.SOBOL,
-                    generator_kwargs={
-                        "seed": seed,
-                        "deduplicate": deduplicate,
-                        "transforms": _DESIGN_TRANSFORMS,
-                    },
-                )
-            ],
-            should_deduplicate=False,
-            transition_criteria=[
-                enough(threshold=count, transition_to=next_node, not_in_statuses=_NOT_TRIED),
-                MinTrials(
-                    threshold=min(count, max(2, count // 2)),
-                    transition_to=next_node,
-                    only_in_statuses=[TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED],
-                    use_all_trials_in_exp=True,
-                    count_only_trials_with_data=True,
-                ),
-            ],
-            fallback_specs={},
-            pausing_criteria=[most(threshold=count)] if waits else None,
-        )
-        self.count = count
-        self.seed = seed
-        self.next_node = next_node
-        self.deduplicate = deduplicate
-        self.waits = waits
-        self.counts_attached = counts_attached
-
-    def gen(
-        self,
-        *,
-        experiment: Experiment,
-        pending_observations: dict[str, list[ObservationFeatures]] | None,
-        skip_fit: bool = False,
-        data: Data | None = None,
-        n: int | None = None,
-        **gs_gen_kwargs: Any,
-    ) -> GeneratorRun | None:
-        """The next trial of the method's initial design.
-
-        Raises:
-            OptimizationShouldStop: If the budget pays for none.
-            UserInputError: If the experiment does not fit the method.
-            UnsupportedError: If several arms are asked for.
-        """
-        started = time.monotonic()
-        method = method_of(self.generation_strategy)
-        check_one_arm(n)
-        check_optimization_config(experiment.optimization_config)
-        drawn: list[GeneratorRun] = []
-
-        def draw() -> Row:
-            if self.deduplicate and problem.is_exhausted:
-                raise SpaceExhausted  # Ax would look for a point for half a minute
-            if problem.space.equalities:
-                return next(design)
-            try:
-                run = super(InitialNode, self).gen(
-                    experiment=experiment,
-                    pending_observations=pending_observations,
-                    skip_fit=(skip_fit or bool(drawn)) and _is_fitted(self.generator_specs[0]),
-                    data=data,
-                    n=n,
-                    **gs_gen_kwargs,
-                )
-            except SearchSpaceExhausted as error:
-                raise SpaceExhausted from error
-            assert run is not None
-            drawn.append(run)
-            return run.arms[0].parameters
-
-        problem = problem_of(
-            experiment,
-            method,
-            live_observations(experiment, pending_observations),
-            gs_gen_kwargs.get("fixed_features"),
-            draw=draw,
-            num_attached=len(attached_with_data(experiment)) if self.counts_attached else 0,
-        )
-        design = design_of(problem, method)
-        with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
-            check_all(method, problem)
-            spec = model_spec_of(self.generation_strategy).generator_kwargs.get("surrogate_spec")
-            check_lengthscales(spec, problem.space.bounds.shape[-1])
-            decision = next_trial(method, problem, initial=True)
-        if decision == Stop(SpaceExhausted.REASON) and any(t.is_completed for t in problem.trials):
-            # The design has no further point, but the model may know of something to do.
-            following = self.generation_strategy.nodes_by_name[self.next_node]
-            return following.gen(
-                experiment=experiment,
-                pending_observations=pending_observations,
-                skip_fit=skip_fit,
-                data=data,
-                n=n,
-                **gs_gen_kwargs,
-            )
-        if isinstance(decision, Stop):
-            raise OptimizationShouldStop(decision.reason)
-        run = drawn[-1] if drawn else None
-        if run is None or run.arms[0].parameters != decision.parameters:
-            # The design goes on after what was drawn, whatever the method made of it.
-            run = GeneratorRun(
-                arms=[Arm(parameters=decision.parameters)],
-                gen_time=time.monotonic() - started,
-                generator_key=self.name if run is None else run._generator_key,
-                generator_state_after_gen=None if run is None else run._generator_state_after_gen,
-            )
-            run._generation_node_name = self.name
-        return recorded(run, decision, problem, method)
-
-    def should_transition_to_next_node(
-        self, raise_data_required_error: bool = True
-    ) -> tuple[bool, str]:
-        """Whether this node is done, and the name of the node to generate from.
-
-        What a killed process left between two transactions, of data or of generator runs, counts
-        as if it had not been killed.
-        """
-        restore_data(self.experiment)
-        match_generator_runs(self.generation_strategy, self.experiment)
-        return super().should_transition_to_next_node(raise_data_required_error)
-
-    def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
-        """How many trials can be generated now; -1 for any number.
-
-        Ax asks the current node before it moves to the next one, so that the first batch after the
-        initial design would be cut to one trial: once this node is done the next one answers.
-        """
-        done, following = self.should_transition_to_next_node(raise_data_required_error=False)
-        if done:
-            node = self.generation_strategy.nodes_by_name[following]
-            return node.new_trial_limit(raise_generation_errors=raise_generation_errors)
-        return super().new_trial_limit(raise_generation_errors=raise_generation_errors)

@@ -35,7 +35,8 @@ from botorch.models.transforms.outcome import OutcomeTransform
 
 from ax_costaware import acquisition, methods, models, policies, queries
 from ax_costaware.ax_bridge.earlier_releases import BatchLimit, register_aliases
-from ax_costaware.ax_bridge.nodes import CostAwareGenerators, InitialNode, ModelNode
+from ax_costaware.ax_bridge.initial_node import InitialNode
+from ax_costaware.ax_bridge.nodes import CostAwareGenerators, ModelNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.stored_expressions import check_databases
 from ax_costaware.ax_bridge.transforms import (

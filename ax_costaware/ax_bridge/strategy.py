@@ -12,7 +12,8 @@ from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.checks import ax_errors, usable_device
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
-from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, model_spec_of
+from ax_costaware.ax_bridge.initial_node import InitialNode
+from ax_costaware.ax_bridge.nodes import ModelNode, model_spec_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.queries.argument_checks import boolean

@@ -47,7 +47,7 @@ from ax_costaware.runners.result import (
     TrialFunction,
     read_result,
 )
-from ax_costaware.session.reported import warn_out_of_bounds
+from ax_costaware.session.realized import warn_out_of_bounds
 
 logger = get_logger(__name__)
 

@@ -15,8 +15,8 @@ from ax_costaware.session.completion import complete_trial, exclude_trial, repor
 from ax_costaware.session.input_fit import InputFitReport, input_fit
 from ax_costaware.session.pairs import add_pairs
 from ax_costaware.session.query import Candidate, Query, query
+from ax_costaware.session.realized import OutOfBoundsWarning
 from ax_costaware.session.recommendation import Recommendation, recommend
-from ax_costaware.session.reported import OutOfBoundsWarning
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 from ax_costaware.session.spending import Spending, set_budget, spending
 from ax_costaware.session.table import attach_table

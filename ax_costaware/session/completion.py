@@ -31,6 +31,7 @@ from ax_costaware.ax_bridge.records import (
     values_in_data,
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
+from ax_costaware.session.realized import warn_out_of_bounds
 from ax_costaware.session.reported import (
     RawCurve,
     RawData,
@@ -38,7 +39,6 @@ from ax_costaware.session.reported import (
     completion_record,
     read_cost,
     read_curve,
-    warn_out_of_bounds,
 )
 
 logger = get_logger(__name__)

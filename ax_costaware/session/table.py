@@ -27,12 +27,11 @@ from ax_costaware.methods import Method, PastTrial, Problem
 from ax_costaware.methods.loop import check_all
 from ax_costaware.methods.past import ledger_of
 from ax_costaware.queries.argument_checks import boolean, nonnegative_number, positive_number
+from ax_costaware.session.realized import OutOfBoundsWarning, read_value
 from ax_costaware.session.reported import (
-    OutOfBoundsWarning,
     check_cost_of_control_set,
     outcome_number,
     read_cost,
-    read_value,
     record_of,
 )
 

@@ -107,7 +107,7 @@ def test_private_attributes() -> None:
     assert "self.acqf = " in made, "see LentOptimizer in ax_bridge/generator.py"
     assert "self.acq_function_sequence = None" in made, "see ax_bridge/generator.py"
     assert "._generation_node_name = self.name" in inspect.getsource(GenerationNode.gen), (
-        "see InitialNode in ax_bridge/nodes.py"
+        "see ax_bridge/initial_node.py"
     )
 
 
@@ -327,7 +327,7 @@ def test_how_a_trial_came_about() -> None:
 
 
 def test_generator_run_keeps_what_is_written_into_its_metadata() -> None:
-    """``ax_bridge/nodes.py`` adds its record to a run of Ax's Sobol generator."""
+    """``ax_bridge/initial_node.py`` adds its record to a run of Ax's Sobol generator."""
     run = GeneratorRun(arms=[Arm({"x1": 0.25})], gen_metadata={"of": "Ax"})
     run._gen_metadata = {**(run.gen_metadata or {}), "ours": 1}
     assert run.gen_metadata == {"of": "Ax", "ours": 1}

@@ -37,7 +37,8 @@ from ax_costaware import (
     resolution_tree_strategy,
     spending,
 )
-from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, method_of
+from ax_costaware.ax_bridge.initial_node import InitialNode
+from ax_costaware.ax_bridge.nodes import ModelNode, method_of
 from ax_costaware.ax_bridge.storage import VALUE_OBJECTS
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.parameters import Choice, Range

@@ -12,7 +12,7 @@ from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import OptimizationShouldStop
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from ax_costaware.ax_bridge.nodes import InitialNode
+from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from tests.ax.gittins_toy import make_client
 from tests.resuming import load, open_database

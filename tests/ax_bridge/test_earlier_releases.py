@@ -22,7 +22,8 @@ from ax_costaware import (
 )
 from ax_costaware.ax_bridge import earlier_releases
 from ax_costaware.ax_bridge.earlier_releases import BatchLimit
-from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode
+from ax_costaware.ax_bridge.initial_node import InitialNode
+from ax_costaware.ax_bridge.nodes import ModelNode
 from ax_costaware.ax_bridge.transforms import HideParameters
 from ax_costaware.methods import (
     Choice,

@@ -14,7 +14,8 @@ from ax_costaware import (
     gittins_strategy,
     strategy_of,
 )
-from ax_costaware.ax_bridge.nodes import InitialNode, ModelNode, method_of
+from ax_costaware.ax_bridge.initial_node import InitialNode
+from ax_costaware.ax_bridge.nodes import ModelNode, method_of
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins

@@ -22,7 +22,7 @@ from ax_costaware.runners.result import (
     plain_result,
 )
 from ax_costaware.session import complete_trial, spending
-from ax_costaware.session.reported import OutOfBoundsWarning
+from ax_costaware.session.realized import OutOfBoundsWarning
 from tests.runners.bench import Bench, make_client, orchestrate, record_of, statuses
 from tests.session.conftest import strategy_with
 

@@ -11,7 +11,7 @@ from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, Ra
 from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.session.reported import OutOfBoundsWarning, read_realized, warn_out_of_bounds
+from ax_costaware.session.realized import OutOfBoundsWarning, read_realized, warn_out_of_bounds
 
 SPACE = SearchSpace(
     [

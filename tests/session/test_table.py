@@ -16,7 +16,7 @@ from ax.exceptions.core import UserInputError
 
 import ax_costaware as ac
 from ax_costaware.analysis import overview
-from ax_costaware.ax_bridge.nodes import InitialNode
+from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.records import decision_record, outcome_record
 from tests.audit.cases import CASES, FAST, complete, make_client, objective, realized_of
 from tests.resuming import decide, load, open_database

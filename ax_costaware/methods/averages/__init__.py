@@ -22,7 +22,7 @@ from torch import Tensor
 from ax_costaware.acquisition.target_knowledge import target_knowledge_per_cost
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target, sample_optima
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.averages.deployment import best_points
+from ax_costaware.methods.averages.deployment import best_points, recommendation_record
 from ax_costaware.methods.averages.information import (
     NEXT_TO_NOTHING,
     Information,
@@ -392,13 +392,3 @@ class Targets(Method):
             why=f"No answer tells of the {extreme} value by itself any more. {by_point.why}",
             details={**by_point.details, "acquisition": "joint_entropy"},
         )
-
-
-def recommendation_record(best: Best) -> dict[str, Any]:
-    """What is stored with a trial of the point that was best then."""
-    return {
-        "parameters": best.parameters,
-        "mean": best.mean,
-        "standard_deviation": best.standard_deviation,
-        **({} if best.feasibility is None else {"feasibility": best.feasibility}),
-    }

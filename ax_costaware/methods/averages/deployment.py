@@ -7,6 +7,7 @@ averages tells how likely a point is to keep to them.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from torch import Tensor
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target
 from ax_costaware.methods.averages.information import posterior
 from ax_costaware.methods.constraints import MARGIN, STEEP, Feasibility
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.problem import Best, Problem
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 
 _SPREAD = 256
@@ -62,3 +63,13 @@ def best_points(
     order.sort(key=lambda i: -min(chances[i], feasible))
     found = X[order].tolist(), mean[order].tolist(), variance[order].tolist()
     return *found, [chances[i] for i in order]
+
+
+def recommendation_record(best: Best) -> dict[str, Any]:
+    """What is stored with a trial of the point that was best then."""
+    return {
+        "parameters": best.parameters,
+        "mean": best.mean,
+        "standard_deviation": best.standard_deviation,
+        **({} if best.feasibility is None else {"feasibility": best.feasibility}),
+    }
