@@ -271,6 +271,7 @@ def costly_feedback_strategy(
     num_restarts: int | None = None,
     raw_samples: int | None = None,
     count_attached: bool = True,
+    feasible: float = 0.9,
     torch_device: str | None = None,
 ) -> GenerationStrategy:
     """A strategy that chooses the values of every trial, and says whether to measure its outcome.
@@ -281,6 +282,12 @@ def costly_feedback_strategy(
 
     Trials under way that are to be measured count at their posterior mean, so that trials asked for
     together differ where they should. The strategy itself never stops.
+
+    Outcome constraints with a number as their bound are taken from the experiment's optimization
+    configuration. Each of their metrics drifts and is forgotten as the objective is, with a model
+    of its own, and is reported with it. What a point promises above the worst counts as far as it
+    is likely to be feasible at the time; a rule that compares points measures, too, where that is
+    open. Until a point is likely enough to be feasible, the likeliest comes next.
 
     Args:
         rule: Says whether a trial is measured: ``QueryRule``, ``LCBUCBRule``, ``BernoulliRule``,
@@ -314,6 +321,8 @@ def costly_feedback_strategy(
         raw_samples: Raw starting points of the inner optimisation; None for the method's default.
         count_attached: Whether trials that were attached with their data, such as past ones, count
             towards ``initial_trials``.
+        feasible: Where the experiment has outcome constraints: the probability of keeping to all of
+            them, at the time, from which on a point counts as feasible, and may be deployed.
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.

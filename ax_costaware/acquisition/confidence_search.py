@@ -9,7 +9,7 @@ for by multi-start L-BFGS-B in the coordinates of the unit cube, whatever the un
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -94,6 +94,13 @@ class ConfidenceSearch:
     elimination: Elimination | None = None
     """Columns that others determine, which are ``held``."""
 
+    counted: Callable[[Tensor, Tensor], Tensor] | None = None
+    """From points ``n x d`` and their bounds, ``n``, to what these count as; None: themselves."""
+
+    shortfall: Callable[[Tensor], Tensor] | None = None
+    """By how much points ``n x d`` fall short of being rivals, ``n``, below zero where they do not;
+    None: they do not."""
+
     num_restarts: int = 16
     """Number of local searches."""
 
@@ -115,12 +122,15 @@ class ConfidenceSearch:
             mean, variance = self.posterior(X)
             return mean + math.sqrt(beta) * variance.sqrt()
 
-        _, ends = self._local.climb(bound, self._points(), self.num_restarts)
+        def value(X: Tensor) -> Tensor:
+            return bound(X) if self.counted is None else self.counted(X, bound(X))
+
+        _, ends = self._local.climb(value, self._points(), self.num_restarts)
         with torch.no_grad():
-            values = bound(ends)
+            bounds, values = bound(ends), value(ends)
             optima = ends[spaced_best(values, self._local.to_unit(ends), len(ends), SAME_OPTIMUM)]
             mean, variance = (float(moment[0]) for moment in self.posterior(optima[:1]))
-        return ConfidenceOptima(optima[0], mean, variance, float(values.max()), optima)
+        return ConfidenceOptima(optima[0], mean, variance, float(bounds[values.argmax()]), optima)
 
     def rivals(self, found: ConfidenceOptima, compare: Compare, joint: bool) -> Comparison:
         """The moments of ``rival_points``, beside the point of the round."""
@@ -140,6 +150,8 @@ class ConfidenceSearch:
             joint: Whether that probability takes account of the covariance with the point.
         """
         others = found.local_optima[1:]
+        if self.shortfall is not None:
+            others = others[self.shortfall(others) < 0]
         if compare == "local_optima" and len(others):
             return others
         return self._uncorrelated(found, joint)
@@ -149,14 +161,18 @@ class ConfidenceSearch:
         point, posterior = found.point, self.posterior
 
         def excess(X: Tensor) -> Tensor:
-            return posterior.correlation(X, point) - self.rival_correlation
+            return lacking(X, posterior.correlation(X, point))
+
+        def lacking(X: Tensor, correlation: Tensor) -> Tensor:
+            excess = correlation - self.rival_correlation
+            return excess if self.shortfall is None else excess.maximum(self.shortfall(X))
 
         def strength(X: Tensor) -> Tensor:
             # The probability that the rival is better, as a normal quantile.
             rivals = posterior.compare(X, point)
             spread = rivals.variance + found.variance - (2 * rivals.covariance if joint else 0.0)
             better = (rivals.mean - found.mean) / spread.clamp_min(_SMALLEST_VARIANCE).sqrt()
-            excess = (rivals.correlation - self.rival_correlation).clamp_min(0.0)
+            excess = lacking(X, rivals.correlation).clamp_min(0.0)
             return better - _PENALTY * excess.square()
 
         points = torch.cat([self._points(), found.local_optima[1:], self._far_from(point)])

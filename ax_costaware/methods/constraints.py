@@ -146,6 +146,14 @@ class Feasibility:
         with torch.no_grad():
             return self(X).exp()
 
+    def enough(self, X: Tensor, feasible: float) -> Tensor:
+        """One where points ``... x d`` are as likely to be feasible as they have to be: ``...``.
+
+        Elsewhere it falls to zero, steeply and smoothly.
+        """
+        lacking = (MARGIN * math.log(feasible) - self(X)).clamp_min(0.0)
+        return (-STEEP * lacking.square()).exp()
+
 
 def merged(constraints: Sequence[OutcomeConstraint]) -> tuple[OutcomeConstraint, ...]:
     """The constraints with those on one metric made one, by order of their first mention.

@@ -5,6 +5,10 @@ Optimization", Algorithm 1: the point is the one with the largest upper confiden
 of the trial, and a rule says whether it could be mistaken for a better one. The cost of a
 measurement and the budget are in the user's own unit of cost, ``beta`` has no unit. Inside, values
 have the sign of maximisation; what is recorded has the objective's own.
+
+With outcome constraints, each on an outcome that drifts as the objective does, the height of a
+bound counts as far as the point is likely to be feasible at the time (as in constrained expected
+improvement, Gardner et al. 2014); until one is likely enough, the likeliest comes next.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.feasible_now import FeasibleNow
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.money import Money
@@ -65,9 +70,7 @@ class CostlyFeedback(Method):
 
     label: ClassVar[str] = "CostlyFeedback"
 
-    refuses_constraints: ClassVar[str | None] = (
-        "every point is used as it is tried, and nothing keeps to those that are feasible"
-    )
+    refuses_constraints: ClassVar[str | None] = None
 
     may_skip: ClassVar[bool] = True
 
@@ -168,6 +171,10 @@ class CostlyFeedback(Method):
             )
         return replace(found, options={**found.options, "forgetting": self.forgetting})
 
+    def model_besides(self, problem: Problem) -> ModelOptions:
+        """The same, each with a forgetting rate of its own."""
+        return replace(self, forgetting=None).model()
+
     def settled(self, models: Sequence[ModelOptions]) -> Self:
         """The method with a rule for what the models know of the forgetting."""
         if self.rule is not None:
@@ -232,12 +239,14 @@ class CostlyFeedback(Method):
     def decide(self, problem: Problem) -> Decision | Stop:
         """The point of the next trial, and whether to measure it."""
         money, index = self.money(problem), problem.next_index
-        search = self._search(problem, index, self._measured(problem))
-        now, pays = search.posterior.now, money.pays(self.cost)
+        pays = money.pays(self.cost)
+        search, limits = self._search(problem, index, self._measured(problem), explores=pays)
+        now = search.posterior.now
         # Where nothing can be measured any more there is nothing to explore for.
         beta = self.beta_at(index) if pays else 0.0
         found = search.upper_confidence_bound(beta)
         rule = self.rule or default_rule(self.forgetting is not None)
+        chance = None if limits is None else limits.at(found.point)
         if pays:
             draw, rivals = np.random.default_rng(search.seed).random, None
             if rule.compare is not None:
@@ -245,6 +254,8 @@ class CostlyFeedback(Method):
                 means, variances, covariances, _ = (part.cpu().numpy() for part in moments)
                 rivals = Rivals(means, variances, covariances if rule.joint else None)
             verdict = rule.decide(Prospect(found.mean, found.variance, beta, draw, rivals))
+            if rule.compare is not None and chance is not None and chance < self.feasible:
+                verdict = replace(verdict, measure=True, reason="whether it is feasible is open")
         else:
             verdict = QueryDecision(False, self._too_dear(money))
         mean, spread = problem.sign * found.mean, found.variance**0.5
@@ -252,6 +263,10 @@ class CostlyFeedback(Method):
         if pays:
             what = "smallest lower" if problem.minimize else "largest upper"
             what += " confidence bound"
+        likely = ""
+        if chance is not None:
+            what += ", as far as it is likely to be feasible,"
+            likely = f", feasible with probability {chance:.3g}"
         (row,) = problem.space.decode(found.point.unsqueeze(0))
         model = problem.model
         assert isinstance(model, TimeVaryingGP)
@@ -259,7 +274,7 @@ class CostlyFeedback(Method):
             parameters=row,
             why=(
                 f"It has the {what} at time {now:.10g}: posterior mean {mean:.6g}, standard "
-                f"deviation {spread:.6g}, beta {beta:.6g}. "
+                f"deviation {spread:.6g}, beta {beta:.6g}{likely}. "
                 f"{'Measure' if verdict.measure else 'Do not measure'}: {verdict.reason}."
             ),
             expected_cost=self.cost if verdict.measure else 0.0,
@@ -273,6 +288,7 @@ class CostlyFeedback(Method):
                 "beta": beta,
                 "forgetting": model.forgetting_kernel.forgetting.item(),
                 "now": now,
+                **({} if chance is None else {"feasibility": chance}),
                 **money.record(),
             },
             extra={"measure": verdict.measure},
@@ -280,16 +296,33 @@ class CostlyFeedback(Method):
         )
 
     def recommend(self, problem: Problem) -> list[Best]:
-        """The local optima of the posterior mean at the time of the next trial, best first."""
-        search = self._search(problem, len(problem.trials), None)
+        """The local optima of the posterior mean at the time of the next trial, best first.
+
+        Those that are feasible come first, then the others by how likely they are to be.
+        """
+        search, limits = self._search(problem, len(problem.trials), None, explores=False)
         optima = search.upper_confidence_bound(0.0).local_optima
         with torch.no_grad():
             mean, variance = search.posterior(optima)
-        rows = problem.space.decode(optima)
+        order: list[int] = mean.argsort(descending=True).tolist()
+        chances: list[float | None] = [None] * len(optima)
+        if limits is not None:
+            found = limits.probability.probability(optima).tolist()
+            chances = found
+            order.sort(key=lambda i: -min(found[i], self.feasible))
+        rows, sd = problem.space.decode(optima), variance.sqrt().tolist()
         return [
-            Best(rows[i], problem.sign * float(mean[i]), float(variance[i].sqrt()), self.cost)
-            for i in mean.argsort(descending=True).tolist()
+            Best(rows[i], problem.sign * float(mean[i]), sd[i], self.cost, feasibility=chances[i])
+            for i in order
         ]
+
+    def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """Probability that trials at the present time keep to all outcome constraints."""
+        if problem.feasibility is None:
+            return None
+        return problem.feasibility.probability(
+            self._timed(problem, rows, [len(problem.trials)] * len(rows))
+        )
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the objective at points at the present time."""
@@ -328,18 +361,33 @@ class CostlyFeedback(Method):
             indices.append(index)
         return self._timed(problem, rows, indices) if rows else None
 
-    def _search(self, problem: Problem, index: int, X_pending: Tensor | None) -> ConfidenceSearch:
-        """The search of the space at the time of a trial, with the sign of maximisation."""
+    def _search(
+        self, problem: Problem, index: int, X_pending: Tensor | None, explores: bool
+    ) -> tuple[ConfidenceSearch, FeasibleNow | None]:
+        """The search of the space at the time of a trial, and what it looks at besides.
+
+        Args:
+            problem: The problem.
+            index: Index of the trial.
+            X_pending: Points with their times whose outcomes are under way.
+            explores: As of ``FeasibleNow``.
+        """
         space, seed = problem.space, decision_seed(self.seed, index)
         now = self.times(problem.trials)[index]
-        return ConfidenceSearch(
-            PosteriorNow(problem.model, now, problem.direction, X_pending),
+        posterior = PosteriorNow(problem.model, now, problem.direction, X_pending)
+        starts = space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held)
+        limits = FeasibleNow.of(problem, posterior, starts, X_pending, self.feasible, explores)
+        search = ConfidenceSearch(
+            posterior,
             space.bounds,
             RIVAL_CORRELATION,
-            starts=space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held),
+            starts=starts,
             held=problem.immovable,
             inequality_constraints=space.inequality_constraints,
             elimination=space.elimination,
+            counted=None if limits is None else limits.counted,
+            shortfall=None if limits is None else limits.shortfall,
             seed=seed,
             **({} if self.num_restarts is None else {"num_restarts": self.num_restarts}),
         )
+        return search, limits

@@ -1,4 +1,4 @@
-"""Outcome constraints with control sets and with averages, through Ax's client, and its stores."""
+"""Outcome constraints of queries and of costly feedback, through Ax's client, and its stores."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ax.api.client import Client
 import ax_costaware as ac
 from ax_costaware.analysis import overview
 from ax_costaware.ax_bridge.nodes import fitted_adapter
-from ax_costaware.models import ConditionalMeanProcess
+from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
 from ax_costaware.models.cached_posterior import only_model
-from tests.ax import indirect_toy, toy, tree_toy
+from tests.ax import feedback_toy, indirect_toy, toy, tree_toy
 from tests.fresh import FreshProcess
 from tests.resuming import Run, decide
 
@@ -42,6 +42,13 @@ def run_cells(client: Client, index: int, arm: dict[str, Any]) -> None:
     """The dose is the second coordinate of a point, and five."""
     dose = 5 + float(arm["x2"])
     ac.complete_trial(client, index, {"z": tree_toy.cell_mean(arm), "dose": dose})
+
+
+def run_feedback(client: Client, index: int, arm: dict[str, Any]) -> None:
+    """The heat is the first coordinate, and the load grows with time."""
+    measure = ac.query(client, index).measure
+    value, heat = feedback_toy.objective(arm, index), float(arm["x1"]) + index / 50
+    ac.complete_trial(client, index, {"y": value, "heat": heat} if measure else None)
 
 
 def run(client: Client, step: Callable[..., None], count: int) -> None:
@@ -99,12 +106,32 @@ def test_averages(name: str) -> None:
     assert client.get_best_parameterization()
 
 
+def test_costly_feedback() -> None:
+    """At the present time, by a model of the heat that forgets at a rate of its own."""
+    client = bounded(feedback_toy.make_client(), "y", "heat <= 0.5")
+    run(client, run_feedback, 11)
+    best = ac.recommend(client)
+    assert best.feasibility is not None
+    assert best.feasibility >= 0.9
+    assert float(str(best.parameters["x1"])) < 0.35
+    assert "feasible with probability" in str(best)
+    said = ac.query(client, 10)
+    assert "as far as it is likely to be feasible" in said.why
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    (constraint,) = adapter.problem().constraints
+    other = only_model(constraint.fit())
+    assert isinstance(other, TimeVaryingGP)
+    assert other.forgetting_kernel.forgetting.item() != feedback_toy.FORGETTING
+    assert other.outcome_transform is not None, "its hyperparameters are fitted"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sets", "queries"])
+@pytest.mark.parametrize("name", ["sets", "queries", "feedback"])
 def test_cards(name: str) -> None:
     make, step, objective, bound = {
         "sets": (toy.make_client, run_sets, "y", "heat <= 0.55"),
         "queries": (indirect_toy.make_client, run_queries, "z", "dose <= 4"),
+        "feedback": (feedback_toy.make_client, run_feedback, "y", "heat <= 0.5"),
     }[name]
     client = bounded(make(), objective, bound)
     run(client, step, 6)
@@ -113,7 +140,9 @@ def test_cards(name: str) -> None:
     assert not [card.title for card in cards if "rror" in card.title]
 
 
-@pytest.mark.parametrize("name", ["sets", "queries", pytest.param("tree", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["sets", "queries", "feedback", pytest.param("tree", marks=pytest.mark.slow)]
+)
 def test_next_decision_after_reload_is_the_same(
     name: str, tmp_path: Path, fresh_process: FreshProcess
 ) -> None:
@@ -122,6 +151,7 @@ def test_next_decision_after_reload_is_the_same(
         "sets": (toy.make_client, run_sets, "y", "heat <= 0.3"),
         "queries": (indirect_toy.make_client, run_queries, "z", "dose <= 4"),
         "tree": (tree_toy.make_client, run_cells, "z", "dose <= 5"),
+        "feedback": (feedback_toy.make_client, run_feedback, "y", "heat <= 0.4"),
     }[name]
     client = bounded(make(storage_config=stored.config, feasible=0.8), metric, bound)
     for count in range(6):

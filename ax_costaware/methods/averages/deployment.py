@@ -6,7 +6,6 @@ averages tells how likely a point is to keep to them.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target
 from ax_costaware.methods.averages.information import posterior
-from ax_costaware.methods.constraints import MARGIN, STEEP, Feasibility
+from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.problem import Best, Problem
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 
@@ -51,8 +50,7 @@ def best_points(
 
     def limited(X: Tensor) -> Tensor:
         height = (now.target_mean(X) - least).clamp_min(0.0)
-        lacking = (MARGIN * math.log(feasible) - log_probability(X)).clamp_min(0.0)
-        return height * (-STEEP * lacking.square()).exp()
+        return height * log_probability.enough(X, feasible)
 
     for function in (limited, log_probability):
         X, mean, variance = best_target(now, space, seed=seed, function=function)

@@ -1,0 +1,91 @@
+"""Bounds on outcomes that drift: what points count as that may be infeasible at a time.
+
+Each outcome has a model of its own, which knows how fast it forgets. The height of a confidence
+bound of the objective counts as far as the point is likely to be feasible, as in constrained
+expected improvement (Gardner et al. 2014, "Bayesian Optimization with Inequality Constraints").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from botorch.models.model import Model
+from torch import Tensor
+
+from ax_costaware.methods.constraints import Feasibility
+from ax_costaware.methods.problem import Problem
+from ax_costaware.models.posterior_now import PosteriorNow
+
+
+@dataclass(frozen=True, eq=False)
+class FeasibleNow:
+    """What the searches of a round look at besides the objective."""
+
+    probability: Feasibility
+    """The probability that points are feasible at the time."""
+
+    enough: float
+    """How likely a point has to be to be feasible."""
+
+    least: Tensor
+    """What is worth nothing: the least posterior mean, with the sign of maximisation."""
+
+    is_known: bool
+    """Whether some point is likely enough; until then the likeliest is searched for."""
+
+    explores: bool
+    """Whether points count as far as they are likely to be feasible; else what is not likely enough
+    is left out."""
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        posterior: PosteriorNow,
+        starts: Tensor,
+        X_pending: Tensor | None,
+        enough: float,
+        explores: bool,
+    ) -> Self | None:
+        """The same of a problem; None where it has no outcome constraints.
+
+        Args:
+            problem: The problem.
+            posterior: The posterior of the objective at the time.
+            starts: ``m x d`` points all over the space.
+            X_pending: ``k x (d + 1)`` points with their times whose outcomes are under way.
+            enough: How likely a point has to be to be feasible.
+            explores: See the field.
+        """
+        if not problem.constraints:
+            return None
+
+        def read(model: Model) -> PosteriorNow:
+            return PosteriorNow(model, posterior.now, X_pending=X_pending)
+
+        probability = Feasibility(problem.constraints, read=read)
+        with torch.no_grad():
+            least = posterior(starts)[0].min()
+        is_known = bool((probability.probability(starts) >= enough).any())
+        return cls(probability, enough, least, is_known, explores)
+
+    def at(self, point: Tensor) -> float:
+        """The probability that a point, ``d``, is feasible."""
+        return float(self.probability.probability(point.unsqueeze(0)))
+
+    def counted(self, X: Tensor, values: Tensor) -> Tensor:
+        """What points ``n x d`` with confidence bounds, ``n``, count as."""
+        if not self.is_known:
+            return self.probability(X)
+        likely = self.probability(X).exp()
+        weight = likely if self.explores else self.probability.enough(X, self.enough)
+        return (values - self.least).clamp_min(0.0) * weight
+
+    def shortfall(self, X: Tensor) -> Tensor:
+        """Above zero at points ``n x d`` that are not likely enough to be feasible.
+
+        Nothing would be deployed there, so that no other point may be mistaken for one of them.
+        """
+        return self.enough - self.probability(X).exp()
