@@ -305,6 +305,10 @@ class Method(ABC):
             "model says what to deploy: compare the trials themselves, or raise the budget."
         )
 
+    def origin_of(self, problem: Problem, row: Row) -> str:
+        """Where a trial of the initial design comes from, as a phrase."""
+        return "its values are quasi-random"
+
     @abstractmethod
     def decide(self, problem: Problem) -> Decision | Stop:
         """The next trial, with the reason; or that there should be none."""
@@ -406,7 +410,7 @@ class Method(ABC):
         row: Mapping[str, Any],
         cost: float | None,
         money: Money,
-        why: str = "its values are quasi-random.",
+        why: str | None = None,
         join: str = ";",
         **more: Any,
     ) -> Decision:
@@ -417,7 +421,7 @@ class Method(ABC):
             place = f"initial trial {number}, since not all of the {count} before it came to an end"
         return Decision(
             parameters=dict(row),
-            why=f"This is {place}{join} {why}",
+            why=f"This is {place}{join} {why or f'{self.origin_of(problem, row)}.'}",
             expected_cost=cost,
             details={**money.record(), **more.pop("details", {})},
             extra=more,

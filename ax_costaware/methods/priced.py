@@ -179,7 +179,7 @@ class PricedMethod(Method):
         part = max(part, _NEARLY * min(cost for _, cost in payable))
         row, cost = next(found for found in payable if found[1] <= part)
         limit = min(part, money.limit or part)
-        why = f"its values are quasi-random, of those that cost at most {limit:.3g}."
+        why = f"{self.origin_of(problem, row)}, of those that cost at most {limit:.3g}."
         return self.initial_decision(problem, row, cost, money, why)
 
     def _drawn(self, problem: Problem) -> list[Row]:

@@ -106,16 +106,17 @@ class Gittins(PricedMethod):
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design; the first is the center of the search space."""
-        center = problem.space.ordered({**problem.space.center, **problem.fixed})
-        begun = problem.trials or problem.undelivered
+        center, begun = _center(problem), problem.trials or problem.undelivered
         if self.initialize_with_center and not begun and problem.space.meets(center):
             drawn: Iterator[Row] = chain([center], iter(problem.draw, None))
             problem = replace(problem, draw=partial(next, drawn))
-        found = super().initial(problem)
-        if isinstance(found, Decision) and found.parameters == center:
-            here = "it is the center of the search space"
-            return replace(found, why=found.why.replace("its values are quasi-random", here))
-        return found
+        return super().initial(problem)
+
+    def origin_of(self, problem: Problem, row: Row) -> str:
+        """The center of the search space, or the quasi-random design."""
+        if row == _center(problem):
+            return "it is the center of the search space"
+        return super().origin_of(problem, row)
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The trial that is most worth its cost; or that none is, or none can be paid."""
@@ -143,3 +144,8 @@ class Gittins(PricedMethod):
                 "at which cost is exchanged for the objective, as in "
                 f"{type(stop).__name__}(lmbda=...)."
             )
+
+
+def _center(problem: Problem) -> Row:
+    """The center of the search space, but for what the caller fixed."""
+    return problem.space.ordered({**problem.space.center, **problem.fixed})
