@@ -23,7 +23,7 @@ help:
 	@echo "make test-upstream tests with Ax, BoTorch and what they build on as they are being developed"
 	@echo "make format        apply the format and the safe lint fixes"
 	@echo "make tutorials     run the tutorials and keep their outputs"
-	@echo "make gallery       draw the pictures of the tutorials anew, with an installed Chrome or Chromium"
+	@echo "make gallery       draw the pictures of the documentation anew, with an installed Chrome or Chromium"
 	@echo "make docs          build the documentation into docs/_build/html"
 	@echo "make package       build sdist and wheel into dist, and try the wheel where nothing else is"
 	@echo "make clean         remove .venv and what tools left behind"
@@ -82,6 +82,7 @@ tutorials: $(VENV)/.installed-dev
 
 gallery: $(VENV)/.installed-gallery
 	$(RUN) docs/gallery
+	$(RUN) benchmarks/published.py
 
 # Warnings are errors: a link that leads nowhere, a docstring that is no proper markup.
 docs: $(VENV)/.installed-docs
