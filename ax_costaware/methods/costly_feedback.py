@@ -253,9 +253,8 @@ class CostlyFeedback(Method):
                 moments = search.rivals(found, rule.compare, rule.joint)
                 means, variances, covariances, _ = (part.cpu().numpy() for part in moments)
                 rivals = Rivals(means, variances, covariances if rule.joint else None)
-            verdict = rule.decide(Prospect(found.mean, found.variance, beta, draw, rivals))
-            if rule.compare is not None and chance is not None and chance < self.feasible:
-                verdict = replace(verdict, measure=True, reason="whether it is feasible is open")
+            unsure = chance if chance is not None and chance < self.feasible else None
+            verdict = rule.decide(Prospect(found.mean, found.variance, beta, draw, rivals, unsure))
         else:
             verdict = QueryDecision(False, self._too_dear(money))
         mean, spread = problem.sign * found.mean, found.variance**0.5

@@ -76,6 +76,10 @@ class Prospect:
     rivals: Rivals | None = None
     """The points that it is compared with, for a rule that wants them."""
 
+    chance: float | None = None
+    """Probability that the point is feasible, where that is open and rules should have it looked
+    at; else None."""
+
 
 @dataclass(frozen=True)
 class QueryDecision:
@@ -120,8 +124,9 @@ class FeedbackRule(ABC):
 class QueryRule(FeedbackRule):
     """Measure unless the point is better than each rival with probability ``kappa`` at least.
 
-    Line 8 of the paper's Algorithm 1. With ``kappa`` of 1/2 or less the rule may never measure
-    again, because long after the last measurement every such probability is 1/2.
+    Also where it is open whether the point is feasible. Line 8 of the paper's Algorithm 1. With
+    ``kappa`` of 1/2 or less the rule may never measure again, because long after the last
+    measurement every such probability is 1/2.
 
     Raises:
         InputError: Unless ``kappa`` is strictly between 0 and 1 and ``compare`` is one of its
@@ -156,6 +161,8 @@ class QueryRule(FeedbackRule):
         least = float(z.min())
         confidence = float(ndtr(least))
         measure = least < float(ndtri(self.kappa))
+        if prospect.chance is not None:
+            return QueryDecision(True, _open(prospect.chance), confidence)
         return QueryDecision(
             measure,
             f"the point is better than its strongest rival with probability {confidence:.3g}, "
@@ -182,6 +189,8 @@ class LCBUCBRule(FeedbackRule):
 
     def decide(self, prospect: Prospect) -> QueryDecision:
         """Compare the confidence intervals; see ``FeedbackRule.decide``."""
+        if prospect.chance is not None:
+            return QueryDecision(True, _open(prospect.chance))
         rivals, weight = _rivals_of(prospect), math.sqrt(prospect.beta)
         lower = prospect.mean - weight * math.sqrt(prospect.variance)
         upper = float((rivals.mean + weight * np.sqrt(rivals.variance)).max())
@@ -292,6 +301,10 @@ def default_rule(forgetting_is_given: bool) -> FeedbackRule:
     """
     rule = QueryRule()
     return rule if forgetting_is_given else MixedRule(rule, lower=0.1, upper=1.0)
+
+
+def _open(chance: float) -> str:
+    return f"the point is feasible with probability {chance:.3g} only"
 
 
 def _rivals_of(prospect: Prospect) -> Rivals:

@@ -17,7 +17,7 @@ from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.simulation import Outcome, simulate
 from ax_costaware.models.cached_posterior import only_model
-from ax_costaware.policies.query_rules import BernoulliRule, FeedbackRule, QueryRule
+from ax_costaware.policies.query_rules import BernoulliRule, FeedbackRule, MixedRule, QueryRule
 
 SQUARE = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)])
 HEAT = FixedHyperparameters(lengthscale=0.7, outputscale=0.3, mean=0.5, noise_variance=1e-4)
@@ -116,16 +116,17 @@ def test_what_a_point_promises_counts_as_far_as_it_is_likely_to_be_feasible() ->
 
 
 def test_measures_where_it_is_open_whether_the_point_is_feasible() -> None:
-    """With rules that compare; one that draws lots measures as many as it says."""
+    """With rules that compare; one that draws lots, or has a quota, keeps to it."""
     careless = ran(QueryRule(0.51), count=11)
     later = careless.trials[METHOD.initial_trials :]
     open_ones = [t for t in later if t.decision["feasibility"] < 0.9]
     assert open_ones
     assert all(t.is_observed for t in open_ones)
-    assert {t.decision["reason"] for t in open_ones} == {"whether it is feasible is open"}
-    by_lot = ran(BernoulliRule(0.3), count=11).trials[METHOD.initial_trials :]
-    unknown = [t for t in by_lot if t.decision["feasibility"] < 0.9]
-    assert not all(t.is_observed for t in unknown)
+    assert all("is feasible with probability" in t.decision["reason"] for t in open_ones)
+    for rule in (BernoulliRule(0.3), MixedRule(QueryRule(0.9), 0.0, 0.3)):
+        by_lot = ran(rule, count=11).trials[METHOD.initial_trials :]
+        unknown = [t for t in by_lot if t.decision["feasibility"] < 0.9]
+        assert not all(t.is_observed for t in unknown)
 
 
 def test_what_is_infeasible_is_no_rival() -> None:

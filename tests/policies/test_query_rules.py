@@ -215,3 +215,19 @@ def test_beta_grows_with_the_logarithm_of_the_round() -> None:
 def test_a_schedule_of_beta_is_positive(arguments: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(arguments))):
         LogarithmicBeta(**arguments)
+
+
+@pytest.mark.parametrize("rule", [QueryRule(0.6), LCBUCBRule()])
+def test_a_point_that_may_be_infeasible_is_measured(rule: FeedbackRule) -> None:
+    """Although it is better than its rival for certain; within the quotas of a mixed rule."""
+    rivals = Rivals(np.array([-5.0]), np.array([1e-6]), np.array([0.0]))
+
+    def decide(rule: FeedbackRule, chance: float | None, drawn: float = 0.5) -> QueryDecision:
+        return rule.decide(Prospect(5.0, 1e-6, 1.0, lambda: drawn, rivals, chance))
+
+    assert not decide(rule, None).measure
+    assert decide(rule, 0.7).measure
+    assert "feasible with probability 0.7 only" in decide(rule, 0.7).reason
+    assert decide(MixedRule(rule, 0.0, 0.6), 0.7).measure
+    assert not decide(MixedRule(rule, 0.0, 0.4), 0.7).measure
+    assert not decide(BernoulliRule(0.4), 0.7).measure
