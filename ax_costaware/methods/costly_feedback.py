@@ -258,21 +258,20 @@ class CostlyFeedback(Method):
         else:
             verdict = QueryDecision(False, self._too_dear(money))
         mean, spread = problem.sign * found.mean, found.variance**0.5
-        what = "best posterior mean"
+        what = "has the best posterior mean"
         if pays:
-            what = "smallest lower" if problem.minimize else "largest upper"
+            what = "has the smallest lower" if problem.minimize else "has the largest upper"
             what += " confidence bound"
-        likely = ""
-        if chance is not None:
-            what += ", as far as it is likely to be feasible,"
-            likely = f", feasible with probability {chance:.3g}"
+        if limits is not None:
+            what = limits.described(what)
+        likely = "" if chance is None else f", feasible with probability {chance:.3g}"
         (row,) = problem.space.decode(found.point.unsqueeze(0))
         model = problem.model
         assert isinstance(model, TimeVaryingGP)
         return Decision(
             parameters=row,
             why=(
-                f"It has the {what} at time {now:.10g}: posterior mean {mean:.6g}, standard "
+                f"It {what} at time {now:.10g}: posterior mean {mean:.6g}, standard "
                 f"deviation {spread:.6g}, beta {beta:.6g}{likely}. "
                 f"{'Measure' if verdict.measure else 'Do not measure'}: {verdict.reason}."
             ),

@@ -75,6 +75,14 @@ class FeasibleNow:
         """The probability that a point, ``d``, is feasible."""
         return float(self.probability.probability(point.unsqueeze(0)))
 
+    def described(self, what: str) -> str:
+        """What a point has, a phrase, as the best of those that are looked at."""
+        if not self.is_known:
+            return "is the likeliest to be feasible"
+        if self.explores:
+            return f"{what}, as far as it is likely to be feasible,"
+        return f"{what} of those that are likely enough to be feasible"
+
     def counted(self, X: Tensor, values: Tensor) -> Tensor:
         """What points ``n x d`` with confidence bounds, ``n``, count as."""
         if not self.is_known:

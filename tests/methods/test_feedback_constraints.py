@@ -149,6 +149,9 @@ def test_the_likeliest_where_nothing_is_feasible() -> None:
         assert trial.parameters["x1"] == pytest.approx(1.0, abs=0.05)
         assert trial.decision["feasibility"] < 0.5
         assert trial.is_observed
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert decision.why.startswith("It is the likeliest to be feasible at time 9: ")
     best = simulation.recommend()
     assert best.parameters["x1"] == pytest.approx(1.0, abs=0.05)
 
@@ -161,6 +164,7 @@ def test_what_is_used_when_nothing_is_paid_any_more() -> None:
     assert isinstance(decision, Decision)
     assert not decision.extra["measure"]
     assert decision.details["beta"] == 0.0
+    assert "mean of those that are likely enough to be feasible at time 10: " in decision.why
     best = simulation.recommend()
     for name, value in best.parameters.items():
         assert decision.parameters[name] == pytest.approx(value, abs=0.02)
