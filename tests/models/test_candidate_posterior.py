@@ -90,7 +90,8 @@ def test_what_a_skipped_round_leaves_as_it_is(
     now = len(rounds) + 1
     mean, variance = fast.moments(now)
     later_mean, later_variance = fast.moments(now + 1)
-    np.testing.assert_allclose(later_mean, math.sqrt(1 - forgetting) * mean, rtol=1e-12)
+    # Subnormal numbers have fewer digits.
+    np.testing.assert_allclose(later_mean, math.sqrt(1 - forgetting) * mean, 1e-12, atol=1e-300)
     assert (later_variance >= variance - 1e-12).all()
     prior = PRIOR.diagonal()
     bound = (1 - forgetting) * variance + forgetting * prior

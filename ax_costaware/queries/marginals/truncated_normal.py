@@ -154,8 +154,11 @@ class TruncatedNormal(Marginal):
 
     @override
     def icdf(self, u: Tensor) -> Tensor:
-        x = truncnorm.ppf(unit_interval(u).detach().cpu().double().numpy(), *self._standard)
-        return torch.as_tensor(np.clip(x, self.lower, self.upper)).to(u)
+        p = unit_interval(u).detach().cpu().double().numpy()
+        x = np.clip(truncnorm.ppf(p, *self._standard), self.lower, self.upper)
+        # Its ends are rounded, and may lie within what is next to them.
+        x = np.where(p == 0, self.lower, np.where(p == 1, self.upper, x))
+        return torch.as_tensor(x).to(u)
 
     @property
     def _mode(self) -> float:

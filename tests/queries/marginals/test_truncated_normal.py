@@ -109,6 +109,15 @@ def test_distribution_function_and_quantiles(parameters: Parameters) -> None:
         assert float(x[1]) == pytest.approx(1e-12 / density, rel=1e-6)
 
 
+def test_quantiles_at_the_ends_are_the_bounds() -> None:
+    """Scipy's are off by a rounding there, and past what is next to them."""
+    law = TruncatedNormal(mean=3.0620000000000003, std=4.0, lower=1.062, upper=5.062)
+    nodes = law.icdf(torch.tensor([0.0, 1.6e-289, 1 - 1e-16, 1.0], dtype=torch.double))
+    assert float(nodes[0]) == 1.062
+    assert float(nodes[-1]) == 5.062
+    assert bool((nodes.diff() >= 0).all())
+
+
 def test_agrees_with_scipy_in_the_middle() -> None:
     law = TruncatedNormal(0.4, 0.25, 0.0, 1.0)
     scipy_law = stats.truncnorm(-0.4 / 0.25, 0.6 / 0.25, loc=0.4, scale=0.25)
