@@ -11,13 +11,20 @@ and are worth :math:`E \max(a + \tilde\Sigma Z) - \max a` (Wu and Frazier 2016, 
 Knowledge Gradient Method for Batch Bayesian Optimization"), in the unit of the objective. The
 trials set their controlled inputs as posterior samples would have them, each to the best candidate
 of a sample of its own, and the rest falls by its law.
+
+Where further outcomes have bounds, each with a model of its own, a candidate that is feasible with
+probability :math:`P` counts as :math:`P (a - a_{low})`, and as nothing where :math:`P` is less than
+it has to be for deployment; :math:`a_{low}` is the least of the means. The same trials move what is
+believed of all outcomes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -44,6 +51,46 @@ _NUM_SAMPLES = 256
 _ROUNDING = 1e-9
 """Directions in which outcomes vary by less of the largest variance tell nothing."""
 
+_EVEN = math.log(0.5)
+"""Logarithm of the probability from which on a candidate is rather feasible than not."""
+
+LogProbability: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""The log of the probability that a Gaussian outcome keeps to its bounds, of mean and variance."""
+
+
+class Told(NamedTuple):
+    """What outcomes are expected to tell of values with which they are jointly Gaussian."""
+
+    mean: Tensor
+    """Means of the values, ``m``."""
+
+    variance: Tensor
+    """Their variances, ``m``."""
+
+    cross: Tensor
+    """Their covariances with the outcomes, ``m x n``."""
+
+    outcomes: Tensor
+    """Covariances of the outcomes, noise included, ``n x n``."""
+
+    z: Tensor
+    """``n x s`` normal numbers for what the outcomes come to."""
+
+    def after(self) -> tuple[Tensor, Tensor]:
+        """Means ``m x s`` and variances ``m x 1`` after the outcomes."""
+        unit = self.outcomes.diagonal().max().clamp_min(torch.finfo(self.mean.dtype).tiny)
+        values, vectors = torch.linalg.eigh(self.outcomes / unit)
+        scale = values.clamp_min(_ROUNDING * values[-1]).sqrt()
+        moved = self.cross / unit.sqrt() @ vectors / scale
+        variance = self.variance - moved.square().sum(dim=-1)
+        return self.mean.unsqueeze(-1) + moved @ self.z, _positive(variance).unsqueeze(-1)
+
+
+def _positive(variance: Tensor) -> Tensor:
+    """Variances that rounding has not made nothing."""
+    least = _ROUNDING * variance.max().clamp_min(torch.finfo(variance.dtype).tiny)
+    return variance.clamp_min(float(least))
+
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -67,44 +114,53 @@ class Candidates:
         mean, covariance = self.posterior.joint(self.nodes)
         return self.membership.mT @ mean, self.membership.mT @ covariance @ self.membership
 
-    def best_of_samples(self, z: Tensor) -> Tensor:
-        """The best point, ``n x d``, of each sample of the values by normal numbers ``m x n``."""
+    def samples(self, z: Tensor) -> Tensor:
+        """Samples ``m x n`` of the values, by as many normal numbers."""
         mean, covariance = self.moments
         # A factor of a covariance of points that are close together, in units that have no size.
         unit = covariance.diagonal().max().clamp_min(torch.finfo(mean.dtype).tiny)
         values, vectors = torch.linalg.eigh(covariance / unit)
         samples = vectors @ (values.clamp_min(0.0).sqrt().unsqueeze(-1) * z)
-        return self.points[(mean.unsqueeze(-1) + unit.sqrt() * samples).argmax(dim=0)]
+        found: Tensor = mean.unsqueeze(-1) + unit.sqrt() * samples
+        return found
 
-    def gain(self, landing: Tensor, z: Tensor) -> float:
-        """How much trials are expected to add to the best value.
+    def told(self, landing: Tensor, z: Tensor) -> Told:
+        """What trials tell of the values.
 
         Args:
             landing: ``n x d`` points where trials land.
             z: ``n x s`` normal numbers for what they come to.
         """
-        mean, _ = self.moments
+        mean, covariance = self.moments
         r, n = len(self.nodes), len(landing)
         _, joint = self.posterior.joint(torch.cat([self.nodes, landing]))
         outcomes = joint[r:, r:] + self.posterior.noise * torch.eye(n).to(joint)
-        return expected_gain(mean, self.membership.mT @ joint[:r, r:], outcomes, z)
+        cross = self.membership.mT @ joint[:r, r:]
+        return Told(mean, covariance.diagonal(), cross, outcomes, z)
 
 
-def expected_gain(mean: Tensor, cross: Tensor, outcomes: Tensor, z: Tensor) -> float:
+def expected_gain(
+    told: Told, bounds: Sequence[tuple[Told, LogProbability]] = (), feasible: float = 0.0
+) -> float:
     """How much outcomes are expected to add to the best of some values.
 
     Args:
-        mean: Means of the values, ``m``.
-        cross: Their covariances with the outcomes, ``m x n``.
-        outcomes: Covariances of the outcomes, noise included, ``n x n``.
-        z: ``n x s`` normal numbers for what the outcomes come to.
+        told: What they tell of the values.
+        bounds: What they tell of each further outcome that has bounds, and these.
+        feasible: How likely what is deployed has to be to keep to all of them.
     """
-    unit = outcomes.diagonal().max().clamp_min(torch.finfo(mean.dtype).tiny)
-    values, vectors = torch.linalg.eigh(outcomes / unit)
-    scale = values.clamp_min(_ROUNDING * values[-1]).sqrt()
-    after = mean.unsqueeze(-1) + cross / unit.sqrt() @ vectors / scale @ z
-    # The best of now is the same on average: taking it off leaves less to chance.
-    return float((after.max(dim=0).values - after[mean.argmax()]).mean())
+    after, _ = told.after()
+    if not bounds:
+        # The best of now is the same on average: taking it off leaves less to chance.
+        return float((after.max(dim=0).values - after[told.mean.argmax()]).mean())
+    low, enough = told.mean.min(), math.log(feasible)
+    now = torch.stack([within(o.mean, _positive(o.variance)) for o, within in bounds]).sum(dim=0)
+    later = torch.stack([within(*o.after()) for o, within in bounds]).sum(dim=0)
+    worth = torch.where(now >= enough, now.exp() * (told.mean - low), 0.0)
+    worth_later = later.exp() * (after - low)
+    best = torch.where(later >= enough, worth_later, 0.0).max(dim=0).values.clamp_min(0.0)
+    same = worth_later[worth.argmax()] if bool((worth > 0).any()) else 0.0
+    return max(0.0, float((best - same).mean()))
 
 
 def batch_knowledge(
@@ -115,6 +171,8 @@ def batch_knowledge(
     evaluated: Tensor,
     plays: Sequence[int],
     seed: int,
+    bounds: Sequence[tuple[PointPosterior, LogProbability]] = (),
+    feasible: float = 0.0,
 ) -> list[float]:
     """The expected gain in the value of the best query by trials of each control set.
 
@@ -126,6 +184,8 @@ def batch_knowledge(
         evaluated: ``m x d`` evaluated points.
         plays: Per control set, how many trials; 0: none, which gain nothing.
         seed: Seed of the candidates and of all samples.
+        bounds: Of each further outcome with bounds its posterior, and these.
+        feasible: How likely what is deployed has to be to keep to all of them.
 
     Returns:
         The gains, in units of the objective.
@@ -136,21 +196,37 @@ def batch_knowledge(
     generator = torch.Generator().manual_seed(seed)
     most = max(plays, default=0)
 
-    def normal(rows: int, columns: int) -> Tensor:
+    def normal(rows: int, columns: int, generator: torch.Generator = generator) -> Tensor:
         return torch.randn(rows, columns, generator=generator, dtype=torch.double).to(evaluated)
 
     with torch.no_grad():
-        candidates = _candidates(posterior, laws, controls, domain, evaluated, seed)
-        best = candidates.best_of_samples(normal(len(candidates.points), most))
+        candidates = _candidates(posterior, bounds, laws, controls, domain, evaluated, seed)
+        sampled = candidates.samples(normal(len(candidates.points), most))
         z = normal(most, _NUM_SAMPLES)
+        others = []
+        for place, (other, within) in enumerate(bounds):
+            chance = torch.Generator().manual_seed(seed + 1 + place)
+            seen = replace(candidates, posterior=other)
+            values = seen.samples(normal(len(candidates.points), most, chance))
+            exact = _positive(torch.zeros_like(values))
+            sampled = _feasible_first(sampled, within(values, exact) >= _EVEN)
+            others.append((seen, within, normal(most, _NUM_SAMPLES, chance)))
+        best = candidates.points[sampled.argmax(dim=0)]
+
+        def gain(landing: Tensor) -> float:
+            n = len(landing)
+            of_others = [(seen.told(landing, o[:n]), within) for seen, within, o in others]
+            return expected_gain(candidates.told(landing, z[:n]), of_others, feasible)
+
         return [
-            candidates.gain(_landing(law, best[:count], generator), z[:count]) if count else 0.0
+            gain(_landing(law, best[:count], generator)) if count else 0.0
             for law, count in zip(laws, plays, strict=True)
         ]
 
 
 def _candidates(
     posterior: PointPosterior,
+    bounds: Sequence[tuple[PointPosterior, LogProbability]],
     laws: Sequence[NodesGiven],
     controls: Sequence[list[int]],
     domain: SearchDomain,
@@ -160,6 +236,9 @@ def _candidates(
     """Points of the largest control sets, all over the space and near the best ones."""
     tops = maximal_controls(controls)
     mean, _ = posterior.joint(evaluated)
+    for other, within in bounds:
+        seen, covariance = other.joint(evaluated)
+        mean = _feasible_first(mean, within(seen, _positive(covariance.diagonal())) >= _EVEN)
     near = evaluated[mean.topk(min(_NUM_NEAR, len(mean))).indices]
     spread = _NEAR * (domain.bounds[1] - domain.bounds[0])
     points, nodes, weights = [], [], []
@@ -173,6 +252,11 @@ def _candidates(
         weights += list(weight.unsqueeze(-1))
     membership = torch.block_diag(*weights)
     return Candidates(posterior, torch.cat(points), torch.cat(nodes), membership)
+
+
+def _feasible_first(values: Tensor, feasible: Tensor) -> Tensor:
+    """Values ``m x ...`` with what is not feasible brought below all others."""
+    return torch.where(feasible, values, values - (values.max() - values.min()))
 
 
 def _landing(law: NodesGiven, points: Tensor, generator: torch.Generator) -> Tensor:

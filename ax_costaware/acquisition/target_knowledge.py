@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.batch_knowledge import expected_gain
+from ax_costaware.acquisition.batch_knowledge import LogProbability, Told, expected_gain
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 
 _NUM_SAMPLES = 256
@@ -32,6 +32,8 @@ def target_knowledge_per_cost(
     counts: Sequence[int],
     limit: float | None,
     seed: int,
+    bounds: Sequence[tuple[IndirectPosterior, LogProbability]] = (),
+    feasible: float = 0.0,
 ) -> float:
     """The expected gain in the value of the best point, per unit of cost, where it is largest.
 
@@ -44,24 +46,60 @@ def target_knowledge_per_cost(
         counts: Numbers of queries that are looked at.
         limit: What the queries may cost together; None for no limit.
         seed: Seed of what the answers may come to.
+        bounds: Of each further outcome with bounds its posterior, and these.
+        feasible: How likely what is deployed has to be to keep to all of them.
     """
-    generator = torch.Generator().manual_seed(seed)
     points = torch.cat([optima, others])
     with torch.no_grad():
-        mean = posterior.target_mean(points)
-        _, variance, cross = posterior.joint_moments(queries, points)
-        noise = posterior.noise_of(queries)
-        told = cross[:, : len(optima)].square() / (variance + noise).unsqueeze(-1)
+        asked = [
+            _Asked(one, queries, points, max(counts), seed + place)
+            for place, one in enumerate([posterior, *(other for other, _ in bounds)])
+        ]
+        told = torch.stack([one.part_told[:, : len(optima)] for one in asked]).sum(dim=0)
         best = (told / costs.unsqueeze(-1)).argmax(dim=0)
-        z = torch.randn(max(counts), _NUM_SAMPLES, generator=generator, dtype=torch.double).to(mean)
 
         def gain_per_cost(chosen: Tensor) -> float:
             cost = float(costs[chosen].sum())
             if limit is not None and cost > limit * (1 + _SLACK):
                 return 0.0
-            outcomes = posterior.covariance(queries[chosen]) + torch.diag(noise[chosen])
-            return expected_gain(mean, cross[chosen].mT, outcomes, z[: len(chosen)]) / cost
+            objective, *others = (one.told(chosen) for one in asked)
+            of_others = [(o, within) for o, (_, within) in zip(others, bounds, strict=True)]
+            return expected_gain(objective, of_others, feasible) / cost
 
         single = [gain_per_cost(one.unsqueeze(0)) for one in best.unique()]
         several = [gain_per_cost(best[:count]) for count in counts if count > 1]
         return max([0.0, *single, *several])
+
+
+class _Asked:
+    """What queries tell of an outcome at points.
+
+    Args:
+        posterior: The posterior of the outcome.
+        queries: ``n x p`` queries that may be asked.
+        points: ``m x d`` points.
+        most: The most queries that are asked together.
+        seed: Seed of what the answers may come to.
+    """
+
+    def __init__(
+        self, posterior: IndirectPosterior, queries: Tensor, points: Tensor, most: int, seed: int
+    ) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        z = torch.randn(most, _NUM_SAMPLES, generator=generator, dtype=torch.double)
+        self._posterior, self._queries, self._z = posterior, queries, z.to(points)
+        self._moments = posterior.target_moments(points)
+        _, self._variance, self._cross = posterior.joint_moments(queries, points)
+        self._noise = posterior.noise_of(queries)
+
+    @property
+    def part_told(self) -> Tensor:
+        """The part of the variance at each point that the answer of each query tells, ``n x m``."""
+        told = self._cross.square() / (self._variance + self._noise).unsqueeze(-1)
+        return told / self._moments[1]
+
+    def told(self, chosen: Tensor) -> Told:
+        """What the answers of chosen queries tell, by their indices."""
+        noise = torch.diag(self._noise[chosen])
+        outcomes = self._posterior.covariance(self._queries[chosen]) + noise
+        return Told(*self._moments, self._cross[chosen].mT, outcomes, self._z[: len(chosen)])

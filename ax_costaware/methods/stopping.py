@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.methods.problem import Problem
 
 NUM_AHEAD = (1, 4, 16)
@@ -38,19 +37,6 @@ class Verdict:
 
     record: Mapping[str, float] = field(default_factory=dict)
     """What is stored with the next one, for the decisions that follow."""
-
-
-def check_price(problem: Problem, lmbda: float | None) -> None:
-    """Refuse a price where there are outcome constraints.
-
-    Raises:
-        UnsupportedInputError: If there are.
-    """
-    if problem.constraints and lmbda is not None:
-        raise UnsupportedInputError(
-            f"lmbda={lmbda:g} with outcome constraints {', '.join(map(str, problem.constraints))}: "
-            "what further trials are worth is known of the objective alone. Expected None."
-        )
 
 
 def at_price(

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
+import numpy as np
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Standardize
+from botorch.utils.probability.utils import log_ndtr
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from scipy.stats import norm
 from torch import Tensor
 
-from ax_costaware.acquisition.batch_knowledge import Candidates, batch_knowledge
+from ax_costaware.acquisition.batch_knowledge import (
+    Candidates,
+    LogProbability,
+    batch_knowledge,
+    expected_gain,
+)
 from ax_costaware.acquisition.partial_query import FixedNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.models.point_posterior import ModelPosterior, PointPosterior
@@ -54,6 +63,10 @@ def candidates(model: SingleTaskGP) -> Candidates:
     return Candidates(PointPosterior.of(model), points, grid(first, second), membership)
 
 
+def gain_of(found: Candidates, landing: Tensor, z: Tensor) -> float:
+    return expected_gain(found.told(landing, z))
+
+
 def normal(rows: int, columns: int, seed: int = 1) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(rows, columns, generator=generator, dtype=torch.double)
@@ -63,7 +76,7 @@ def test_the_gain_is_that_of_models_which_have_seen_the_outcomes() -> None:
     model, landing = gp(), torch.tensor([[0.9, 0.2], [0.35, 0.6], [0.3, 0.65]]).double()
     found = candidates(model)
     count = 4096
-    gain = found.gain(landing, normal(3, count))
+    gain = gain_of(found, landing, normal(3, count))
     seen = model.posterior(landing, observation_noise=True).rsample(torch.Size([count]))
     best_now = (found.membership.mT @ model.posterior(found.nodes).mean.squeeze(-1)).max()
     # The mean of a GP with given hyperparameters is linear in the outcomes.
@@ -93,7 +106,7 @@ def test_one_trial_and_two_candidates_have_a_closed_form() -> None:
     # Frazier, Powell and Dayanik 2009: s h(-gap / s), h(z) = z Phi(z) + phi(z).
     expected = spread * norm.pdf(gap / spread) - gap * norm.cdf(-gap / spread)
     count = 200_000
-    gain = found.gain(landing, normal(1, count))
+    gain = gain_of(found, landing, normal(1, count))
     assert gain == pytest.approx(expected, rel=0.02)
 
 
@@ -102,17 +115,80 @@ def test_what_is_known_already_gains_nothing_and_more_trials_gain_more() -> None
     found = candidates(model)
     z = normal(8, 2048)
     fresh = torch.tensor([[0.3, 0.2], [0.4, 0.9]]).double()
-    one, many = found.gain(fresh[:1], z[:1]), found.gain(torch.cat([fresh] * 4), z)
+    one, many = gain_of(found, fresh[:1], z[:1]), gain_of(found, torch.cat([fresh] * 4), z)
     assert 0 < one < many
     model.posterior(fresh)  # makes what conditioning starts from
     seen = model.condition_on_observations(fresh.repeat(200, 1), torch.zeros(400, 1).double())
     after = Candidates(PointPosterior.of(seen), found.points, found.nodes, found.membership)
-    assert after.gain(fresh[:1], z[:1]) < 0.01 * one
+    assert gain_of(after, fresh[:1], z[:1]) < 0.01 * one
 
 
-def gains(model: SingleTaskGP, sign: float = 1.0, plays: tuple[int, ...] = (12, 3)) -> list[float]:
+def below(bound: float) -> LogProbability:
+    return lambda mean, variance: log_ndtr((bound - mean) / variance.sqrt())
+
+
+def other_gp(scale: float = 1.0) -> SingleTaskGP:
+    """The model of a further outcome, observed elsewhere."""
+    generator = torch.Generator().manual_seed(3)
+    X = torch.rand(5, 2, dtype=torch.double, generator=generator)
+    kernel = ScaleKernel(RBFKernel(ard_num_dims=2))
+    model = SingleTaskGP(
+        X, scale * X.sum(dim=-1, keepdim=True).cos(), covar_module=kernel, outcome_transform=None
+    )
+    kernel.base_kernel.lengthscale = torch.full((2,), 0.4, dtype=torch.double)
+    kernel.outputscale = torch.tensor(scale**2, dtype=torch.double)
+    model.likelihood.noise = torch.tensor(NOISE * scale**2, dtype=torch.double)
+    return cast(SingleTaskGP, model.eval().requires_grad_(False))
+
+
+@pytest.mark.parametrize("bound", [0.0, 0.45, 0.7])
+def test_with_bounds_the_gain_is_an_integral_over_both_outcomes(bound: float) -> None:
+    """Of three candidates and one trial, by quantiles.
+
+    What is deployed has to be feasible with a probability of 0.8, and counts by that.
+    """
+    model, other = gp(), other_gp()
+    nodes = torch.tensor([[0.2, 0.3], [0.5, 0.7], [0.9, 0.9]]).double()
+    landing = torch.tensor([[0.45, 0.65]]).double()
+
+    def told(of: SingleTaskGP) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        posterior = of.posterior(torch.cat([nodes, landing]))
+        covariance = posterior.distribution.covariance_matrix.numpy()
+        slope = covariance[:3, 3] / np.sqrt(covariance[3, 3] + NOISE)
+        return posterior.mean.squeeze(-1).numpy()[:3], slope, np.diag(covariance)[:3]
+
+    (a, slope, _), (b, steep, v) = told(model), told(other)
+    z = norm.ppf((np.arange(1000) + 0.5) / 1000)
+    low = a.min()
+
+    def deployed(mean: np.ndarray, chance: np.ndarray) -> np.ndarray:
+        counted = np.where(chance >= 0.8, chance * (mean - low), 0.0)
+        return np.maximum(counted.max(axis=0), 0.0)
+
+    mean = (a[:, None] + slope[:, None] * z)[:, :, None]
+    left = np.sqrt(v - steep**2)[:, None]
+    chance = norm.cdf((bound - b[:, None] - steep[:, None] * z) / left)[:, None, :]
+    expected = deployed(mean, chance).mean() - deployed(a, norm.cdf((bound - b) / np.sqrt(v)))
+    found = Candidates(PointPosterior.of(model), nodes, nodes, torch.eye(3).double())
+    seen = replace(found, posterior=PointPosterior.of(other))
+    count = 200_000
+    gain = expected_gain(
+        found.told(landing, normal(1, count)),
+        [(seen.told(landing, normal(1, count, seed=2)), below(bound))],
+        0.8,
+    )
+    assert gain == pytest.approx(max(0.0, float(expected)), rel=0.02, abs=2e-3)
+
+
+def gains(
+    model: SingleTaskGP,
+    sign: float = 1.0,
+    plays: tuple[int, ...] = (12, 3),
+    bounds: Sequence[tuple[SingleTaskGP, float]] = (),
+) -> list[float]:
     """Of two control sets: the first input, and both."""
-    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
+    limits = [(PointPosterior.of(other), below(bound)) for other, bound in bounds]
+    box = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
     nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 16)
     controls = [[0], [0, 1]]
     transform = ScalarizedPosteriorTransform(torch.tensor([sign]).double())
@@ -120,10 +196,12 @@ def gains(model: SingleTaskGP, sign: float = 1.0, plays: tuple[int, ...] = (12, 
         PointPosterior.of(model, transform),
         [FixedNodes(nodes, weights, columns) for columns in controls],
         controls,
-        SearchDomain(bounds, bounds.mean(dim=0), (), (), {}),
+        SearchDomain(box, box.mean(dim=0), (), (), {}),
         model.train_inputs[0],
         plays,
         seed=0,
+        bounds=limits,
+        feasible=0.9,
     )
 
 
@@ -133,6 +211,17 @@ def test_the_unit_and_the_sign_of_the_objective_do_not_matter() -> None:
     assert gains(gp(scale=1e-30)) == pytest.approx([1e-30 * gain for gain in usual], rel=1e-6)
     assert gains(gp(scale=1e30)) == pytest.approx([1e30 * gain for gain in usual], rel=1e-6)
     assert gains(gp(scale=-1.0), sign=-1.0) == pytest.approx(usual, rel=1e-6)
+
+
+def test_bounds_matter_where_they_are_near() -> None:
+    """One that is far changes nothing; where nothing can be feasible there is nothing to gain."""
+    usual = gains(gp())
+    assert gains(gp(), bounds=[(other_gp(), 50.0)]) == pytest.approx(usual)
+    assert gains(gp(), bounds=[(other_gp(), -50.0)]) == [0.0, 0.0]
+    near = gains(gp(), bounds=[(other_gp(), -0.35)])
+    assert min(near) > 0
+    assert near != pytest.approx(usual, rel=0.1)
+    assert gains(gp(), bounds=[(other_gp(1e6), -0.35e6)]) == pytest.approx(near, rel=1e-3)
 
 
 def test_no_trials_gain_nothing() -> None:

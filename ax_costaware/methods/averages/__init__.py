@@ -20,7 +20,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from ax_costaware.acquisition.target_knowledge import target_knowledge_per_cost
-from ax_costaware.acquisition.target_optima import TargetSpace, best_target, sample_optima
+from ax_costaware.acquisition.target_optima import TargetSpace, sample_optima
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.deployment import best_points, recommendation_record
 from ax_costaware.methods.averages.information import (
@@ -45,7 +45,7 @@ from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
-from ax_costaware.methods.stopping import NUM_AHEAD, at_price, check_price
+from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from ax_costaware.models.indirect_posterior import IndirectPosterior
@@ -228,10 +228,6 @@ class Targets(Method):
             )
         return ModelOptions()
 
-    def check(self, problem: Problem) -> None:
-        """Refuse a price where there are outcome constraints."""
-        check_price(problem, self.lmbda)
-
     def model_now(self, problem: Problem) -> ModelOptions:
         """A conditional mean process under the law that is known by now.
 
@@ -280,11 +276,21 @@ class Targets(Method):
         optima = sample_optima(believed, targets, self.num_samples, seed, bounds)
 
         def gain_per_cost() -> float:
-            best, _, _ = best_target(believed, targets, seed=self.seed)
+            best, *_ = best_points(problem, believed, targets, self.feasible, self.seed)
             queries = self.ahead(problem, region, optima[0])
-            limit = money.remaining
             return target_knowledge_per_cost(
-                believed, optima[0], best, *queries, NUM_AHEAD, limit, seed
+                believed,
+                optima[0],
+                optima[0].new_tensor(best),
+                *queries,
+                NUM_AHEAD,
+                money.remaining,
+                seed,
+                [
+                    (bound.posterior, constraint.log_probability)
+                    for bound, constraint in zip(bounds, problem.constraints, strict=True)
+                ],
+                self.feasible,
             )
 
         verdict = at_price(problem, self.lmbda, gain_per_cost)
@@ -329,7 +335,8 @@ class Targets(Method):
         """
         # The seed is that of all decisions, so that the answer depends on the model alone.
         with manual_seed(self.seed):
-            found = best_points(problem, self._targets(problem), self.feasible, self.seed)
+            targets = self._targets(problem)
+            found = best_points(problem, posterior(problem), targets, self.feasible, self.seed)
         return [
             Best(
                 {

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target
-from ax_costaware.methods.averages.information import posterior
 from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.problem import Best, Problem
 from ax_costaware.models.indirect_posterior import IndirectPosterior
@@ -22,7 +21,7 @@ _SPREAD = 256
 
 
 def best_points(
-    problem: Problem, space: TargetSpace, feasible: float, seed: int
+    problem: Problem, now: IndirectPosterior, space: TargetSpace, feasible: float, seed: int
 ) -> tuple[list[list[float]], list[float], list[float], list[float | None]]:
     """The local optima of the posterior mean over points, best first.
 
@@ -30,6 +29,7 @@ def best_points(
 
     Args:
         problem: The problem.
+        now: The posterior of the objective.
         space: Where the points may be.
         feasible: How likely a point has to be to keep to all outcome constraints.
         seed: Seed of the search.
@@ -38,7 +38,6 @@ def best_points(
         Points; their posterior means and variances, with the sign of maximisation; and how likely
         they are to keep to all outcome constraints, None where there are none.
     """
-    now = posterior(problem)
     if not problem.constraints:
         X, mean, variance = best_target(now, space, seed=seed)
         return X.tolist(), mean.tolist(), variance.tolist(), [None] * len(X)

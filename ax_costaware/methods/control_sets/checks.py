@@ -12,7 +12,6 @@ from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 from ax_costaware.methods.past import ROUNDING
 from ax_costaware.methods.problem import Problem
-from ax_costaware.methods.stopping import check_price
 from ax_costaware.policies import (
     ControlSetHistory,
     ControlSetRule,
@@ -109,10 +108,10 @@ def check_realized(problem: Problem, method: ControlSets) -> None:
 
 
 def check_constraints(problem: Problem, method: ControlSets) -> None:
-    """Refuse outcome constraints with a rule that looks at the objective alone, or at a price.
+    """Refuse outcome constraints with a rule that looks at the objective alone.
 
     Raises:
-        UnsupportedInputError: For such a rule, and for ``lmbda``.
+        UnsupportedInputError: For such a rule.
     """
     rule = method.rule
     refuses = isinstance(rule, UnknownCosts)
@@ -122,7 +121,6 @@ def check_constraints(problem: Problem, method: ControlSets) -> None:
             "what it compares control sets by is of the objective alone. Expected "
             "LargestValuePerCost, the default, ExploreThenCommit or EpsilonSchedule."
         )
-    check_price(problem, method.lmbda)
 
 
 def _check_control_set_parameter(parameter: Parameter | None, method: ControlSets) -> None:

@@ -241,6 +241,11 @@ class QuerySpace:
             problem.evaluated,
             [counts.get(i, 0) for i in range(len(self.control_sets))],
             seed,
+            [
+                (PointPosterior.of(bound.model(), None, problem.X_pending), bound.log_probability)
+                for bound in problem.constraints
+            ],
+            self.method.feasible,
         )
         return [gains[i] for i in indices]
 

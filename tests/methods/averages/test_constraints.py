@@ -10,13 +10,13 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.methods.averages import Targets
 from ax_costaware.methods.averages.information import posterior
 from ax_costaware.methods.constraints import OutcomeConstraint
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import Decision, Stop
 from ax_costaware.methods.simulation import Outcome, Simulation, simulate
+from ax_costaware.methods.stopping import IN_A_ROW
 from ax_costaware.models import IndirectPosterior
 from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
@@ -132,7 +132,38 @@ def test_what_a_stop_says() -> None:
     assert "feasible with probability" in stop.reason
 
 
-def test_a_price_is_refused() -> None:
-    message = "lmbda=0.1 with outcome constraints dose <= 4: what further trials are worth"
-    with pytest.raises(UnsupportedInputError, match=message):
-        ran(lmbda=0.1)
+def worths(simulation: Simulation) -> list[float]:
+    """What was recorded of the worth of further queries, per unit of their cost."""
+    return [t.decision["worth_per_cost"] for t in simulation.trials if t.decision.get("lambda")]
+
+
+def test_a_run_ends_at_its_price() -> None:
+    """By what further queries add to the best feasible point."""
+    simulation = ran(count=9, lmbda=1e-12)
+    assert len(worths(simulation)) >= IN_A_ROW - 1
+    assert min(worths(simulation)) >= 0
+    assert max(worths(simulation)) > 0
+    for lmbda, expected in ((1e6, Stop), (1e-12, Decision)):
+        method: Any = replace(simulation.method, lmbda=lmbda)  # type: ignore[call-arg]
+        priced = replace(simulation, method=method, trials=simulation.trials)
+        found = priced.ask()
+        assert isinstance(found, expected)
+        if isinstance(found, Stop):
+            assert found.reason.startswith(f"Stopped: in {IN_A_ROW} decisions in a row")
+            assert "feasible with probability" in found.reason
+
+
+def test_bounds_count_for_what_queries_are_worth() -> None:
+    """One that is far changes nothing; where nothing is feasible there is nothing to gain."""
+    free = ran(upper=None, acquisition="joint_entropy")
+
+    def worth(*bounds: OutcomeConstraint) -> float:
+        method: Any = replace(free.method, lmbda=1e-12)  # type: ignore[call-arg]
+        found = replace(free, method=method, constraints=bounds).ask()
+        assert isinstance(found, Decision)
+        value: float = found.details["worth_per_cost"]
+        return value
+
+    usual = worth()
+    assert worth(replace(BOUND, upper=1e3)) == pytest.approx(usual, rel=0.05)
+    assert worth(replace(BOUND, upper=-1e3)) < 1e-6 * usual

@@ -20,6 +20,7 @@ from ax_costaware.methods.loop import next_trial
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import Decision, Pending, Stop, reproducible
 from ax_costaware.methods.simulation import Outcome, Simulation, simulate
+from ax_costaware.methods.stopping import IN_A_ROW
 from ax_costaware.policies import (
     ControlSetHistory,
     ControlSetRule,
@@ -247,7 +248,6 @@ def test_change_overs_are_worth_it_as_far_as_a_query_is_feasible() -> None:
             {"rule": InformationPerCost()},
             r"rule=InformationPerCost\(\) with .* heat <= 0.55: .*Expected LargestValue",
         ),
-        ({"lmbda": 0.1}, "lmbda=0.1 with outcome constraints heat <= 0.55: what further trials"),
     ],
 )
 def test_what_looks_at_the_objective_alone_is_refused(
@@ -255,6 +255,32 @@ def test_what_looks_at_the_objective_alone_is_refused(
 ) -> None:
     with pytest.raises(UnsupportedInputError, match=message):
         ran(1, **settings)
+
+
+def worths(simulation: Simulation) -> list[float]:
+    """What was recorded of the worth of further trials, per unit of their cost."""
+    return [t.decision["worth_per_cost"] for t in simulation.trials if t.decision.get("lambda")]
+
+
+def test_a_run_ends_at_its_price() -> None:
+    """By what further trials add to the best feasible query; far bounds change nothing of it."""
+    settings: dict[str, Any] = {"lmbda": 1e-12, "initial_trials": 4}
+    simulation = ran(4 + IN_A_ROW, **settings)
+    assert isinstance(simulation.ask(), Decision)
+    assert len(worths(simulation)) == IN_A_ROW
+    method = replace(method_of(simulation), lmbda=1.01 * max(worths(simulation)) + 1e-9)
+    stop = Simulation(method, SPACE, False, MODEL, simulation.trials, [BOUND]).ask()
+    assert isinstance(stop, Stop)
+    assert stop.reason.startswith(f"Stopped: in {IN_A_ROW} decisions in a row further trials")
+    assert "feasible with probability" in stop.reason
+    free, bound = ran(7, None, **settings), ran(7, FAR, **settings)
+    assert worths(free) == pytest.approx(worths(bound))
+
+
+def test_what_cannot_be_feasible_is_worth_nothing() -> None:
+    """However well the objective is not known yet."""
+    simulation = ran(10, replace(BOUND, upper=-20.0), lmbda=1e-12, initial_trials=4)
+    assert worths(simulation)[-1] < 1e-3 * worths(ran(10, FAR, lmbda=1e-12, initial_trials=4))[-1]
 
 
 def test_rules_do_not_take_a_part_for_worse_where_it_may_be_better() -> None:
