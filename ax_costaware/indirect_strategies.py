@@ -265,7 +265,8 @@ def fidelity_strategy(
             With 0 the experiment needs a trial with data, attached, before the first is asked for.
         initial_share: Share of the budget that the initial trials keep to: quasi-random points are
             left out that would leave too little of it to the others, so that most of them are at
-            cheap fidelities. None: the design does not look at costs.
+            cheap fidelities; it ends when it has cost its share, with three outcomes at least.
+            None: the design does not look at costs.
         max_trial_cost: What any one trial may be expected to cost; None for no limit. The target
             itself may cost more.
         charge_initial: Whether the initial trials are paid from the budget.

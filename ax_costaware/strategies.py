@@ -219,7 +219,8 @@ def gittins_strategy(
             trial with data, attached, before the first is asked for.
         initial_share: Share of the budget that the initial trials keep to: quasi-random points are
             left out that would leave too little of it to the others; learned costs are expected
-            from the first report on. None: the design does not look at costs.
+            from the first report on. Once it has cost its share, and has three outcomes, the model
+            takes over. None: the design does not look at costs.
         initialize_with_center: Whether the first trial is the center of the search space, as Ax's
             is, where that keeps to its share.
         winsorize: Whether outcomes that are far worse than most count as less bad, as Ax has it, so

@@ -60,7 +60,8 @@ class InitialNode(MethodNode):
     """The initial design of a method, which hands over to the node that has the model.
 
     It hands over when ``count`` trials were generated that neither failed nor were abandoned, or
-    attached with data, and half of them (two at least, where there are two) have data.
+    attached with data, and half of them (two at least, where there are two) have data; or earlier,
+    by ``Method.design_is_over``.
 
     Args:
         count: Number of initial trials, at least one.
@@ -212,7 +213,13 @@ class InitialNode(MethodNode):
         """
         restore_data(self.experiment)
         match_generator_runs(self.generation_strategy, self.experiment)
-        return super().should_transition_to_next_node(raise_data_required_error)
+        done, following = super().should_transition_to_next_node(raise_data_required_error)
+        if done or not self.experiment.trial_indices_by_status[TrialStatus.COMPLETED]:
+            return done, following
+        check_optimization_config(self.experiment.optimization_config)
+        method = method_of(self.generation_strategy)
+        is_over = method.design_is_over(problem_of(self.experiment, method))
+        return (True, self.next_node) if is_over else (done, following)
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
         """How many trials can be generated now; -1 for any number.

@@ -305,6 +305,10 @@ class Method(ABC):
             "model says what to deploy: compare the trials themselves, or raise the budget."
         )
 
+    def design_is_over(self, problem: Problem) -> bool:
+        """Whether the initial design ends before it has all of its trials."""
+        return False
+
     def origin_of(self, problem: Problem, row: Row) -> str:
         """Where a trial of the initial design comes from, as a phrase."""
         return "its values are quasi-random"

@@ -36,6 +36,9 @@ _DRAWS = 32
 _NEARLY = 1.25
 """What costs no more than so many times the cheapest trial may be in an initial design."""
 
+_LEAST_DESIGN = 3
+"""Outcomes that an initial design has to have before it ends for what it has cost."""
+
 CostFunction: TypeAlias = Callable[[dict[str, Any]], float]
 """A user's own function from a parameterization to its cost."""
 
@@ -149,7 +152,7 @@ class PricedMethod(Method):
 
         With ``initial_share`` and a budget it costs no more than what is left of that share for
         each trial of the design, or a quarter more than the cheapest of the points that are drawn.
-        Learned costs are expected from the first reported one on.
+        Learned costs are expected from the first reported one on. See ``design_is_over``.
         """
         is_known = self.cost_metric is None or any(
             trial.reported_cost is not None for trial in problem.trials
@@ -181,6 +184,15 @@ class PricedMethod(Method):
         limit = min(part, money.limit or part)
         why = f"{self.origin_of(problem, row)}, of those that cost at most {limit:.3g}."
         return self.initial_decision(problem, row, cost, money, why)
+
+    def design_is_over(self, problem: Problem) -> bool:
+        """Whether it has cost its share of the budget, as it may where costs are learned."""
+        share, budget = self.initial_share, self.budget
+        if share is None or budget is None or not self.charge_initial:
+            return False
+        if sum(trial.is_completed for trial in problem.trials) < _LEAST_DESIGN:
+            return False
+        return self.money(problem, initial=True).spent >= share * budget
 
     def _drawn(self, problem: Problem) -> list[Row]:
         """Some points of the quasi-random design, but for those that failed."""

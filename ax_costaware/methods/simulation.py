@@ -122,7 +122,9 @@ class Simulation:
         """
         problem, method = self.problem(), self.method
         check_all(method, problem)
-        initial = problem.num_initial < method.initial_trials or not problem.observed
+        initial = not problem.observed or (
+            problem.num_initial < method.initial_trials and not method.design_is_over(problem)
+        )
         with reproducible(decision_seed(method.seed, problem.next_index)):
             decision = next_trial(method, problem, initial)
             if initial and problem.observed and decision == Stop(SpaceExhausted.REASON):

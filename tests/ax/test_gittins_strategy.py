@@ -386,6 +386,20 @@ def test_an_initial_design_within_the_budget() -> None:
     assert spending(free).spent <= 2.2 + 1e-6
 
 
+def test_an_initial_design_ends_when_it_has_cost_its_share() -> None:
+    """A batch that began before is delivered; the next one is the model's."""
+    client = make_client(cost="hours", budget=12.0, initial_trials=8)
+    run_trials(client, 2, report=True)
+    batch = client.get_next_trials(max_trials=2)
+    assert [record(client, i)["phase"] for i in batch] == ["initial", "initial"]
+    for index, arm in batch.items():
+        complete(client, index, dict(arm), report=True)
+    assert spending(client).spent >= 0.2 * 12.0
+    decisions = client.get_next_trials(max_trials=2)
+    assert [record(client, i)["phase"] for i in decisions] == ["rule", "rule"]
+    assert client._generation_strategy.current_node_name == "Gittins"
+
+
 def test_failed_and_abandoned_trials() -> None:
     """Neither is pending any more, an initial one is replaced, and what never ran is free."""
     client = make_client(budget=25.0)

@@ -104,10 +104,11 @@ def designs(method: Gittins) -> list[float]:
     for _ in range(method.initial_trials):
         decision = simulation.ask()
         assert isinstance(decision, Decision)
-        assert decision.phase == "initial"
+        if decision.phase != "initial":
+            break
         x = float(decision.parameters["x"] or 0.0)
         costs.append(100.0**x)
-        simulation.tell(decision, Outcome(x, costs[-1]))
+        simulation.tell(decision, Outcome(x, costs[-1] if method.cost_metric else None))
     return costs
 
 
@@ -120,7 +121,7 @@ def test_a_design_that_knows_costs_keeps_to_its_share(seed: int) -> None:
     knows = designs(Gittins(cost, budget=100.0, seed=seed, initial_share=0.2))
     assert sum(knows) <= 20.0
     assert sum(blind) > 20.0
-    assert len({round(c, 6) for c in knows}) == 5
+    assert len({round(c, 6) for c in knows}) == len(blind) == 5
 
 
 def test_learned_costs_are_known_from_the_first_report_on() -> None:
@@ -129,7 +130,28 @@ def test_learned_costs_are_known_from_the_first_report_on() -> None:
     blind = designs(Gittins("seconds", initial_share=None, **common))
     knows = designs(Gittins("seconds", initial_share=0.2, **common))
     assert knows[0] == blind[0]
-    assert sum(knows[1:]) < 0.5 * sum(blind[1:])
+    assert sum(knows[1:]) < 0.5 * sum(blind[1 : len(knows)])
+
+
+def test_a_design_ends_when_it_has_cost_its_share() -> None:
+    """With three outcomes at least, and not where its trials are free or it is blind to costs."""
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
+
+    def phases(**settings: Any) -> list[str]:
+        simulation = Simulation(Gittins("seconds", **settings), space)
+        found = []
+        for _ in range(5):
+            decision = simulation.ask()
+            assert isinstance(decision, Decision)
+            found.append(decision.phase)
+            x = float(decision.parameters["x"] or 0.0)
+            simulation.tell(decision, Outcome(x, 100.0**x))
+        return found
+
+    assert phases(budget=100.0) == ["initial"] * 3 + ["rule"] * 2
+    assert phases(budget=1e4) == ["initial"] * 5
+    assert phases(budget=200.0, initial_share=None) == ["initial"] * 5
+    assert phases(budget=200.0, charge_initial=False) == ["initial"] * 5
 
 
 def test_a_design_is_spread_where_its_share_pays_for_no_trial() -> None:

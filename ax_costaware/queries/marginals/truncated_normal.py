@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -141,10 +142,7 @@ class TruncatedNormal(Marginal):
 
     @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
-        size = integer_at_least(n, 1, "n")
-        offsets, masses = self._discretisation(2 * size + _FINE_NODES)
-        nodes, weights = gauss_rule(offsets, masses, size)
-        nodes = np.clip(self._mode + nodes, self.lower, self.upper)
+        nodes, weights = _rule(self, integer_at_least(n, 1, "n"))
         return torch.tensor(nodes), torch.tensor(weights)
 
     @override
@@ -188,6 +186,14 @@ class TruncatedNormal(Marginal):
                 f"{given} is a single value to rounding: expected std at least {least:g} (use "
                 "Discrete with one value)."
             )
+
+
+@lru_cache(maxsize=64)
+def _rule(law: TruncatedNormal, size: int) -> tuple[Array, Array]:
+    """Nodes and weights, kept for the next decision, which asks for the same."""
+    offsets, masses = law._discretisation(2 * size + _FINE_NODES)
+    nodes, weights = gauss_rule(offsets, masses, size)
+    return np.clip(law._mode + nodes, law.lower, law.upper), weights
 
 
 def _discretise(
