@@ -13,9 +13,8 @@ trials set their controlled inputs as posterior samples would have them, each to
 of a sample of its own, and the rest falls by its law.
 
 Where further outcomes have bounds, each with a model of its own, a candidate that is feasible with
-probability :math:`P` counts as :math:`P (a - a_{low})`, and as nothing where :math:`P` is less than
-it has to be for deployment; :math:`a_{low}` is the least of the means. The same trials move what is
-believed of all outcomes.
+probability :math:`P` counts as :math:`P (a - a_{low})`; :math:`a_{low}` is the least of the means.
+The same trials move what is believed of all outcomes.
 """
 
 from __future__ import annotations
@@ -139,28 +138,22 @@ class Candidates:
         return Told(mean, covariance.diagonal(), cross, outcomes, z)
 
 
-def expected_gain(
-    told: Told, bounds: Sequence[tuple[Told, LogProbability]] = (), feasible: float = 0.0
-) -> float:
+def expected_gain(told: Told, bounds: Sequence[tuple[Told, LogProbability]] = ()) -> float:
     """How much outcomes are expected to add to the best of some values.
 
     Args:
         told: What they tell of the values.
         bounds: What they tell of each further outcome that has bounds, and these.
-        feasible: How likely what is deployed has to be to keep to all of them.
     """
-    after, _ = told.after()
-    if not bounds:
-        # The best of now is the same on average: taking it off leaves less to chance.
-        return float((after.max(dim=0).values - after[told.mean.argmax()]).mean())
-    low, enough = told.mean.min(), math.log(feasible)
-    now = torch.stack([within(o.mean, _positive(o.variance)) for o, within in bounds]).sum(dim=0)
-    later = torch.stack([within(*o.after()) for o, within in bounds]).sum(dim=0)
-    worth = torch.where(now >= enough, now.exp() * (told.mean - low), 0.0)
-    worth_later = later.exp() * (after - low)
-    best = torch.where(later >= enough, worth_later, 0.0).max(dim=0).values.clamp_min(0.0)
-    same = worth_later[worth.argmax()] if bool((worth > 0).any()) else 0.0
-    return max(0.0, float((best - same).mean()))
+    now, (later, _) = told.mean, told.after()
+    if bounds:
+        low = now.min()
+        chance = torch.stack([within(o.mean, _positive(o.variance)) for o, within in bounds])
+        chance_later = torch.stack([within(*o.after()) for o, within in bounds])
+        now = chance.sum(dim=0).exp() * (now - low)
+        later = chance_later.sum(dim=0).exp() * (later - low)
+    # The best of now is the same on average: taking it off leaves less to chance.
+    return float((later.max(dim=0).values - later[now.argmax()]).mean())
 
 
 def batch_knowledge(
@@ -172,7 +165,6 @@ def batch_knowledge(
     plays: Sequence[int],
     seed: int,
     bounds: Sequence[tuple[PointPosterior, LogProbability]] = (),
-    feasible: float = 0.0,
 ) -> list[float]:
     """The expected gain in the value of the best query by trials of each control set.
 
@@ -185,7 +177,6 @@ def batch_knowledge(
         plays: Per control set, how many trials; 0: none, which gain nothing.
         seed: Seed of the candidates and of all samples.
         bounds: Of each further outcome with bounds its posterior, and these.
-        feasible: How likely what is deployed has to be to keep to all of them.
 
     Returns:
         The gains, in units of the objective.
@@ -216,7 +207,7 @@ def batch_knowledge(
         def gain(landing: Tensor) -> float:
             n = len(landing)
             of_others = [(seen.told(landing, o[:n]), within) for seen, within, o in others]
-            return expected_gain(candidates.told(landing, z[:n]), of_others, feasible)
+            return expected_gain(candidates.told(landing, z[:n]), of_others)
 
         return [
             gain(_landing(law, best[:count], generator)) if count else 0.0

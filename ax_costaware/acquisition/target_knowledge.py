@@ -33,7 +33,6 @@ def target_knowledge_per_cost(
     limit: float | None,
     seed: int,
     bounds: Sequence[tuple[IndirectPosterior, LogProbability]] = (),
-    feasible: float = 0.0,
 ) -> float:
     """The expected gain in the value of the best point, per unit of cost, where it is largest.
 
@@ -47,7 +46,6 @@ def target_knowledge_per_cost(
         limit: What the queries may cost together; None for no limit.
         seed: Seed of what the answers may come to.
         bounds: Of each further outcome with bounds its posterior, and these.
-        feasible: How likely what is deployed has to be to keep to all of them.
     """
     points = torch.cat([optima, others])
     with torch.no_grad():
@@ -64,7 +62,7 @@ def target_knowledge_per_cost(
                 return 0.0
             objective, *others = (one.told(chosen) for one in asked)
             of_others = [(o, within) for o, (_, within) in zip(others, bounds, strict=True)]
-            return expected_gain(objective, of_others, feasible) / cost
+            return expected_gain(objective, of_others) / cost
 
         single = [gain_per_cost(one.unsqueeze(0)) for one in best.unique()]
         several = [gain_per_cost(best[:count]) for count in counts if count > 1]

@@ -141,15 +141,12 @@ def other_gp(scale: float = 1.0) -> SingleTaskGP:
     return cast(SingleTaskGP, model.eval().requires_grad_(False))
 
 
-@pytest.mark.parametrize("bound", [0.0, 0.45, 0.7])
+@pytest.mark.parametrize("bound", [0.6, 0.75, 0.9])
 def test_with_bounds_the_gain_is_an_integral_over_both_outcomes(bound: float) -> None:
-    """Of three candidates and one trial, by quantiles.
-
-    What is deployed has to be feasible with a probability of 0.8, and counts by that.
-    """
+    """Of three candidates and one trial, by quantiles: a value counts by how likely it may be."""
     model, other = gp(), other_gp()
     nodes = torch.tensor([[0.2, 0.3], [0.5, 0.7], [0.9, 0.9]]).double()
-    landing = torch.tensor([[0.45, 0.65]]).double()
+    landing = torch.tensor([[0.2, 0.35]]).double()
 
     def told(of: SingleTaskGP) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         posterior = of.posterior(torch.cat([nodes, landing]))
@@ -162,8 +159,8 @@ def test_with_bounds_the_gain_is_an_integral_over_both_outcomes(bound: float) ->
     low = a.min()
 
     def deployed(mean: np.ndarray, chance: np.ndarray) -> np.ndarray:
-        counted = np.where(chance >= 0.8, chance * (mean - low), 0.0)
-        return np.maximum(counted.max(axis=0), 0.0)
+        found: np.ndarray = (chance * (mean - low)).max(axis=0)
+        return found
 
     mean = (a[:, None] + slope[:, None] * z)[:, :, None]
     left = np.sqrt(v - steep**2)[:, None]
@@ -175,9 +172,9 @@ def test_with_bounds_the_gain_is_an_integral_over_both_outcomes(bound: float) ->
     gain = expected_gain(
         found.told(landing, normal(1, count)),
         [(seen.told(landing, normal(1, count, seed=2)), below(bound))],
-        0.8,
     )
-    assert gain == pytest.approx(max(0.0, float(expected)), rel=0.02, abs=2e-3)
+    assert gain == pytest.approx(float(expected), rel=0.03)
+    assert gain > 5e-3
 
 
 def gains(
@@ -201,7 +198,6 @@ def gains(
         plays,
         seed=0,
         bounds=limits,
-        feasible=0.9,
     )
 
 
@@ -218,10 +214,10 @@ def test_bounds_matter_where_they_are_near() -> None:
     usual = gains(gp())
     assert gains(gp(), bounds=[(other_gp(), 50.0)]) == pytest.approx(usual)
     assert gains(gp(), bounds=[(other_gp(), -50.0)]) == [0.0, 0.0]
-    near = gains(gp(), bounds=[(other_gp(), -0.35)])
+    near = gains(gp(), bounds=[(other_gp(), -0.2)])
     assert min(near) > 0
-    assert near != pytest.approx(usual, rel=0.1)
-    assert gains(gp(), bounds=[(other_gp(1e6), -0.35e6)]) == pytest.approx(near, rel=1e-3)
+    assert near != pytest.approx(usual, rel=0.01)
+    assert gains(gp(), bounds=[(other_gp(1e6), -0.2e6)]) == pytest.approx(near, rel=1e-3)
 
 
 def test_no_trials_gain_nothing() -> None:

@@ -290,7 +290,6 @@ class Targets(Method):
                     (bound.posterior, constraint.log_probability)
                     for bound, constraint in zip(bounds, problem.constraints, strict=True)
                 ],
-                self.feasible,
             )
 
         verdict = at_price(problem, self.lmbda, gain_per_cost)

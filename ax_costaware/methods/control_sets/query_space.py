@@ -245,7 +245,6 @@ class QuerySpace:
                 (PointPosterior.of(bound.model(), None, problem.X_pending), bound.log_probability)
                 for bound in problem.constraints
             ],
-            self.method.feasible,
         )
         return [gains[i] for i in indices]
 
