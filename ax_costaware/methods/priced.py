@@ -190,7 +190,8 @@ class PricedMethod(Method):
         share, budget = self.initial_share, self.budget
         if share is None or budget is None or not self.charge_initial:
             return False
-        if sum(trial.is_completed for trial in problem.trials) < _LEAST_DESIGN:
+        measured = [t for t in problem.trials if t.is_completed and t.outcome is not None]
+        if len(measured) < _LEAST_DESIGN:
             return False
         return self.money(problem, initial=True).spent >= share * budget
 

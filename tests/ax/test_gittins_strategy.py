@@ -389,6 +389,10 @@ def test_an_initial_design_within_the_budget() -> None:
 def test_an_initial_design_ends_when_it_has_cost_its_share() -> None:
     """A batch that began before is delivered; the next one is the model's."""
     client = make_client(cost="hours", budget=12.0, initial_trials=8)
+    for arm in (client.get_next_trials(max_trials=1) for _ in range(3)):
+        ((index, parameters),) = arm.items()
+        complete_trial(client, index, None, cost=true_cost(dict(parameters)))
+    assert spending(client).spent >= 0.2 * 12.0, "what failed costs, and tells the model nothing"
     run_trials(client, 2, report=True)
     batch = client.get_next_trials(max_trials=2)
     assert [record(client, i)["phase"] for i in batch] == ["initial", "initial"]
