@@ -145,8 +145,8 @@ def verdicts(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> li
     lines = [
         "## Verdicts",
         "",
-        "Level: within one standard error of the best rival, or better. Ahead of plain Ax and "
-        "behind: by more than one (of the difference).",
+        "Level: within one standard error of every rival's loss with the same seeds, or better. "
+        "Ahead of plain Ax and behind: by more than one (of the difference).",
         "",
         "| method | level, half | level, end | ahead of plain Ax | behind | cost to its end |",
         "|---|---|---|---|---|---|",
@@ -178,12 +178,13 @@ def verdicts(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> li
 
 
 def _is_level(losses: Losses, cell: str, method: str, methods: Sequence[str], at: int) -> bool:
-    rivals = [summary(losses[cell, m], at) for m in methods if m != method and (cell, m) in losses]
-    if not rivals:
-        return True
-    mean, error = summary(losses[cell, method], at)
-    best, its = min(rivals)
-    return mean <= best + math.hypot(error, its)
+    own = losses[cell, method]
+    for rival in (losses[cell, m] for m in methods if m != method and (cell, m) in losses):
+        seeds = min(len(own), len(rival))
+        (mean, error), (other, its) = (summary(each[:seeds], at) for each in (own, rival))
+        if mean > other + math.hypot(error, its):
+            return False
+    return True
 
 
 def figure(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> go.Figure:
