@@ -149,7 +149,7 @@ def ascend(
 
     first = torch.where(free, (starts - lower) / width, 0.0)
     # SciPy's own linear algebra is on vectors of a few entries: threads only get in its way.
-    with torch.enable_grad(), _threads().limit(limits={"openblas": 1}):
+    with torch.enable_grad(), _threads().limit(limits=1, user_api="blas"):
         ends, _, _ = fmin_l_bfgs_b_batched(
             negative,
             x0=first.detach().double().cpu().numpy(),
