@@ -277,13 +277,20 @@ def expected_costs(
 ) -> dict[int, float]:
     """Expected cost of control sets at the values that each would set, by index.
 
-    Of what nothing is known is taken to cost as little as the cheapest of the others, so that it is
-    tried where it promises something, whatever the unit of cost.
+    What nothing is known of is taken to cost as much as the dearest control set that is part of it,
+    since setting more costs no less; where there is none, as little as the cheapest of the others,
+    so that it is tried where it promises something, whatever the unit of cost.
     """
     estimates = evaluate.costs(indices)
     found = {i: estimate.mean for i, estimate in zip(indices, estimates, strict=True)}
-    least = min((found[i] for i in indices if history.is_priced(i)), default=1.0)
-    return {i: cost if history.is_priced(i) else least for i, cost in found.items()}
+    unknown = [i for i in indices if not history.is_priced(i)]
+    if unknown:
+        least = min((cost for i, cost in found.items() if i not in unknown), default=1.0)
+        parts = proper_supersets(history.parameters).T[unknown]
+        for i, part in zip(unknown, parts, strict=True):
+            inside = [int(j) for j in np.flatnonzero(part) if history.is_priced(int(j))]
+            found[i] = max((found.get(j, history.costs[j]) for j in inside), default=least)
+    return found
 
 
 def finite_values(given: Sequence[float], indices: Sequence[int], what: str = "") -> list[float]:

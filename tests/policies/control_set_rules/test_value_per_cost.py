@@ -140,20 +140,37 @@ def test_neither_origin_nor_units_matter(
     assert ratios[again.index] == pytest.approx(ratios[once.index], rel=1e-6)
 
 
-def test_what_costs_nobody_knows_is_tried_first_whatever_the_unit() -> None:
+def costs_unknown_of(sets: Sequence[str], unit: float) -> tuple[ControlSetHistory, Bounds]:
+    """Three control sets that were played at costs 1, 1 and 3, and a fourth that never was."""
+    paid = (unit, unit, 3 * unit)
+    state = history(
+        sets,
+        (*paid, 1.0),
+        4,
+        plays=(1, 1, 1, 0),
+        known=(False,) * 4,
+        reported=(*((cost,) for cost in paid), ()),
+    )
+    return state, Bounds((1.0, 1.1, 1.2, 1.3), 0.0, (*paid, 1.0))
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_what_costs_nobody_knows_is_tried_first_whatever_the_unit(unit: float) -> None:
     """It is taken to cost as little as the cheapest, and not one unit of cost."""
-    for unit in (1e-3, 1.0, 1e3):
-        state = ControlSetHistory(
-            parameters=tuple(frozenset(s) for s in SETS),
-            costs=(unit, unit, 3 * unit, 1.0),
-            plays=(1, 1, 1, 0),
-            affordable=(True,) * 4,
-            round=4,
-            known=(False,) * 4,
-            reported=((unit,), (unit,), (3 * unit,), ()),
-        )
-        told = Bounds((1.0, 1.1, 1.2, 1.3), 0.0, (unit, unit, 3 * unit, 1.0))
-        assert ABOVE.decide(state, told).index == 3
+    assert ABOVE.decide(*costs_unknown_of(["a", "b", "ab", "c"], unit)).index == 3
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_a_cost_that_nobody_knows_is_no_less_than_that_of_a_part(unit: float) -> None:
+    """Else the dearest control set comes first, as the cheapest it is taken for."""
+    state, told = costs_unknown_of(["a", "b", "ab", "abc"], unit)
+    assert ABOVE.decide(state, told).index == 1
+    # Worth its part's cost it is tried, also where that part cannot be paid any more.
+    told.values = (1.0, 1.1, 1.2, 3.6)
+    assert ABOVE.decide(state, told).index == 3
+    told.values = (1.0, 1.1, 1.2, 3.0)
+    alone = replace(state, affordable=(True, True, False, True))
+    assert ABOVE.decide(alone, told).index == 1
 
 
 def test_the_worst_has_to_be_known() -> None:
