@@ -283,13 +283,12 @@ def expected_costs(
     """
     estimates = evaluate.costs(indices)
     found = {i: estimate.mean for i, estimate in zip(indices, estimates, strict=True)}
-    unknown = [i for i in indices if not history.is_priced(i)]
-    if unknown:
-        least = min((cost for i, cost in found.items() if i not in unknown), default=1.0)
-        parts = proper_supersets(history.parameters).T[unknown]
-        for i, part in zip(unknown, parts, strict=True):
-            inside = [int(j) for j in np.flatnonzero(part) if history.is_priced(int(j))]
-            found[i] = max((found.get(j, history.costs[j]) for j in inside), default=least)
+    sets = history.parameters
+    priced = {j: cost for j, cost in enumerate(history.costs) if history.is_priced(j)}
+    least = min((found[i] for i in indices if i in priced), default=1.0)
+    for i in found.keys() - priced.keys():
+        parts = (found.get(j, cost) for j, cost in priced.items() if sets[j] < sets[i])
+        found[i] = max(parts, default=least)
     return found
 
 
