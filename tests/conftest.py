@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import short_searches as short
 from tests.fresh import FreshProcess
 
 
@@ -14,3 +15,17 @@ def fresh_process() -> Iterator[FreshProcess]:
     """One process for the session, in which calls share no memory with the tests."""
     with FreshProcess() as process:
         yield process
+
+
+@pytest.fixture(scope="module")
+def short_searches() -> Iterator[None]:
+    """Fits and searches of a file's tests end after few steps."""
+    with short.short_searches():
+        yield
+
+
+@pytest.fixture
+def full_searches(short_searches: None) -> Iterator[None]:
+    """They do not end early in this test."""
+    with short.full_searches():
+        yield

@@ -14,8 +14,11 @@ import os
 import subprocess
 import sys
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+
+from tests.short_searches import searches_are_short, short_searches
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,7 +45,7 @@ class FreshProcess:
         self._process.wait()
 
     def call(self, function: str, *arguments: Any) -> Any:
-        """Call a function in a child of the process.
+        """Call a function in a child of the process; searches are short there if they are here.
 
         Args:
             function: The function, as ``package.module:function``.
@@ -56,7 +59,7 @@ class FreshProcess:
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([function, arguments]) + "\n")
+        self._process.stdin.write(json.dumps([function, arguments, searches_are_short()]) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer, f"the process ended while it ran {function}"
@@ -66,10 +69,12 @@ class FreshProcess:
 
 
 def _answer(request: str) -> str:
-    function, arguments = json.loads(request)
+    function, arguments, are_short = json.loads(request)
     module, name = function.split(":")
     try:
-        return json.dumps([None, getattr(importlib.import_module(module), name)(*arguments)])
+        with short_searches() if are_short else nullcontext():
+            value = getattr(importlib.import_module(module), name)(*arguments)
+        return json.dumps([None, value])
     except BaseException:
         return json.dumps([traceback.format_exc(), None])
 

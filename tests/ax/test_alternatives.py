@@ -26,6 +26,8 @@ from ax_costaware.methods.problem import reproducible
 from ax_costaware.models import information_gain
 from tests.ax.toy import CONTROL_SETS, make_client, objective, realize, record, run_trials
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @pytest.mark.parametrize("acquisition", ["ucb", "ei", "ts"])
 @pytest.mark.parametrize(

@@ -24,10 +24,13 @@ from tests.ax.test_gittins_spaces import PRODUCT, mixed_client, run
 from tests.fresh import FreshProcess
 from tests.resuming import Run
 
-pytestmark = pytest.mark.filterwarnings(
-    # BoTorch's optimiser of mixed spaces, where there are parameter constraints.
-    "ignore:Unknown solver options. tol:scipy.optimize.OptimizeWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        # BoTorch's optimiser of mixed spaces, where there are parameter constraints.
+        "ignore:Unknown solver options. tol:scipy.optimize.OptimizeWarning"
+    ),
+    pytest.mark.usefixtures("short_searches"),
+]
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ from ax.exceptions.core import OptimizationShouldStop
 
 import ax_costaware as ac
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 MODEL = ac.FixedHyperparameters(lengthscale=0.6, outputscale=4.0, noise_variance=1e-5)
 FAST: dict[str, Any] = {"num_restarts": 4, "raw_samples": 64, "surrogate_spec": MODEL}
 

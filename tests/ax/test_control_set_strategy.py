@@ -44,6 +44,8 @@ from tests.ax.toy import (
     run_trials,
 )
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 COSTS = {s.name: float(s.cost or 0.0) for s in CONTROL_SETS}
 
 

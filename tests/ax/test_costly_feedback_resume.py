@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ax_costaware import BernoulliRule, MixedRule, QueryRule, complete_trial, query
 from tests.ax.feedback_toy import make_client, objective
 from tests.fresh import FreshProcess
 from tests.resuming import Run
+
+pytestmark = pytest.mark.usefixtures("short_searches")
 
 FIRST_STORED = 2
 """The trial after which runs are stored: one initial trial comes after it, then the model's."""

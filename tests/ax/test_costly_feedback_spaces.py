@@ -12,6 +12,8 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax_costaware import QueryRule, complete_trial, costly_feedback_strategy, query, recommend
 from tests.ax.feedback_toy import FAST, arm_of, record
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 FAST_FIT = {
     name: value for name, value in FAST.items() if name not in ("surrogate_spec", "forgetting")
 }

@@ -46,6 +46,8 @@ from tests.ax.feedback_toy import (
     run_trials,
 )
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def adapter_of(client: Client) -> CostAwareAdapter:
     """The strategy's adapter, fitted to all data."""
@@ -135,6 +137,7 @@ def test_directions_mirror_each_other() -> None:
     assert first["confidence"] == pytest.approx(second["confidence"], abs=1e-5)
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_a_skipped_trial_is_neither_pending_nor_failed() -> None:
     """Ax counts it as pending for ever; the strategy may use its point again at once."""
     client = make_client(rule=BernoulliRule(0.0), beta=0.5)
@@ -353,6 +356,7 @@ def test_sensitivities_are_of_the_present() -> None:
     assert abs(found[TIME]) < 0.05, "but for the error of the samples"
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_best_parameterization_is_the_best_now() -> None:
     """Of two points that were equally good the one that was measured later."""
     client = make_client(initial_trials=0, forgetting=0.3)

@@ -32,6 +32,8 @@ from tests.ax.toy import MARGINALS, arm_of, complete, make_client, record
 from tests.fresh import FreshProcess
 from tests.resuming import Run
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 NUM_TRIALS = 7
 
 RNG = np.random.default_rng(0)

@@ -21,6 +21,8 @@ from ax_costaware.ax_bridge.records import space_of
 from tests.fresh import FreshProcess
 from tests.resuming import Run
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 STRATEGY: dict[str, Any] = {
     "cost": AffineCost({"a": 1.0}, fixed=0.5),
     "initial_trials": 3,

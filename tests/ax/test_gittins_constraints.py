@@ -22,6 +22,8 @@ from tests.ax.gittins_toy import COST, FAST, record
 from tests.fresh import FreshProcess
 from tests.resuming import Run, decide
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def outcomes(x: dict[str, Any]) -> dict[str, float]:
     """The sum of the inputs, and a waste that is small around (0.8, 0.3)."""

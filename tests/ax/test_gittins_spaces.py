@@ -26,10 +26,13 @@ from tests.ax.gittins_toy import FAST, arm_of, record
 from tests.fresh import FreshProcess
 from tests.resuming import Run
 
-pytestmark = pytest.mark.filterwarnings(
-    # BoTorch's optimiser of mixed spaces, where there are parameter constraints.
-    "ignore:Unknown solver options. tol:scipy.optimize.OptimizeWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        # BoTorch's optimiser of mixed spaces, where there are parameter constraints.
+        "ignore:Unknown solver options. tol:scipy.optimize.OptimizeWarning"
+    ),
+    pytest.mark.usefixtures("short_searches"),
+]
 
 FAST_FIT = {name: value for name, value in FAST.items() if name != "surrogate_spec"}
 PRODUCT = ProductCost({"days": 0.5, "rate": -0.25, "lamp": 1}, scale=0.2)

@@ -51,6 +51,8 @@ from tests.ax.gittins_toy import (
     true_cost,
 )
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def adapter_of(client: Client) -> CostAwareAdapter:
     """The strategy's adapter, fitted to all data."""
@@ -70,6 +72,7 @@ def grid() -> torch.Tensor:
     return torch.cartesian_prod(side, side)
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize("minimize", [False, True])
 def test_run_until_nothing_is_worth_its_cost(minimize: bool) -> None:
     """Every decision solves the equation of the index and is the largest; the stop says all."""
@@ -257,6 +260,7 @@ def test_learned_costs() -> None:
     assert record(client, 0)["expected_cost"] is None, "nothing was expected yet"
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_one_trial_that_cost_next_to_nothing() -> None:
     """The price of cost stays one, and what is not expected to be payable does not set it."""
     client = make_client(cost="hours", lmbda=None, budget=20.0, stop=False)

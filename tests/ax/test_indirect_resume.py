@@ -6,11 +6,15 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ax_costaware import add_pairs, complete_trial
 from tests.ax import tree_toy
 from tests.ax.indirect_toy import answer, learned, make_client, pairs
 from tests.fresh import FreshProcess
 from tests.resuming import Run, open_database
+
+pytestmark = pytest.mark.usefixtures("short_searches")
 
 FIRST_STORED = 1
 """The trial after which runs are stored: one initial trial comes after it, then the model's."""

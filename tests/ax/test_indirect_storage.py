@@ -47,6 +47,8 @@ from tests import test_storage
 from tests.ax import tree_toy
 from tests.ax.indirect_toy import FAST, KNOWN, TARGETS, answer, learned, make_client, pairs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 round_trip = test_storage.round_trip
 
 INDIRECT = IndirectQueries(

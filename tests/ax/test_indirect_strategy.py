@@ -60,6 +60,8 @@ from tests.ax.indirect_toy import (
     run_trials,
 )
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def adapter_of(client: Client) -> CostAwareAdapter:
     """The strategy's adapter, fitted to all data."""

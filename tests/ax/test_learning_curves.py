@@ -30,6 +30,8 @@ from ax_costaware.methods.curves import thinned
 from tests.fresh import FreshProcess
 from tests.resuming import Run
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 COST = AffineCost({"epochs": 0.1}, fixed=0.5)
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 32, "initial_trials": 2}
 

@@ -15,6 +15,8 @@ from ax_costaware import complete_trial, exclude_trial, query, recommend, spendi
 from ax_costaware.analysis import overview
 from tests.audit.cases import CASES, make_client, realized_of
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 WRONG: dict[str, dict[str, Any]] = {
     "control sets": {"x1": 0.5, "x2": 0.5, "control_set": "nope"},
     "gittins": {"x1": 0.5, "x2": math.nan},

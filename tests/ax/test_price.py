@@ -15,6 +15,8 @@ from ax_costaware.methods.stopping import IN_A_ROW
 from tests.ax import indirect_toy, toy, tree_toy
 from tests.resuming import decide, load, open_database
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def _complete_average(client: Client, index: int, arm: dict[str, Any]) -> None:
     mean = tree_toy.cell_mean if "level" in arm else indirect_toy.answer

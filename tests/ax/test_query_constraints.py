@@ -18,6 +18,8 @@ from tests.ax import feedback_toy, indirect_toy, toy, tree_toy
 from tests.fresh import FreshProcess
 from tests.resuming import Run, decide
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def bounded(client: Client, objective: str, bound: str) -> Client:
     client.configure_optimization(objective=objective, outcome_constraints=[bound])

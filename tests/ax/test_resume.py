@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ax_costaware import complete_trial
 from tests.ax.toy import complete, make_client, realize
 from tests.fresh import FreshProcess
 from tests.resuming import Run
+
+pytestmark = pytest.mark.usefixtures("short_searches")
 
 NUM_TRIALS = 12
 

@@ -15,6 +15,8 @@ from ax_costaware.ax_bridge.nodes import fitted_adapter, model_spec_of
 from tests.ax import gittins_toy as toy
 from tests.elsewhere import DEVICES, ELSEWHERE, elsewhere
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 STRATEGIES = [name for name in ac.__all__ if name.endswith("_strategy")]
 
 

@@ -33,6 +33,8 @@ from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from tests.ax.indirect_toy import record
 from tests.ax.tree_toy import BEST, MAX_LEVEL, TARGETS, cell_mean, make_client, run_trials
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 TREE = ResolutionTree((0, -5), (10, 5), MAX_LEVEL)
 
 

@@ -39,6 +39,8 @@ from tests.ax.cost_toy import (
 )
 from tests.ax.toy import arm_of, make_client, objective, realize, record
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @pytest.mark.parametrize("minimize", [False, True])
 def test_run_until_budget_is_exhausted(minimize: bool) -> None:

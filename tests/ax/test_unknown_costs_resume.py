@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ax_costaware import ControlSet, UnknownCosts, complete_trial, report_cost
 from tests.ax.cost_toy import UNKNOWN_SETS, complete_with_cost, make_cost_client
 from tests.ax.toy import realize
 from tests.fresh import FreshProcess
 from tests.resuming import Run
+
+pytestmark = pytest.mark.usefixtures("short_searches")
 
 CASES: dict[str, dict[str, Any]] = {
     # Two rounds of exploration, then running bounds.

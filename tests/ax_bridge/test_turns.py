@@ -19,6 +19,8 @@ from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from tests.ax.gittins_toy import complete, make_client
 from tests.resuming import load, open_database
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SOON = 0.2
 """Seconds in which a call that does not wait is done."""
 

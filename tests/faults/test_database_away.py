@@ -21,6 +21,8 @@ from ax_costaware.session import save
 from tests.ax.gittins_toy import make_client, objective
 from tests.resuming import load, open_database
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -9,6 +9,8 @@ import pytest
 from tests.fresh import FreshProcess
 from tests.stores.make import CASES
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def kill(fresh_process: FreshProcess, folder: Path, case: str, kills: int, seed: int) -> None:
     """Kill so many drivers of a case."""

@@ -17,6 +17,8 @@ from tests.ax.gittins_toy import make_client
 from tests.fresh import FreshProcess
 from tests.resuming import load, open_database
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SECOND = "tests.faults.second_process"
 
 

@@ -26,6 +26,8 @@ from tests.methods import test_fidelity as fidelity
 from tests.methods.control_sets import toy
 from tests.methods.test_simulation import CASES, FAST, Case, with_cost
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SIMPLEX = Space.of(
     [Range("x1", 0, 1), Range("x2", 0, 1)], equalities=[({"x1": 1.0, "x2": 1.0}, 1.0)]
 )

@@ -29,6 +29,8 @@ from ax_costaware.session import input_fit
 from tests.ax import cost_toy, feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 from tests.runners.bench import orchestrate, record_of, statuses
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 NAMED = (
     ControlSet(["x1"], cost=0.1, name="cheap"),
     ControlSet(["x1", "x2"], cost=0.3),

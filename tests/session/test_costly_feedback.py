@@ -24,6 +24,8 @@ from tests.ax.feedback_toy import make_client, run_trials
 
 from .conftest import KINDS, behind, strategy_with
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 HALF = BernoulliRule(0.5)
 """Skips for certain, which other rules do when they are sure."""
 

@@ -21,6 +21,8 @@ from ax_costaware.session import complete_trial, query, recommend, spending
 
 from .conftest import KINDS, behind
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 FAST: dict[str, Any] = {
     "initial_trials": 2,
     "num_restarts": 2,

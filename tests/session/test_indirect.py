@@ -21,6 +21,8 @@ from tests.ax.indirect_toy import answer, learned, make_client, pairs, run_trial
 
 from .conftest import KINDS, behind
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_client(kind: str) -> None:

@@ -12,6 +12,8 @@ from ax_costaware.methods.control_sets.learned import RealizedInputs
 from ax_costaware.queries import JointLaw
 from ax_costaware.session.input_fit import independence_tests, joint_tests
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SETS = (ControlSet(["x"], 1.0), ControlSet(["x", "a"], 2.0, "x+a"))
 NAMES = ("a", "b", "c")
 CORRELATION = 0.8

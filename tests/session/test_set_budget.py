@@ -20,6 +20,8 @@ from tests.resuming import Run, decide, load
 
 from .conftest import ARM
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @dataclass(frozen=True)
 class Case:

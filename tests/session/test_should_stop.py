@@ -12,6 +12,8 @@ from ax.exceptions.core import OptimizationShouldStop, UserInputError
 from ax_costaware import GittinsDecay, GittinsStop, should_stop, spending
 from tests.ax.gittins_toy import COST, FAST, make_client, objective, record, run_trials
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SURROGATE = FAST["surrogate_spec"]
 
 

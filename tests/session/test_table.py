@@ -22,6 +22,8 @@ from tests.audit.cases import CASES, FAST, complete, make_client, objective, rea
 from tests.resuming import decide, load, open_database
 from tests.session.conftest import KINDS, behind
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 COUNT = 6
 
 

@@ -1,0 +1,70 @@
+"""Fits and searches that end after two steps, for tests of what happens around them.
+
+A test of storage, of messages or of money does not ask how good a decision is, but needs dozens.
+Files of such tests say ``pytestmark = pytest.mark.usefixtures("short_searches")``; a test among them
+that does ask is marked with ``full_searches``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from ax.generators.torch.botorch_modular import acquisition
+from botorch.optim import initializers
+from botorch.test_utils.mock import mock_optimize_context_manager
+
+from ax_costaware.acquisition import local_search
+from ax_costaware.methods import simulation
+
+_REPLACED: list[tuple[Any, str, dict[str, Any]]] = [
+    (acquisition, "optimize_acqf_mixed_alternating", {"num_restarts": 2, "raw_samples": 8}),
+    (simulation, "optimize_acqf_mixed_alternating", {"num_restarts": 2, "raw_samples": 8}),
+    (initializers, "sample_q_batches_from_polytope", {"n_burnin": 20, "n_thinning": 4}),
+    (local_search, "fmin_l_bfgs_b_batched", {"maxiter": 2}),
+]
+"""Functions, by the modules that call them, with the arguments that they are given instead. What
+else there is to shorten BoTorch's own context does."""
+
+_shortened: list[ExitStack] = []
+"""What ends it; empty where searches are as long as anybody's."""
+
+
+def searches_are_short() -> bool:
+    """Whether they are at present."""
+    return bool(_shortened)
+
+
+def _given(function: Callable[..., Any], changed: dict[str, Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: function(*args, **{**kwargs, **changed})
+
+
+def _shorten() -> None:
+    stack = ExitStack()
+    stack.enter_context(mock_optimize_context_manager(force=True))
+    for module, name, changed in _REPLACED:
+        short = _given(getattr(module, name), changed)
+        stack.enter_context(mock.patch.object(module, name, short))
+    _shortened.append(stack)
+
+
+@contextmanager
+def short_searches() -> Iterator[None]:
+    """Make them short."""
+    _shorten()
+    try:
+        yield
+    finally:
+        _shortened.pop().close()
+
+
+@contextmanager
+def full_searches() -> Iterator[None]:
+    """Leave them as they are, within ``short_searches``."""
+    _shortened.pop().close()
+    try:
+        yield
+    finally:
+        _shorten()
