@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -21,6 +20,12 @@ from typing import Any
 from tests.short_searches import searches_are_short, short_searches
 
 ROOT = Path(__file__).parents[1]
+_PROGRAM = """
+import logging
+logging.disable(logging.WARNING)
+from tests import fresh, resuming
+fresh.serve()
+"""
 
 
 class FreshProcess:
@@ -28,7 +33,7 @@ class FreshProcess:
 
     def __enter__(self) -> FreshProcess:
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.fresh"],
+            [sys.executable, "-W", "ignore", "-c", _PROGRAM],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
@@ -79,7 +84,7 @@ def _answer(request: str) -> str:
         return json.dumps([traceback.format_exc(), None])
 
 
-def _serve() -> None:
+def serve() -> None:
     """Answer each line of the standard input from a child of its own."""
     # What is printed on the way must not get between the answers.
     answers, sys.stdout = sys.stdout, sys.stderr
@@ -99,9 +104,3 @@ def _serve() -> None:
         answers.flush()
     # There is nothing to tidy up, which would take seconds after importing so much.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    logging.disable(logging.WARNING)
-    importlib.import_module("tests.resuming")
-    _serve()
