@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
 from tests import short_searches as short
 from tests.fresh import FreshProcess
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: looking through it for garbage took a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

@@ -42,6 +42,8 @@ from ax_costaware.queries import FiniteConditional, GaussianConditional
 from ax_costaware.queries.costs import AffineCost
 from tests.methods.control_sets import toy
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SQUARE = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)])
 MODEL = FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-4)
 AVERAGES = FixedHyperparameters(lengthscale=0.25, noise_variance=1e-4)

@@ -31,6 +31,8 @@ from ax_costaware.policies import (
     ResetEvery,
 )
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 GRID = np.linspace(0, 1, 60)
 
 
