@@ -45,7 +45,7 @@ def main(folder: str, address: str) -> None:
     client.configure_generation_strategy(method="random_search")
     client.configure_runner(RayRunner("hill", address=address, namespace="killed"))
     client.configure_metrics([ReportedMetric("y")])
-    client.run_trials(max_trials=2, parallelism=2)
+    client.run_trials(max_trials=2, parallelism=2, initial_seconds_between_polls=0.1)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def test_outcomes_costs_and_realized_inputs_are_recorded(cluster: str) -> None:
     client = toy.make_client()
     client.configure_runner(RayRunner(function, namespace="tests"))
     client.configure_metrics([ReportedMetric("y"), CostMetric("paid")])
-    client.run_trials(max_trials=3, parallelism=2)
+    client.run_trials(max_trials=3, parallelism=2, initial_seconds_between_polls=0.1)
     for index, trial in client._experiment.trials.items():
         record = outcome_record(trial)
         controlled = query(client, index).controlled
@@ -266,7 +266,7 @@ def test_a_killed_driver_is_continued(
         {TrialStatus.RUNNING: {1}},
     ]
     (tmp_path / "go").touch()
-    client.run_trials(max_trials=1)
+    client.run_trials(max_trials=1, initial_seconds_between_polls=0.1)
     assert [trial.status for trial in trials.values()] == [TrialStatus.COMPLETED] * 3
     assert sorted(begun()) == sorted(float(t.arm.parameters["x"]) for t in trials.values())
     for trial in list(trials.values())[:2]:

@@ -85,7 +85,7 @@ def test_outcomes_costs_and_realized_inputs_are_recorded(tmp_path: Path) -> None
     client = toy.make_client()
     client.configure_runner(local(function, tmp_path))
     client.configure_metrics([ReportedMetric("y"), CostMetric("paid")])
-    client.run_trials(max_trials=2, parallelism=2)
+    client.run_trials(max_trials=2, parallelism=2, initial_seconds_between_polls=0.1)
     for index, trial in client._experiment.trials.items():
         record, controlled = outcome_record(trial), query(client, index).controlled
         values = {**dict.fromkeys(("x1", "x2", "x3"), 0.25), **controlled}
