@@ -78,6 +78,7 @@ def posterior_at(client: Client, time: float) -> tuple[torch.Tensor, torch.Tenso
     return grid, solved.T @ Y, (0.3 - (cross * solved).sum(dim=0)).sqrt()
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize("minimize", [False, True])
 def test_decisions_are_those_of_the_algorithm(minimize: bool) -> None:
     """The point has the largest bound on a fine grid, and the rule sees its strongest rival."""

@@ -75,6 +75,7 @@ def best_alone(client: Client) -> Recommendation:
     return alone
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_learned_inputs_change_what_is_best() -> None:
     """Where x1 should be equal to x3, it follows the mean of what x3 turns out to be."""
     client = make_client(marginals={**MARGINALS, **LEARNED}, initial_trials=0)

@@ -68,6 +68,7 @@ def adapter_of(client: Client) -> CostAwareAdapter:
     return fitted_adapter(client._experiment, client._generation_strategy)
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_finds_the_best_point_from_averages() -> None:
     """The optimum in X, its height above any answer, and what Ax's own functions say of g."""
     client = make_client(raw_samples=128, num_restarts=4)
@@ -588,6 +589,7 @@ def test_ax_client() -> None:
     assert objective(*(float(str(v)) for v in best.parameters.values())) > 0.3
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_queries_go_on_telling_where_the_best_value_is_far_above_all_averages() -> None:
     """The value alone is told of by no average then, but the point is."""
     client = Client()

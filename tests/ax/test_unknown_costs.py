@@ -317,6 +317,7 @@ class Dearest:
         return ControlSetDecision(index, "It controls most.", (index,), values)
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_a_control_set_that_is_too_dear_at_its_best_values_is_passed_over() -> None:
     """Its average cost would fit in what remains, the cost at its best values does not."""
 
@@ -351,6 +352,7 @@ def test_a_control_set_that_is_too_dear_at_its_best_values_is_passed_over() -> N
     assert "Control set 'x1+x2+x3' is expected to cost more than what is left" in decision["why"]
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_nothing_is_affordable_at_its_best_values() -> None:
     """The search stops as it does when the budget is used up, and says what to deploy."""
     sets = (ControlSet(["x1"], 5.0), ControlSet(["x1", "x2"], 6.0), UNKNOWN_SETS[2])

@@ -31,8 +31,6 @@ from ax_costaware.policies import (
     ResetEvery,
 )
 
-pytestmark = pytest.mark.usefixtures("short_searches")
-
 GRID = np.linspace(0, 1, 60)
 
 
