@@ -156,21 +156,26 @@ def incumbent(
     X: Tensor,
     posterior_transform: PosteriorTransform | None = None,
     maximize: bool = True,
+    caution: float = 0.0,
 ) -> tuple[float, int]:
     """The best posterior mean at evaluated points.
 
     With noise the largest outcome is the luckiest one, and the largest posterior mean over the
     whole space is a promise; the best posterior mean at an evaluated point is what one has in hand.
+    Where that is a promise, too, as at points that were evaluated at other fidelities only, some
+    standard deviations are taken off: the best lower confidence bound.
 
     Args:
         model: A fitted model; an ensemble's means are averaged.
         X: The evaluated points, ``n x d``.
         posterior_transform: Applied to the posterior.
         maximize: Whether large values of the objective are good.
+        caution: How many standard deviations are taken off the mean; added, where small values are
+            good.
 
     Returns:
-        The posterior mean, in the unit and sign of the (transformed) objective, and the row of
-        ``X`` that has it.
+        The posterior mean, less these, in the unit and sign of the (transformed) objective, and the
+        row of ``X`` that has it.
 
     Raises:
         InputError: If ``X`` has no row.
@@ -178,9 +183,11 @@ def incumbent(
     if X.ndim != 2 or len(X) == 0:
         raise InputError(f"X: got shape {tuple(X.shape)}; expected (n, d) with n >= 1.")
     with torch.no_grad():
-        mean, _ = PointPosterior.of(model, posterior_transform).mixture(X)
-    row = int(mean.argmax() if maximize else mean.argmin())
-    return float(mean[row]), row
+        mean, variance = PointPosterior.of(model, posterior_transform).mixture(X)
+        off = caution * variance.sqrt()
+        value = mean - off if maximize else mean + off
+    row = int(value.argmax() if maximize else value.argmin())
+    return float(value[row]), row
 
 
 class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):

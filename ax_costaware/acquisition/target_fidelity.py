@@ -11,8 +11,19 @@ and :math:`g(x)` in the posterior, :math:`g(x) \sim N(\mu, \sigma^2)`, the answe
 is what it is expected to add to the best mean so far, :math:`g^+`: the knowledge gradient (Frazier,
 Powell and Dayanik 2009; with fidelities Poloczek, Wang and Frazier 2017, "Multi-Information Source
 Optimization") of the input itself, which needs no inner optimisation and no sample. At the target
-and without noise it is the expected improvement. A trial whose fidelity says nothing of the target
-is worth nothing, however cheap.
+and without noise it is the expected improvement.
+
+That is linear in the correlation, so that where means tie many cheap trials of little correlation
+seem better than one of much, and none of them adds up to knowing what to deploy. What can be
+counted on is the mean less :math:`\kappa` standard deviations, and these are
+:math:`\sqrt{1 - \rho^2} \sigma` after the trial. What it is expected to add to the best such bound
+so far, :math:`l^+`, is
+
+.. math:: |\rho| \sigma \, h\left(
+   \frac{\mu - \kappa \sqrt{1 - \rho^2} \sigma - l^+}{|\rho| \sigma}\right),
+
+the same for :math:`\kappa = 0`. A trial whose fidelity says nothing of the target is worth
+nothing, however cheap.
 """
 
 from __future__ import annotations
@@ -29,10 +40,11 @@ from torch import Tensor
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.models.point_posterior import PointPosterior
-from ax_costaware.queries.argument_checks import finite_number
+from ax_costaware.queries.argument_checks import finite_number, nonnegative_number
 
 _LEAST_SHARE = 1e-8
-"""Part of the variance at the target that a trial explains at least: the root has a slope there."""
+"""Part of the variance at the target that a trial explains at least, and leaves at least: the roots
+have a slope there."""
 
 
 def at_target(X: Tensor, target: Mapping[int, float]) -> Tensor:
@@ -45,22 +57,24 @@ def at_target(X: Tensor, target: Mapping[int, float]) -> Tensor:
 
 @takes_its_inputs
 class LogTargetImprovementPerCost(AcquisitionFunction):
-    r"""The logarithm of what a trial is expected to add to the best mean at the target, per cost.
+    r"""The logarithm of what a trial is expected to add to the best bound at the target, per cost.
 
     Args:
         model: A fitted Gaussian process of one outcome, with the fidelities among its columns.
         target: Columns of the fidelities, with their values at the target.
-        best_f: The best posterior mean at the target so far, with the sign of maximisation; None:
-            what counts is the part of the variance at the target that a trial explains.
+        best_f: The best posterior mean at the target so far, less ``caution`` standard deviations,
+            with the sign of maximisation; None: what counts is the part of the variance at the
+            target that a trial explains.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
             ``log_expected_cost`` such as ``LogNormalCostModel``.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
             that of the probability that the trial is feasible; None for none.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
+        caution: How many standard deviations are taken off a mean, :math:`\kappa \ge 0`.
 
     Raises:
-        InputError: If ``best_f`` or ``cost`` is not of that kind.
+        InputError: If ``best_f``, ``cost`` or ``caution`` is not of that kind.
     """
 
     def __init__(
@@ -72,9 +86,10 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
         log_weight: Callable[[Tensor], Tensor] | None = None,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
+        caution: float = 0.0,
     ) -> None:
         super().__init__(model=model)
-        self.target = dict(target)
+        self.target, self.caution = dict(target), nonnegative_number(caution, "caution")
         self.best_f = None if best_f is None else finite_number(best_f, "best_f")
         self._log_cost, self._log_weight = log_cost_function(cost), log_weight
         self._posterior = PointPosterior.of(model, posterior_transform, X_pending)
@@ -110,7 +125,9 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
             value = share.log()
         else:
             sigma = (share * variance).sqrt()
-            value = _log_ei_helper((mean - self.best_f) / sigma) + sigma.log()
+            left = ((1.0 - share).clamp_min(_LEAST_SHARE) * variance).sqrt()
+            gain = mean - self.caution * left - self.best_f
+            value = _log_ei_helper(gain / sigma) + sigma.log()
         value = value - self._log_cost(points)
         if self._log_weight is not None:
             value = value + self._log_weight(points)

@@ -52,6 +52,8 @@ class MultiFidelity(PricedMethod):
 
     label: ClassVar[str] = "MultiFidelity"
 
+    caution: ClassVar[float] = 0.5
+
     target: Mapping[str, Value] = field(kw_only=True)
     """Parameters that are fidelities, with their values at the target."""
 
@@ -174,6 +176,7 @@ class MultiFidelity(PricedMethod):
             cost,
             self._log_weight(problem),
             **problem.acquisition_inputs,
+            caution=self.caution,
         )
         try:
             with warnings.catch_warnings():
@@ -196,7 +199,8 @@ class MultiFidelity(PricedMethod):
     def recommend(self, problem: Problem) -> list[Best]:
         """Inputs at the target, best first, whether or not a trial there was run.
 
-        These are all that were tried at any fidelity, by their posterior mean at the target.
+        These are all that were tried at any fidelity, by their posterior mean at the target, less
+        ``caution`` standard deviations.
         ``trial_index`` is that of a trial there; None where none was run.
         """
         trials = sorted(problem.observed, key=lambda trial: not self.is_target(trial.inputs))
@@ -205,7 +209,7 @@ class MultiFidelity(PricedMethod):
         return self.ranked(problem, rows, indices)
 
     def _in_hand(self, problem: Problem, X: Tensor, cost: CostFunction) -> InHand:
-        """The best mean that inputs of points ``n x d`` have at the target, if it is feasible."""
+        """The best bound that inputs of points ``n x d`` have at the target, if it is feasible."""
         others = {name: v for name, v in problem.fixed.items() if name not in self.target}
         at = replace(problem, fixed=others)
         search = Search(self, at, cost, self.money(problem))
@@ -284,9 +288,9 @@ class MultiFidelity(PricedMethod):
                 f"{trial} are with a probability of {hand.chance:.3g}. {told}"
             )
         return (
-            f"It is expected to improve the best mean at {target} by {gain:.3g} per unit of cost, "
-            f"more than any other. {told} The best mean there is {problem.sign * hand.value:.6g} "
-            f"so far, of the inputs of trial {trial}."
+            f"It is expected to improve what can be counted on at {target} by {gain:.3g} per unit "
+            f"of cost, more than any other. {told} That is {problem.sign * hand.value:.6g} so far, "
+            f"{self.caution:g} standard deviations from the mean of the inputs of trial {trial}."
         )
 
     def _stop(self, search: Search[Any], reason: str) -> Stop:

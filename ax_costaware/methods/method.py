@@ -81,6 +81,9 @@ class Method(ABC):
     repeats_design: ClassVar[bool] = False
     """Whether the quasi-random design may repeat itself, as where there are few trials."""
 
+    caution: ClassVar[float] = 0.0
+    """Standard deviations that are taken off the means by which what is in hand is compared."""
+
     refuses_constraints: ClassVar[str | None] = "it does not look at other outcomes"
     """Why the method takes no outcome constraints; None where it does."""
 
@@ -371,7 +374,10 @@ class Method(ABC):
             trials: For each the trial that evaluated it, if one did.
         """
         mean, variance = self.expected(problem, rows)
-        order = mean.argsort(descending=not problem.minimize, stable=True).tolist()
+        compared = problem.sign * mean
+        if self.caution:
+            compared = compared - self.caution * variance.sqrt()
+        order = compared.argsort(descending=True, stable=True).tolist()
         chances: list[float | None] = [None] * len(rows)
         chance = self.chances(problem, rows)
         if chance is not None:

@@ -5,8 +5,9 @@ target's, :math:`g(x) = f(x, s^*)`:
 
 .. math:: f(x, s) = g(x) + \sum_j \left(b_j(s_j) + h_j(x, s_j)\right),
 
-with independent processes: of each fidelity a shift that is the same for all inputs, as that of a
-learning curve's first epochs, and a bias that is not, both with a covariance in :math:`s` of
+with independent processes, whose kernels are Matern-5/2 in the inputs: of each fidelity a shift
+that is the same for all inputs, as that of a learning curve's first epochs, and a bias that is not,
+both with a covariance in :math:`s` of
 
 .. math:: w_j(s) w_j(s') \exp\left(-(s - s')^2 / 2 \ell_j^2\right), \quad
    w_j(s) = \frac{(u + \epsilon)^{p_j} - \epsilon^{p_j}}{(1 + \epsilon)^{p_j} - \epsilon^{p_j}},
@@ -43,15 +44,22 @@ _EPSILON = 1e-3
 _PRIORS = {
     "bias_variance": (0.3, 1.5),
     "shift_variance": (0.3, 1.5),
-    "power": (1.0, 1.0),
+    "power": (2.0, 1.5),
     "reach": (1.0, 0.7),
 }
 """Median, and standard deviation of the logarithm, of hyperparameters of each fidelity: variances
-of its bias and shift beside that of the objective at the target, which is one as in BoTorch's
-default, the power, and the length-scale on the unit cube."""
+of its bias and shift beside that of the objective at the target, the power, which is large for
+learning curves that saturate early, and the length-scale on the unit cube."""
+
+_OUTPUTSCALE = (3.0, 1.0)
+"""The same for the variance of the objective at the target, beside that of the outcomes: of few
+trials, most of them far from the best, neither is known."""
 
 _LOG_BOUNDS = (-6.0, 4.0)
 """Bounds of all of these logarithms: beyond them a covariance is singular, or all noise."""
+
+_LEAST_SQUARE = 1e-20
+"""Of a smaller squared distance the root has no slope, as the correlation has none there."""
 
 _LENGTHSCALE = (math.sqrt(2), math.sqrt(3))
 """Mean and standard deviation of the logarithm of a length-scale of one input: BoTorch's log-normal
@@ -79,6 +87,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         priors["bias_lengthscale"] = priors["objective_lengthscale"]
         for name, (median, deviation) in _PRIORS.items():
             priors[name] = [(math.log(median), deviation)] * count
+        priors["outputscale"] = [(math.log(_OUTPUTSCALE[0]), _OUTPUTSCALE[1])]
         # One vector of logarithms, which a fit has far fewer steps to take over.
         self._slices: dict[str, slice] = {}
         for name, values in priors.items():
@@ -91,7 +100,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         self.register_prior("log_prior", NormalPrior(mean, deviation), "log_values")
 
     def value(self, name: str) -> Tensor:
-        """A hyperparameter: one number for each input, or for each fidelity."""
+        """A hyperparameter: one number for each input, or for each fidelity, or one alone."""
         found: Tensor = self.log_values[self._slices[name]].exp()
         return found
 
@@ -112,25 +121,33 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
         """Covariances of ``... x n x d`` with ``... x m x d`` points, ``... x n x m``."""
 
-        def correlation(columns: list[int], lengthscale: Tensor) -> Tensor:
+        def squared(columns: list[int], lengthscale: Tensor) -> Tensor:
             left, right = x1[..., columns] / lengthscale, x2[..., columns] / lengthscale
             if diag:
-                return (-0.5 * (left - right).square().sum(dim=-1)).exp()
+                return (left - right).square().sum(dim=-1)
             # From a point among them, so that less cancels.
             origin = right[..., :1, :].detach()
             left, right = left - origin, right - origin
             norms = left.square().sum(-1).unsqueeze(-1) + right.square().sum(-1).unsqueeze(-2)
-            return (-0.5 * (norms - 2 * left @ right.mT).clamp_min(0.0)).exp()
+            found: Tensor = norms - 2 * left @ right.mT
+            return found
 
-        total = correlation(self.inputs, self.value("objective_lengthscale"))
-        bias = correlation(self.inputs, self.value("bias_lengthscale"))
+        total = _matern(squared(self.inputs, self.value("objective_lengthscale")))
+        bias = _matern(squared(self.inputs, self.value("bias_lengthscale")))
         for j, columns in enumerate(self.fidelities):
             first, second = self._weights(x1, j), self._weights(x2, j)
             common = first * second if diag else first.unsqueeze(-1) * second.unsqueeze(-2)
-            common = common * correlation(list(columns), self.value("reach")[j])
+            apart = squared(list(columns), self.value("reach")[j]).clamp_min(0.0)
+            common = common * (-0.5 * apart).exp()
             shift, varying = self.value("shift_variance")[j], self.value("bias_variance")[j]
             total = total + common * (shift + varying * bias)
-        return total
+        return self.value("outputscale") * total
+
+
+def _matern(squared: Tensor) -> Tensor:
+    """Correlations of the Matern kernel of smoothness 5/2, of squared distances."""
+    r = (5.0 * squared.clamp_min(_LEAST_SQUARE)).sqrt()
+    return (1.0 + r + r.square() / 3.0) * (-r).exp()
 
 
 class FidelityGP(SingleTaskGP):

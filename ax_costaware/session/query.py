@@ -121,11 +121,11 @@ class Query:
 
     With fidelities:
 
-    - ``improvement_per_cost`` of the best mean at the target, None before anything is feasible
+    - ``improvement_per_cost`` of the best bound at the target, None before anything is feasible
       there; ``correlation`` of the trial's outcome with the value of its inputs at the target;
-      ``mean`` and ``standard_deviation`` of that value; ``incumbent``, the best mean there, and
-      ``incumbent_trial``, whose inputs it is of; ``lambda``, and the probabilities of being
-      feasible, as above.
+      ``mean`` and ``standard_deviation`` of that value; ``incumbent``, the best bound there (the
+      mean less half a standard deviation), and ``incumbent_trial``, whose inputs it is of;
+      ``lambda``, and the probabilities of being feasible, as above.
 
     With costly feedback:
 

@@ -248,6 +248,15 @@ def test_incumbent_is_the_best_mean_at_an_evaluated_point(maximize: bool) -> Non
     value, row = incumbent(model, X, maximize=maximize)
     assert value == pytest.approx(float(means.max() if maximize else means.min()), rel=1e-8)
     assert row == int(means.argmax() if maximize else means.argmin())
+    # Away from what was evaluated it matters how little is known.
+    X = torch.rand(20, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+    posterior = model.posterior(X)  # type: ignore[attr-defined]
+    means, sd = (m.flatten().detach() for m in (posterior.mean, posterior.variance.sqrt()))
+    bounds = means - 20 * sd if maximize else means + 20 * sd
+    value, row = incumbent(model, X, maximize=maximize, caution=20.0)
+    assert value == pytest.approx(float(bounds[row]), rel=1e-6)
+    assert row == int(bounds.argmax() if maximize else bounds.argmin())
+    assert row != int(means.argmax() if maximize else means.argmin())
     with pytest.raises(InputError, match=r"X: got shape \(0, 2\)"):
         incumbent(model, X[:0])
 

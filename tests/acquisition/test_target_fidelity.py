@@ -43,14 +43,15 @@ def worth(model: FidelityGP, best_f: float | None = 1.2, **more: object) -> Tens
     return LogTargetImprovementPerCost(model, TARGET, best_f, **more)(points(5, 1).unsqueeze(-2))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("caution", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("transform", [None, NEGATIVE])
-def test_it_is_the_expected_gain_of_the_mean_at_the_target(
-    transform: ScalarizedPosteriorTransform | None,
+def test_it_is_the_expected_gain_of_the_bound_at_the_target(
+    transform: ScalarizedPosteriorTransform | None, caution: float
 ) -> None:
     """By quadrature over outcomes, each of which the model is conditioned on."""
     model, best_f = model_of(), 1.2 if transform is None else -1.0
     sign = 1.0 if transform is None else -1.0
-    found = worth(model, best_f, posterior_transform=transform).exp().detach()
+    found = worth(model, best_f, posterior_transform=transform, caution=caution).exp().detach()
     nodes, weights = np.polynomial.hermite_e.hermegauss(200)
     for X, value in zip(points(5, 1), found, strict=True):
         X = X.unsqueeze(0)
@@ -58,8 +59,9 @@ def test_it_is_the_expected_gain_of_the_mean_at_the_target(
             outcome = model.posterior(X, observation_noise=True)
             Y = outcome.mean + outcome.variance.sqrt() * torch.tensor(nodes).reshape(-1, 1, 1)
             after = model.condition_on_observations(X.expand(len(nodes), 1, 3), Y)
-            mean = after.posterior(at_target(X, TARGET)).mean.flatten()
-        gain = (sign * mean - best_f).clamp_min(0.0)
+            told = after.posterior(at_target(X, TARGET))
+        bound = sign * told.mean.flatten() - caution * told.variance.flatten().sqrt()
+        gain = (bound - best_f).clamp_min(0.0)
         expected = float((gain * torch.tensor(weights)).sum()) / math.sqrt(2 * math.pi)
         assert float(value) == pytest.approx(expected, rel=2e-2, abs=1e-9)
 
@@ -74,7 +76,12 @@ def test_at_the_target_without_noise_it_is_the_expected_improvement_per_cost() -
 
 def test_gradients_are_those_of_finite_differences() -> None:
     acquisition = LogTargetImprovementPerCost(
-        model_of(), TARGET, 1.2, cost=lambda X: 1 + X[:, 2], log_weight=lambda X: -X[:, 0].square()
+        model_of(),
+        TARGET,
+        1.2,
+        cost=lambda X: 1 + X[:, 2],
+        log_weight=lambda X: -X[:, 0].square(),
+        caution=0.5,
     )
     X = points(3, 1).requires_grad_(True)
     assert torch.autograd.gradcheck(lambda X: acquisition(X.unsqueeze(-2)), (X,), atol=1e-5)
@@ -124,5 +131,7 @@ def test_any_model_will_do() -> None:
 def test_what_is_no_number_is_refused() -> None:
     with pytest.raises(InputError, match="best_f"):
         LogTargetImprovementPerCost(model_of(), TARGET, math.nan)
+    with pytest.raises(InputError, match="caution"):
+        LogTargetImprovementPerCost(model_of(), TARGET, 1.0, caution=-1.0)
     with pytest.raises(InputError, match="cost"):
         LogTargetImprovementPerCost(model_of(), TARGET, 1.0, cost=-1.0)

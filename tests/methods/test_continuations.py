@@ -43,6 +43,14 @@ def told(method: MultiFidelity = RESUMES, **outcome: Any) -> Simulation:
     return simulation
 
 
+def told_more() -> Simulation:
+    """With a trial more, after which it is best to go on."""
+    simulation = told()
+    row = {"x1": 0.11, "x2": 0.44, "epochs": 9}
+    simulation.tell(Decision(row, "given"), curve(row))
+    return simulation
+
+
 def test_what_a_trial_goes_on_from() -> None:
     problem = told().problem()
     cases: list[tuple[dict[str, Any], int | None]] = [
@@ -113,7 +121,7 @@ def test_going_on_costs_the_difference() -> None:
 
 def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
     """By brute force over a grid of all inputs, and of all epochs of the earlier trials."""
-    problem = told().problem()
+    problem = told_more().problem()
     decision = RESUMES.decide(problem)
     assert isinstance(decision, Decision)
     index = decision.extra["resumes_trial"]
@@ -128,9 +136,11 @@ def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
         RESUMES.columns(problem),
         problem.sign * decision.details["incumbent"],
         CostOfContinuing.of(base, problem, "epochs"),
+        caution=RESUMES.caution,
     )
     with torch.no_grad():
-        farther = [{**row, "epochs": epochs} for row in ROWS for epochs in range(1, 101)]
+        rows = [trial.inputs for trial in problem.observed]
+        farther = [{**row, "epochs": epochs} for row in rows for epochs in range(1, 101)]
         anew = SPACE.sobol_points(4096, 1, {})
         values = [worth(X.unsqueeze(-2)).max() for X in (SPACE.encode(farther), anew)]
     assert decision.value == pytest.approx(float(max(values)), abs=0.02)
@@ -141,7 +151,7 @@ def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
 
 
 def test_what_is_new_is_charged_and_reserved() -> None:
-    simulation = told()
+    simulation = told_more()
     spent = sum(entry.charged for entry in simulation.ledger)
     decision = simulation.ask()
     assert isinstance(decision, Decision)
@@ -196,12 +206,12 @@ def test_a_curve_is_learned_from_once() -> None:
 
 @pytest.mark.slow
 def test_a_whole_run_goes_on_and_keeps_to_its_budget() -> None:
-    method = replace(RESUMES, budget=30.0, initial_trials=2)
+    method = replace(RESUMES, budget=60.0, initial_trials=2)
     simulation = Simulation(method, SPACE)
     while isinstance(decision := simulation.ask(), Decision):
         simulation.tell(decision, curve(decision.parameters))
         assert len(simulation.trials) < 30
-    assert sum(entry.charged for entry in simulation.ledger) <= 30 * (1 + 1e-9)
+    assert sum(entry.charged for entry in simulation.ledger) <= 60 * (1 + 1e-9)
     assert any(trial.resumes_trial is not None for trial in simulation.trials)
 
 

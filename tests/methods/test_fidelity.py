@@ -94,6 +94,25 @@ def test_a_decision_says_why() -> None:
 
 
 @pytest.mark.parametrize("minimize", [False, True])
+def test_what_is_deployed_is_what_can_be_counted_on(minimize: bool) -> None:
+    """The mean less half a standard deviation, in which a decision is measured, too."""
+    sign = -1.0 if minimize else 1.0
+
+    def run(row: Any, measure: bool) -> Outcome:
+        return Outcome(sign * (curve(row).value or 0.0))
+
+    simulation = simulate(METHOD, SPACE, run, 6, minimize=minimize)
+    ranked = METHOD.recommend(simulation.problem())
+    bounds = [sign * best.mean - 0.5 * best.standard_deviation for best in ranked]
+    assert bounds == sorted(bounds, reverse=True)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert sign * decision.details["incumbent"] == pytest.approx(bounds[0])
+    at_best = simulation.trials[decision.details["incumbent_trial"]].inputs
+    assert {**at_best, "epochs": 100} == ranked[0].parameters
+
+
+@pytest.mark.parametrize("minimize", [False, True])
 def test_a_price_ends_the_run(minimize: bool) -> None:
     sign = -1.0 if minimize else 1.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
 from ax_costaware.models import DenseMarginalLogLikelihood, FidelityGP, FidelityKernel
@@ -43,6 +44,19 @@ def test_at_the_target_there_is_no_bias(
     assert bool((variances > among.diagonal() - 1e-9).all())
     assert float(torch.linalg.eigvalsh(everything).min()) > -1e-8
     torch.testing.assert_close(everything.diagonal()[:6], variances)
+
+
+def test_at_the_target_it_is_a_matern_kernel() -> None:
+    """GPyTorch's, in the inputs, with an output scale."""
+    kernel = FidelityKernel(3, [{2: 1.0}]).double()
+    X = points(6)
+    X[:, 2] = 1.0
+    matern = MaternKernel(nu=2.5, ard_num_dims=2).double()
+    with torch.no_grad():
+        kernel.log_values += points(1, len(kernel.log_values)).flatten() - 0.5
+        matern.lengthscale = kernel.value("objective_lengthscale")
+        expected = kernel.value("outputscale") * matern(X[:, :2]).to_dense()
+        torch.testing.assert_close(kernel(X).to_dense(), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_slopes_are_finite_at_the_target() -> None:

@@ -93,7 +93,7 @@ class InHand(NamedTuple):
     """The best of some points; values have the sign of maximisation."""
 
     value: float
-    """Its posterior mean."""
+    """Its posterior mean, less the method's caution."""
 
     row: int
     """Which of the points it is."""
@@ -244,17 +244,17 @@ class Search(Generic[Priced]):
         Where the caller fixes parameters, such as the weather of the day, what is in hand is what
         the other parameters of these points would do there.
         """
-        problem = self.problem
+        problem, caution = self.problem, self.method.caution
         if problem.held:
             X = X.clone()
             X[:, list(problem.held)] = X.new_tensor(list(problem.held.values()))
             X = problem.space.complete(X)
         if problem.feasibility is None:
-            return InHand(*incumbent(problem.model, X, problem.direction))
+            return InHand(*incumbent(problem.model, X, problem.direction, caution=caution))
         chance = problem.feasibility.probability(X)
         good = chance >= self.method.feasible
         rows = good.nonzero().flatten() if bool(good.any()) else chance.argmax().reshape(1)
-        value, i = incumbent(problem.model, X[rows], problem.direction)
+        value, i = incumbent(problem.model, X[rows], problem.direction, caution=caution)
         row = int(rows[i])
         return InHand(value, row, float(chance[row]), bool(good.any()))
 
