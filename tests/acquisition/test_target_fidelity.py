@@ -43,7 +43,7 @@ def worth(model: FidelityGP, best_f: float | None = 1.2, **more: object) -> Tens
     return LogTargetImprovementPerCost(model, TARGET, best_f, **more)(points(5, 1).unsqueeze(-2))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("caution", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("caution", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("transform", [None, NEGATIVE])
 def test_it_is_the_expected_gain_of_the_bound_at_the_target(
     transform: ScalarizedPosteriorTransform | None, caution: float
@@ -52,7 +52,9 @@ def test_it_is_the_expected_gain_of_the_bound_at_the_target(
     model, best_f = model_of(), 1.2 if transform is None else -1.0
     sign = 1.0 if transform is None else -1.0
     found = worth(model, best_f, posterior_transform=transform, caution=caution).exp().detach()
-    nodes, weights = np.polynomial.hermite_e.hermegauss(200)
+    # Even and fine: a Gaussian rule is off by some per cent where the gain begins far in the tail.
+    nodes = np.linspace(-9.0, 9.0, 2001)
+    weights = np.exp(-0.5 * nodes**2) * (nodes[1] - nodes[0])
     for X, value in zip(points(5, 1), found, strict=True):
         X = X.unsqueeze(0)
         with torch.no_grad():
