@@ -170,18 +170,19 @@ def incumbent(
         X: The evaluated points, ``n x d``.
         posterior_transform: Applied to the posterior.
         maximize: Whether large values of the objective are good.
-        caution: How many standard deviations are taken off the mean; added, where small values are
-            good.
+        caution: How many standard deviations are taken off the mean, >= 0; added, where small
+            values are good.
 
     Returns:
         The posterior mean, less these, in the unit and sign of the (transformed) objective, and the
         row of ``X`` that has it.
 
     Raises:
-        InputError: If ``X`` has no row.
+        InputError: If ``X`` has no row, or ``caution`` is negative or no number.
     """
     if X.ndim != 2 or len(X) == 0:
         raise InputError(f"X: got shape {tuple(X.shape)}; expected (n, d) with n >= 1.")
+    caution = nonnegative_number(caution, "caution")
     with torch.no_grad():
         mean, variance = PointPosterior.of(model, posterior_transform).mixture(X)
         off = caution * variance.sqrt()

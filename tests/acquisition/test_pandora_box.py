@@ -259,6 +259,8 @@ def test_incumbent_is_the_best_mean_at_an_evaluated_point(maximize: bool) -> Non
     assert row != int(means.argmax() if maximize else means.argmin())
     with pytest.raises(InputError, match=r"X: got shape \(0, 2\)"):
         incumbent(model, X[:0])
+    with pytest.raises(InputError, match="caution"):
+        incumbent(model, X, caution=-0.5)
 
 
 def test_stopping_by_index_and_by_improvement_per_cost_agree() -> None:
