@@ -11,14 +11,12 @@ raw units of the objective per unit of cost.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.exceptions.warnings import OptimizationWarning
 from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import Affordable
@@ -32,7 +30,7 @@ from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.continuations import CostOfContinuing, continuations, continued_trial
 from ax_costaware.methods.failures import failures_as_constraint
-from ax_costaware.methods.gittins.search import Found, InHand, Search
+from ax_costaware.methods.gittins.search import Found, InHand, Search, steep
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Fixed, Range, Row, Value, takes
 from ax_costaware.methods.priced import PricedMethod, cost_function
@@ -188,10 +186,7 @@ class MultiFidelity(PricedMethod):
             caution=self.caution,
         )
         try:
-            with warnings.catch_warnings():
-                # Next to what was tried the logarithm falls steeply, and a line search may end.
-                warnings.simplefilter("ignore", OptimizationWarning)
-                warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
+            with steep():  # next to what was tried the logarithm falls
                 found = search.best(worth)
         except SpaceExhausted:
             return self._stop(search, SpaceExhausted.REASON)
@@ -249,7 +244,8 @@ class MultiFidelity(PricedMethod):
                 points,
             )
         if space.elimination is None and space.smooth - {*columns, *there.problem.held}:
-            point = there.maximum(bound, columns).point.unsqueeze(0)
+            with steep():  # at what was tried the standard deviation has a bend
+                point = there.maximum(bound, columns).point.unsqueeze(0)
             points = torch.cat([points, at_target(point, columns)])
         return points
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -222,6 +223,20 @@ def test_outcome_constraints_are_to_hold_at_the_target() -> None:
     assert 0.1 < best.parameters["x2"] < 0.3 + 1e-3  # type: ignore[operator]
     assert best.feasibility is not None
     assert best.feasibility >= 0.9
+
+
+def test_what_was_never_tried_is_deployed_only_if_it_is_feasible() -> None:
+    """And nobody hears of line searches that end at the bound."""
+    bound = OutcomeConstraint("size", upper=0.4)
+    found = constrained(lambda row: row["x2"] + 0.1 * row["x1"], bound, 8)
+    problem = found.problem()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        best = METHOD.recommend(problem)[0]
+    assert best.parameters not in [{**trial.inputs, "epochs": 100} for trial in problem.trials]
+    assert best.feasibility is not None
+    assert best.feasibility >= METHOD.feasible
+    assert best.parameters["x2"] + 0.1 * best.parameters["x1"] < 0.4 + 0.02  # type: ignore[operator]
 
 
 def test_until_something_is_feasible_the_likeliest_is_looked_at() -> None:

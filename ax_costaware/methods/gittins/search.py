@@ -6,7 +6,8 @@ Inside, values have the sign of maximisation.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
@@ -88,6 +89,15 @@ class _Squashed(AcquisitionFunction):
         squashed = torch.where(value < -1, -1 - (-value).clamp_min(1).log(), value)
         rest: Tensor = (self.feasibility(X.squeeze(-2)) - _LEAST_LOG).clamp_max(0.0)
         return squashed + rest
+
+
+@contextmanager
+def steep() -> Iterator[None]:
+    """Where a line search may end early, and nobody is told: there are points besides."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OptimizationWarning)
+        warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
+        yield
 
 
 class InHand(NamedTuple):
@@ -299,10 +309,7 @@ class Search(Generic[Priced]):
             if cheapest.cost > limit:
                 return None
             payable = cheapest.point.unsqueeze(0)
-        with warnings.catch_warnings():
-            # A line search may end at the bend of the penalty; there are the points besides.
-            warnings.simplefilter("ignore", OptimizationWarning)
-            warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
+        with steep():  # at the bend of the penalty
             found = self._maximum(Affordable(acquisition, self.cost, limit, self.starts))
         # The margin of the penalty turns away what costs just what is left; the points do not.
         affordable = found if found.cost <= limit else None
