@@ -23,8 +23,7 @@ so far, :math:`l^+`, is
    \frac{\mu - \kappa \sqrt{1 - \rho^2} \sigma - l^+}{|\rho| \sigma}\right),
 
 the same for :math:`\kappa = 0`. A trial whose fidelity says nothing of the target is worth
-nothing, however cheap. The best bound is that of all inputs: of those that were tried alone, a
-trial next to them would be worth its cost for nothing but having been there.
+nothing, however cheap.
 """
 
 from __future__ import annotations
@@ -56,32 +55,6 @@ def at_target(X: Tensor, target: Mapping[int, float]) -> Tensor:
     return found
 
 
-class LowerConfidenceBound(AcquisitionFunction):
-    """The posterior mean, less some standard deviations: what can be counted on.
-
-    Args:
-        model: A fitted model of one outcome.
-        caution: How many standard deviations are taken off, >= 0.
-        posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
-
-    Raises:
-        InputError: If ``caution`` is not of that kind.
-    """
-
-    def __init__(
-        self, model: Model, caution: float, posterior_transform: PosteriorTransform | None = None
-    ) -> None:
-        super().__init__(model=model)
-        self.caution = nonnegative_number(caution, "caution")
-        self._posterior = PointPosterior.of(model, posterior_transform)
-
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
-    def forward(self, X: Tensor) -> Tensor:
-        """Evaluate at ``batch_shape x 1 x d`` points; ``batch_shape`` values."""
-        mean, variance = self._posterior.mixture(X.squeeze(-2))
-        return mean - self.caution * variance.sqrt()
-
-
 @takes_its_inputs
 class LogTargetImprovementPerCost(AcquisitionFunction):
     r"""The logarithm of what a trial is expected to add to the best bound at the target, per cost.
@@ -89,9 +62,9 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
     Args:
         model: A fitted Gaussian process of one outcome, with the fidelities among its columns.
         target: Columns of the fidelities, with their values at the target.
-        best_f: The best posterior mean at the target so far, of all inputs, less ``caution``
-            standard deviations, with the sign of maximisation; None: what counts is the part of the
-            variance at the target that a trial explains.
+        best_f: The best posterior mean at the target so far, less ``caution`` standard deviations,
+            with the sign of maximisation; None: what counts is the part of the variance at the
+            target that a trial explains.
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
             ``log_expected_cost`` such as ``LogNormalCostModel``.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as

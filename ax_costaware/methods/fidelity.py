@@ -16,15 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
-from ax_costaware.acquisition.log_cost import Affordable
-from ax_costaware.acquisition.target_fidelity import (
-    LogTargetImprovementPerCost,
-    LowerConfidenceBound,
-    at_target,
-)
+from ax_costaware.acquisition.log_cost import CostFunction
+from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost, at_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.constraints import Feasibility
@@ -41,9 +36,6 @@ from ax_costaware.queries.argument_checks import boolean, check_fields
 
 AT_TARGET, ELSEWHERE = "at the target", "at other fidelities"
 """What spending is grouped by."""
-
-_MOST_LOG = 50.0
-"""Logarithm of how unlikely feasible inputs are, beyond which they are as unlikely as any."""
 
 
 @dataclass(frozen=True)
@@ -167,15 +159,14 @@ class MultiFidelity(PricedMethod):
         cost = CostAfter.of(cost, problem, self)
         beside = continuations(self, problem) if self.resumes else ()
         search = Search(self, problem, cost, self.money(problem), tuple(beside))
-        hand = self._in_hand(problem, problem.evaluated)
+        hand = self._in_hand(problem, problem.evaluated, cost)
         if not search.money.pays(None):
             return self._stop(search, "the budget is used up")
-        best = None
-        if hand.is_feasible:
-            pending = problem.X_pending
-            others = [self._promising(problem), *([] if pending is None else [pending])]
-            found_there = [self._in_hand(problem, X) for X in others]
-            best = max([hand.value, *(there.value for there in found_there if there.is_feasible)])
+        best = hand.value if hand.is_feasible else None
+        pending = problem.X_pending
+        if best is not None and pending is not None:
+            under_way = self._in_hand(problem, pending, cost)
+            best = max(best, under_way.value) if under_way.is_feasible else best
         worth = LogTargetImprovementPerCost(
             problem.model,
             self.columns(problem),
@@ -203,51 +194,21 @@ class MultiFidelity(PricedMethod):
     def recommend(self, problem: Problem) -> list[Best]:
         """Inputs at the target, best first, whether or not a trial there was run.
 
-        These are all that were tried at any fidelity, and inputs that were not, if more can be
-        counted on of them: by their posterior mean at the target, less ``caution`` standard
-        deviations. ``trial_index`` is that of a trial there; None where none was run.
+        These are all that were tried at any fidelity, by their posterior mean at the target, less
+        ``caution`` standard deviations.
+        ``trial_index`` is that of a trial there; None where none was run.
         """
         trials = sorted(problem.observed, key=lambda trial: not self.is_target(trial.inputs))
         rows: list[Row] = [{**trial.inputs, **self.target} for trial in trials]
         indices = [trial.index if self.is_target(trial.inputs) else None for trial in trials]
-        points, hand = self._promising(problem), self._in_hand(problem, problem.evaluated)
-        there = self._in_hand(problem, points)
-        if (there.is_feasible, there.value) > (hand.is_feasible, hand.value):
-            rows += [{**row, **self.target} for row in problem.space.decode(points[[there.row]])]
-            indices.append(None)
         return self.ranked(problem, rows, indices)
 
-    def _at_target(self, problem: Problem) -> Search[Any]:
-        """A search at the target, where nothing is to be paid."""
-        others = {name: v for name, v in problem.fixed.items() if name not in self.target}
-        return Search(self, replace(problem, fixed=others), 1.0, self.money(problem))
-
-    def _in_hand(self, problem: Problem, X: Tensor) -> InHand:
+    def _in_hand(self, problem: Problem, X: Tensor, cost: CostFunction) -> InHand:
         """The best bound that inputs of points ``n x d`` have at the target, if it is feasible."""
-        return self._at_target(problem).in_hand(at_target(X, self.columns(problem)))
-
-    def _promising(self, problem: Problem) -> Tensor:
-        """Points at the target, ``m x d``, among them that with the best bound of all."""
-        there, columns = self._at_target(problem), self.columns(problem)
-        space, feasible = problem.space, there.problem.feasibility
-        points = there.points if len(there.points) else problem.evaluated
-        points = at_target(points, columns)
-        bound: AcquisitionFunction = LowerConfidenceBound(
-            problem.model, self.caution, problem.direction
-        )
-        if feasible is not None:
-            # As if what is unlikely to be feasible were too dear.
-            bound = Affordable(
-                bound,
-                lambda X: (-feasible(X)).clamp_max(_MOST_LOG).exp(),
-                1.0 / self.feasible,
-                points,
-            )
-        if space.elimination is None and space.smooth - {*columns, *there.problem.held}:
-            with steep():  # at what was tried the standard deviation has a bend
-                point = there.maximum(bound, columns).point.unsqueeze(0)
-            points = torch.cat([points, at_target(point, columns)])
-        return points
+        others = {name: v for name, v in problem.fixed.items() if name not in self.target}
+        at = replace(problem, fixed=others)
+        search = Search(self, at, cost, self.money(problem))
+        return search.in_hand(at_target(X, self.columns(problem)))
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
         """Log probability that inputs are feasible at the target, and that the trial succeeds."""
@@ -280,7 +241,7 @@ class MultiFidelity(PricedMethod):
             declared -= self.cost_at(earlier.inputs) or 0.0
         declared = self.with_change_over(problem, row, declared)
         gain = None if worth.best_f is None else math.exp(found.value)
-        why = self._why(problem, row, gain, share**0.5, hand, worth.best_f)
+        why = self._why(problem, row, gain, share**0.5, hand)
         if earlier is not None:
             why += f" It goes on from trial {earlier.index}."
         feasible = {}
@@ -298,7 +259,6 @@ class MultiFidelity(PricedMethod):
                 "standard_deviation": variance**0.5,
                 "incumbent": problem.sign * hand.value,
                 "incumbent_trial": trial.index,
-                "best_bound": None if worth.best_f is None else problem.sign * worth.best_f,
                 "lambda": self.lmbda,
                 **feasible,
                 **search.money.record(),
@@ -308,13 +268,7 @@ class MultiFidelity(PricedMethod):
         )
 
     def _why(
-        self,
-        problem: Problem,
-        row: Row,
-        gain: float | None,
-        correlation: float,
-        hand: InHand,
-        best: float | None,
+        self, problem: Problem, row: Row, gain: float | None, correlation: float, hand: InHand
     ) -> str:
         """The reason of a decision, in sentences; arguments as of ``_decision``."""
         target = _shown(self.target)
@@ -322,19 +276,16 @@ class MultiFidelity(PricedMethod):
         if self.is_target(row):
             told = f"It is at the target, {target}."
         trial = problem.observed[hand.row].index
-        if gain is None or best is None:
+        if gain is None:
             return (
                 f"No inputs are feasible at {target} with a probability of {self.feasible:g} yet; "
                 "this trial tells most of such as are likely to be, per cost: those of trial "
                 f"{trial} are with a probability of {hand.chance:.3g}. {told}"
             )
-        inputs = f"the inputs of trial {trial}"
-        if best > hand.value:
-            inputs = "inputs that have no outcome yet"
         return (
             f"It is expected to improve what can be counted on at {target} by {gain:.3g} per unit "
-            f"of cost, more than any other. {told} That is {problem.sign * best:.6g} so far, "
-            f"{self.caution:g} standard deviations from the mean of {inputs}."
+            f"of cost, more than any other. {told} That is {problem.sign * hand.value:.6g} so far, "
+            f"{self.caution:g} standard deviations from the mean of the inputs of trial {trial}."
         )
 
     def _stop(self, search: Search[Any], reason: str) -> Stop:

@@ -14,7 +14,7 @@ from botorch.models.transforms import Normalize
 from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost
-from ax_costaware.acquisition.target_fidelity import LowerConfidenceBound, at_target
+from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FidelityGP
 from ax_costaware.models.point_posterior import ModelPosterior
@@ -130,20 +130,7 @@ def test_any_model_will_do() -> None:
     torch.testing.assert_close(found, cached, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_bound_is_the_mean_less_standard_deviations(sign: float) -> None:
-    model, X = model_of(), points(5, 1).unsqueeze(-2).requires_grad_()
-    transform = ScalarizedPosteriorTransform(torch.tensor([sign], dtype=torch.double))
-    bound = LowerConfidenceBound(model, 0.5, transform)
-    posterior = model.posterior(X)
-    expected = sign * posterior.mean - 0.5 * posterior.variance.sqrt()
-    torch.testing.assert_close(bound(X), expected.flatten(), rtol=1e-6, atol=1e-8)
-    torch.autograd.gradcheck(bound, X, eps=1e-5, rtol=1e-3, atol=1e-4)
-
-
 def test_what_is_no_number_is_refused() -> None:
-    with pytest.raises(InputError, match="caution"):
-        LowerConfidenceBound(model_of(), -1.0)
     with pytest.raises(InputError, match="best_f"):
         LogTargetImprovementPerCost(model_of(), TARGET, math.nan)
     with pytest.raises(InputError, match="caution"):

@@ -117,9 +117,8 @@ def test_the_model_is_that_of_trials_at_all_steps() -> None:
     # Charged once, deployed once.
     assert spending(client).spent == pytest.approx(sum(0.5 + 0.1 * e for e in (4, 9, 3, 50)))
     best = recommend(client)
-    tried = [r for r in (best, *best.alternatives) if r.parameters["x"] in (0.1, 0.8, 0.5, 0.3)]
-    assert len(tried) == 4
-    assert [r.trial_index for r in tried if r.parameters["x"] == 0.3] == [3]
+    assert len(best.alternatives) == 3
+    assert [r.trial_index for r in (best, *best.alternatives) if r.parameters["x"] == 0.3] == [3]
 
 
 def test_a_trial_is_of_the_epochs_that_it_has_come_to() -> None:

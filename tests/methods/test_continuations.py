@@ -44,11 +44,10 @@ def told(method: MultiFidelity = RESUMES, **outcome: Any) -> Simulation:
 
 
 def told_more() -> Simulation:
-    """With some trials more, after which it is best to go on."""
+    """With a trial more, after which it is best to go on."""
     simulation = told()
-    for x1, x2 in ((0.11, 0.44), (0.6, 0.9), (0.7, 0.55)):
-        row = {"x1": x1, "x2": x2, "epochs": 9}
-        simulation.tell(Decision(row, "given"), curve(row))
+    row = {"x1": 0.11, "x2": 0.44, "epochs": 9}
+    simulation.tell(Decision(row, "given"), curve(row))
     return simulation
 
 
@@ -135,7 +134,7 @@ def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
     worth = LogTargetImprovementPerCost(
         problem.model,
         RESUMES.columns(problem),
-        problem.sign * decision.details["best_bound"],
+        problem.sign * decision.details["incumbent"],
         CostOfContinuing.of(base, problem, "epochs"),
         caution=RESUMES.caution,
     )

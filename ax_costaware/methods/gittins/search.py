@@ -6,7 +6,7 @@ Inside, values have the sign of maximisation.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,7 +31,7 @@ from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import PricedMethod
-from ax_costaware.methods.problem import Maximum, Problem, untried
+from ax_costaware.methods.problem import Problem, untried
 from ax_costaware.models.believed import believed
 from ax_costaware.models.point_posterior import PointPosterior
 
@@ -315,26 +315,20 @@ class Search(Generic[Priced]):
         affordable = found if found.cost <= limit else None
         return replace(self._better(affordable, payable, acquisition), restricted=True)
 
-    def maximum(
-        self, acquisition: AcquisitionFunction, held: Mapping[int, float] | None = None
-    ) -> Maximum:
-        """Where a function is largest, whatever that costs; ``held`` as of ``Maximize``."""
+    def _maximum(self, acquisition: AcquisitionFunction) -> Found:
         unit = self._unit(acquisition)
         scaled = acquisition if unit is None else _InUnits(acquisition, *unit)
         options, immovable = self.method.search_options, self.problem.immovable
-        found = self.problem.maximize(scaled, options, held)
+        point, value = self.problem.maximize(scaled, options)
         # Where equality constraints determine columns, there are the points that keep them besides.
-        is_alone = held is not None or self.problem.space.elimination is not None
-        for kept, _ in () if is_alone else self.kept:
-            if len({*kept, *immovable}) < len(found.point):
-                other = self.problem.maximize(scaled, options, kept)
-                if other.value > found.value:
-                    found = other
-        origin, size = unit or (0.0, 1.0)
-        return Maximum(found.point.to(self.points), origin + size * found.value)
-
-    def _maximum(self, acquisition: AcquisitionFunction) -> Found:
-        return self._found(*self.maximum(acquisition))
+        for held, _ in self.kept if self.problem.space.elimination is None else ():
+            if len({*held, *immovable}) < len(point):
+                other = self.problem.maximize(scaled, options, held)
+                if other.value > value:
+                    point, value = other
+        if unit is not None:
+            value = unit[0] + unit[1] * value
+        return self._found(point.to(self.points), value)
 
     def _squashed(self, index: PandoraBoxGittinsIndex, feasibility: Feasibility) -> _Squashed:
         """An index in units of the posterior's spread, below the largest one of the points."""
