@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
+from ax.orchestration import orchestrator
 
 from tests import short_searches as short
 from tests.fresh import FreshProcess
@@ -16,6 +19,13 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_polls() -> Iterator[None]:
+    """Ax's orchestrator waits a second after it has started a trial: not here."""
+    with mock.patch.object(orchestrator, "sleep", lambda seconds: time.sleep(min(seconds, 0.02))):
+        yield
 
 
 @pytest.fixture(scope="session")

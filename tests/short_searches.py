@@ -16,8 +16,9 @@ from ax.generators.torch.botorch_modular import acquisition
 from botorch.optim import initializers
 from botorch.test_utils.mock import mock_optimize_context_manager
 
-from ax_costaware.acquisition import local_search
+from ax_costaware.acquisition import batch_knowledge, confidence_search, local_search
 from ax_costaware.methods import simulation
+from ax_costaware.methods.gittins import search
 
 _REPLACED: list[tuple[Any, str, dict[str, Any]]] = [
     (acquisition, "optimize_acqf_mixed_alternating", {"num_restarts": 2, "raw_samples": 8}),
@@ -27,6 +28,15 @@ _REPLACED: list[tuple[Any, str, dict[str, Any]]] = [
 ]
 """Functions, by the modules that call them, with the arguments that they are given instead. What
 else there is to shorten BoTorch's own context does."""
+
+_SMALLER: list[tuple[Any, str, int]] = [
+    (batch_knowledge, "_NUM_CANDIDATES", 64),
+    (batch_knowledge, "_MOST_NODES", 128),
+    (confidence_search, "_RIVAL_ITERATIONS", 3),
+    (search, "NUM_POINTS", 128),
+    (search, "_NUM_KEPT", 64),
+]
+"""Numbers of modules, with those that they have instead."""
 
 _shortened: list[ExitStack] = []
 """What ends it; empty where searches are as long as anybody's."""
@@ -47,6 +57,8 @@ def _shorten() -> None:
     for module, name, changed in _REPLACED:
         short = _given(getattr(module, name), changed)
         stack.enter_context(mock.patch.object(module, name, short))
+    for module, name, number in _SMALLER:
+        stack.enter_context(mock.patch.object(module, name, number))
     _shortened.append(stack)
 
 

@@ -17,6 +17,8 @@ from ax_costaware.methods.problem import Pending, Problem
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.queries import AffineCost, ChangeCost
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SPACE = Space.of(
     [Range("oven", 100.0, 300.0), Choice("lamp", ("red", "green", "blue")), Range("days", 1, 8)]
 )
@@ -195,6 +197,7 @@ def test_a_cap_leaves_what_can_be_kept() -> None:
     assert [entry.charged for entry in simulation.ledger] == [1.0] * 4
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_learned_costs_are_learned_without_change_overs() -> None:
     """A report is of the whole trial, and must be more than its change-over."""
     method = gittins("hours", initial_trials=3, lmbda=0.1, stop=False)

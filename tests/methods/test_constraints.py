@@ -34,6 +34,8 @@ from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import Pending, reproducible
 from ax_costaware.methods.simulation import Outcome, simulate
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SQUARE = Space.of([Range("x1", 0.0, 1.0), Range("x2", 0.0, 1.0)])
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
 BOUND = OutcomeConstraint("waste", upper=0.1)

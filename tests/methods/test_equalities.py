@@ -43,6 +43,8 @@ from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.queries.marginals import Uniform
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 MODEL = FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-4)
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 32}
 

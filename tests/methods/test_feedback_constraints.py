@@ -19,6 +19,8 @@ from ax_costaware.methods.simulation import Outcome, simulate
 from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.policies.query_rules import BernoulliRule, FeedbackRule, MixedRule, QueryRule
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SQUARE = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)])
 HEAT = FixedHyperparameters(lengthscale=0.7, outputscale=0.3, mean=0.5, noise_variance=1e-4)
 MODEL = FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-4)

@@ -28,6 +28,8 @@ from ax_costaware.methods.problem import Pending
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.queries.costs import AffineCost, TableCost
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
 COST = AffineCost({"epochs": 0.1}, fixed=0.5)
 EPOCHS = Range("epochs", 1, 100, is_integer=True, log_scale=True)

@@ -22,6 +22,8 @@ from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from tests.methods.test_simulation import CASES, cell_mean, measured
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 BOUND = OutcomeConstraint("dose", upper=4.0)
 
 

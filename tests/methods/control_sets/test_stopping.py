@@ -15,6 +15,8 @@ from ax_costaware.methods.simulation import Simulation
 from ax_costaware.methods.stopping import CAUTION, IN_A_ROW
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, MODEL, UNKNOWN_SETS, run
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 WORTH = "worth_per_cost"
 
 
