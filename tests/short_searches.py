@@ -18,7 +18,6 @@ from botorch.test_utils.mock import mock_optimize_context_manager
 
 from ax_costaware.acquisition import batch_knowledge, confidence_search, local_search
 from ax_costaware.methods import simulation
-from ax_costaware.methods.gittins import search
 
 _REPLACED: list[tuple[Any, str, dict[str, Any]]] = [
     (acquisition, "optimize_acqf_mixed_alternating", {"num_restarts": 2, "raw_samples": 8}),
@@ -33,8 +32,6 @@ _SMALLER: list[tuple[Any, str, int]] = [
     (batch_knowledge, "_NUM_CANDIDATES", 64),
     (batch_knowledge, "_MOST_NODES", 128),
     (confidence_search, "_RIVAL_ITERATIONS", 3),
-    (search, "NUM_POINTS", 128),
-    (search, "_NUM_KEPT", 64),
 ]
 """Numbers of modules, with those that they have instead."""
 
