@@ -20,6 +20,16 @@ NOTEBOOKS = sorted(TUTORIALS.glob("*.ipynb"))
 SECONDS = 300
 """More than any cell takes; a cell that hangs fails."""
 
+FIRST = """
+import gc
+from ax.orchestration import orchestrator
+import ax_costaware
+orchestrator.sleep = lambda seconds, sleep=orchestrator.sleep: sleep(min(seconds, 0.02))
+gc.freeze()
+gc.set_threshold(50_000, 20, 20)
+"""
+"""In the kernel, too, Ax waits for no second after a trial, and what was imported stays."""
+
 # Of the kernel's manager, which is not the tutorials' matter.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:(jupyter|zmq|asyncio).*")
 
@@ -33,7 +43,14 @@ def kernel() -> Iterator[NotebookClient]:
         resources={"metadata": {"path": str(TUTORIALS)}},
     )
     with client.setup_kernel(env=os.environ | {"SMOKE_TEST": "1"}):
+        execute(client, FIRST)
         yield client
+
+
+def execute(kernel: NotebookClient, source: str) -> None:
+    """Run a cell that is in no tutorial."""
+    kernel.nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    kernel.execute_cell(kernel.nb.cells[0], 0)
 
 
 def run(kernel: NotebookClient, path: Path) -> None:
@@ -48,8 +65,7 @@ def run(kernel: NotebookClient, path: Path) -> None:
 
 def forget(kernel: NotebookClient) -> None:
     """Delete all names of the tutorials before."""
-    kernel.nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("%reset -f")])
-    kernel.execute_cell(kernel.nb.cells[0], 0)
+    execute(kernel, "%reset -f")
 
 
 def test_there_are_tutorials() -> None:
