@@ -154,6 +154,7 @@ def run(method: Gittins, num_trials: int) -> Simulation:
     return simulation
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize(("base", "acquisition"), [(1.0, "log_ei_per_cost"), ("hours", "gittins")])
 def test_a_dear_oven_is_kept(base: Any, acquisition: str) -> None:
     """By known and by learned costs; what is expected and charged includes the change-over."""
@@ -220,6 +221,7 @@ def test_a_failed_trial_was_set() -> None:
     assert change_over(problem, simulation.method, row(250)) == 0
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_settings_are_kept_within_an_equality() -> None:
     """Also of the parameter that it determines otherwise."""
     space = Space.of(

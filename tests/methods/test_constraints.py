@@ -33,6 +33,7 @@ from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import Pending, reproducible
 from ax_costaware.methods.simulation import Outcome, simulate
+from tests.short_searches import full_searches
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -207,6 +208,7 @@ def negative(row: Row, measure: bool = True) -> Outcome:
 
 
 @cache
+@full_searches()
 def ran(acquisition: str, minimize: bool = False, trials: int = 11) -> Simulation:
     method = Gittins(
         lambda row: 1.0 + float(row["x1"]),
@@ -220,6 +222,7 @@ def ran(acquisition: str, minimize: bool = False, trials: int = 11) -> Simulatio
     return simulate(method, SQUARE, run, trials, minimize, constraints=[BOUND])
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize("acquisition", ["gittins", "log_ei_per_cost", "log_ei_cost_cooling"])
 def test_a_run_finds_the_best_feasible_point(acquisition: str) -> None:
     simulation = ran(acquisition)
@@ -271,6 +274,7 @@ def nothing_feasible(**settings: Any) -> Simulation:
     return simulation
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
     simulation = nothing_feasible(lmbda=100.0)
     problem = simulation.problem()
@@ -337,6 +341,7 @@ def test_the_stopping_rule_is_of_feasible_trials() -> None:
         assert f"feasible with probability {weighed.chance:.3g}" in weighed.stop_message()
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_the_search_climbs_where_hardly_anything_is_feasible() -> None:
     """The index itself is beyond all numbers there."""
     simulation = ran("gittins")

@@ -235,6 +235,7 @@ def test_what_is_fixed_counts() -> None:
     assert [(row["b"], row["c"]) for row in held.sobol_rows(2)] == [(0.1, 3.3)] * 2
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_an_optimum_is_found_where_what_is_fixed_leaves_it() -> None:
     """The best point of a posterior mean, of the largest mixture with a = 0.4."""
     simulation = Simulation(METHODS["gittins"][0], MIXTURE, hyperparameters=MODEL)

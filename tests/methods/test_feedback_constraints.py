@@ -18,6 +18,7 @@ from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.simulation import Outcome, simulate
 from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.policies.query_rules import BernoulliRule, FeedbackRule, MixedRule, QueryRule
+from tests.short_searches import full_searches
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -52,6 +53,7 @@ def measured(row: Row, measure: bool) -> Outcome:
 
 
 @cache
+@full_searches()
 def ran(
     rule: FeedbackRule = METHOD.rule,  # type: ignore[assignment]
     count: int = 13,
@@ -81,6 +83,7 @@ def moments(model: Any, X: torch.Tensor, time: int) -> tuple[torch.Tensor, torch
     return posterior.mean.detach().ravel(), posterior.variance.detach().sqrt().ravel()
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_run_ends_at_the_best_feasible_point(sign: int) -> None:
     simulation = ran() if sign > 0 else ran(count=10, sign=-1)
@@ -94,6 +97,7 @@ def test_a_run_ends_at_the_best_feasible_point(sign: int) -> None:
     assert sum(float(str(t.parameters["x1"])) < 0.48 for t in later) <= 2
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_what_a_point_promises_counts_as_far_as_it_is_likely_to_be_feasible() -> None:
     """The decision is the best of a fine grid by posteriors of GPyTorch."""
     simulation = ran(count=9)
@@ -131,6 +135,7 @@ def test_measures_where_it_is_open_whether_the_point_is_feasible() -> None:
         assert not all(t.is_observed for t in unknown)
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_what_is_infeasible_is_no_rival() -> None:
     """Else every trial were measured, since the top of the hill is better for certain."""
     simulation = ran()
@@ -145,6 +150,7 @@ def test_what_is_infeasible_is_no_rival() -> None:
     assert not bool((limits.probability.probability(others) > 0.9).all())
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_the_likeliest_where_nothing_is_feasible() -> None:
     simulation = ran(lower=1.1, count=9)
     for trial in simulation.trials[METHOD.initial_trials :]:

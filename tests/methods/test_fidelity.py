@@ -49,6 +49,7 @@ def curve(row: Any, measure: bool = True) -> Outcome:
     return Outcome(hill(row) - short * (0.5 + 0.2 * row["x1"]))
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.slow
 def test_short_runs_find_the_best_long_one() -> None:
     found = simulate(METHOD, SPACE, curve, 60)
@@ -132,6 +133,7 @@ def test_a_price_ends_the_run(minimize: bool) -> None:
     assert len(dear.trials) == method.initial_trials
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "size",
@@ -189,6 +191,7 @@ def constrained(run: Callable[[Any], float], bound: OutcomeConstraint, n: int) -
     )
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.slow
 def test_outcome_constraints_are_to_hold_at_the_target() -> None:
     """A model grows with its training, so that it fits everywhere after few epochs."""
@@ -203,6 +206,7 @@ def test_outcome_constraints_are_to_hold_at_the_target() -> None:
     assert best.feasibility >= 0.9
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_until_something_is_feasible_the_likeliest_is_looked_at() -> None:
     found = constrained(lambda row: 5.0 + row["x1"], OutcomeConstraint("size", upper=1.0), 5)
     decision = found.ask()

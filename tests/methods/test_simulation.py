@@ -265,6 +265,7 @@ def test_arms_are_of_the_space(ran: tuple[Case, Simulation]) -> None:
             assert parameter.lower <= trial.parameters[name] <= parameter.upper  # type: ignore[operator]
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize("name", CASES)
 def test_a_region_that_fails_is_left(name: str) -> None:
     """Where the best of all always fails, no point is tried twice, and most trials succeed."""

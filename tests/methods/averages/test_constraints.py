@@ -21,6 +21,7 @@ from ax_costaware.models import IndirectPosterior
 from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
 from tests.methods.test_simulation import CASES, cell_mean, measured
+from tests.short_searches import full_searches
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -37,6 +38,7 @@ def of_cell(row: Row, measure: bool = True) -> Outcome:
 
 
 @cache
+@full_searches()
 def ran(
     name: str = "indirect queries", count: int = 8, upper: float | None = 4.0, **changes: Any
 ) -> Simulation:
@@ -48,6 +50,7 @@ def ran(
     return simulate(method, case.space, run, count, hyperparameters=case.model, constraints=bounds)
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize(
     ("name", "count"),
     [("indirect queries", 8), pytest.param("tree search", 13, marks=pytest.mark.slow)],
@@ -85,6 +88,7 @@ def test_the_probability_is_that_of_the_point() -> None:
     assert chances.numpy() == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_no_feasible_point_of_a_grid_is_better() -> None:
     simulation = ran()
     problem, method = simulation.problem(), simulation.method
@@ -103,6 +107,7 @@ def test_no_feasible_point_of_a_grid_is_better() -> None:
     assert ranked[0].mean >= float(highest) - 1e-3
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_where_nothing_is_feasible_the_likeliest_is_what_there_is() -> None:
     simulation = ran(count=5, upper=-3.0)
     ranked = simulation.method.recommend(simulation.problem())

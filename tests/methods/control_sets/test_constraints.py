@@ -71,14 +71,10 @@ def ran(count: int, bound: OutcomeConstraint | None = BOUND, **settings: Any) ->
     return simulate(method, SPACE, plant, count, sign < 0, MODEL, constraints)
 
 
-def ran_in_full(**settings: Any) -> Simulation:
-    with full_searches():
-        return ran(14, **settings)
-
-
 @cache
+@full_searches()
 def a_run() -> Simulation:
-    return ran_in_full()
+    return ran(14)
 
 
 def method_of(simulation: Simulation) -> ControlSets:
@@ -86,6 +82,7 @@ def method_of(simulation: Simulation) -> ControlSets:
     return simulation.method
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -105,7 +102,7 @@ def method_of(simulation: Simulation) -> ControlSets:
 )
 def test_a_run_ends_at_the_best_feasible_query(settings: dict[str, Any]) -> None:
     """The best is -0.053 at (0.3, 0.47, 0.4); without constraints it is zero, at a heat of 0.8."""
-    simulation = ran_in_full(**settings) if settings else a_run()
+    simulation = ran(14, **settings) if settings else a_run()
     best = simulation.recommend()
     assert best.feasibility is not None
     assert best.feasibility >= 0.9
@@ -159,6 +156,7 @@ def test_the_probability_is_that_of_the_expectation() -> None:
         assert found == pytest.approx(chance(str(row[CONTROL_SET]), row), abs=5e-3)
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
     """No query on a grid that is feasible is better, of each control set."""
     simulation = a_run()
@@ -188,6 +186,7 @@ def nothing_feasible(**settings: Any) -> Simulation:
     return ran(5, tight, **settings)
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
     simulation = nothing_feasible()
     problem, method = simulation.problem(), method_of(simulation)
@@ -291,6 +290,7 @@ def test_what_cannot_be_feasible_is_worth_nothing() -> None:
     assert worths(simulation)[-1] < 1e-3 * worths(ran(10, FAR, lmbda=1e-12, initial_trials=4))[-1]
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_rules_do_not_take_a_part_for_worse_where_it_may_be_better() -> None:
     """Leaving an input to chance may keep to a bound on expectations at a better value."""
     history = ControlSetHistory(
