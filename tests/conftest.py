@@ -1,36 +1,31 @@
-"""What tests of all parts of the package share."""
+"""What tests of all parts of the package share.
+
+What imports Ax is imported where it is used: pytest's own process, which runs no test where others
+do, then starts at once.
+"""
 
 from __future__ import annotations
 
-import gc
-import time
 from collections.abc import Iterator
-from unittest import mock
+from typing import TYPE_CHECKING
 
 import pytest
-from ax.orchestration import orchestrator
 
-from tests import short_searches as short
-from tests.fresh import FreshProcess
+if TYPE_CHECKING:
+    from tests.fresh import FreshProcess
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays: looking through it for garbage took a tenth of the time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    from tests.quick import make_quick
 
-
-@pytest.fixture(scope="session", autouse=True)
-def quick_polls() -> Iterator[None]:
-    """Ax's orchestrator waits a second after it has started a trial: not here."""
-    with mock.patch.object(orchestrator, "sleep", lambda seconds: time.sleep(min(seconds, 0.02))):
-        yield
+    make_quick()
 
 
 @pytest.fixture(scope="session")
 def fresh_process() -> Iterator[FreshProcess]:
     """One process for the session, in which calls share no memory with the tests."""
+    from tests.fresh import FreshProcess
+
     with FreshProcess() as process:
         yield process
 
@@ -38,6 +33,8 @@ def fresh_process() -> Iterator[FreshProcess]:
 @pytest.fixture(scope="module")
 def short_searches() -> Iterator[None]:
     """Fits and searches of a file's tests end after few steps."""
+    from tests import short_searches as short
+
     with short.short_searches():
         yield
 
@@ -45,5 +42,7 @@ def short_searches() -> Iterator[None]:
 @pytest.fixture
 def full_searches(short_searches: None) -> Iterator[None]:
     """They do not end early in this test."""
+    from tests import short_searches as short
+
     with short.full_searches():
         yield

@@ -7,7 +7,6 @@ prove the same, and take ten seconds each.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -18,6 +17,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from tests.quick import make_quick
 from tests.short_searches import searches_are_short, short_searches
 
 ROOT = Path(__file__).parents[1]
@@ -88,7 +88,7 @@ def _answer(request: str) -> str:
 def serve() -> None:
     """Answer each line of the standard input from a child of its own."""
     # A child would look through, and so copy, all that was imported.
-    gc.freeze()
+    make_quick()
     # What is printed on the way must not get between the answers.
     answers, sys.stdout = sys.stdout, sys.stderr
     for request in sys.stdin:

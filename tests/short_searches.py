@@ -48,7 +48,8 @@ def _given(function: Callable[..., Any], changed: dict[str, Any]) -> Callable[..
     return lambda *args, **kwargs: function(*args, **{**kwargs, **changed})
 
 
-def _shorten() -> None:
+def shorten() -> None:
+    """Make them short for good."""
     stack = ExitStack()
     stack.enter_context(mock_optimize_context_manager(force=True))
     for module, name, changed in _REPLACED:
@@ -62,7 +63,7 @@ def _shorten() -> None:
 @contextmanager
 def short_searches() -> Iterator[None]:
     """Make them short."""
-    _shorten()
+    shorten()
     try:
         yield
     finally:
@@ -79,4 +80,4 @@ def full_searches() -> Iterator[None]:
     try:
         yield
     finally:
-        _shorten()
+        shorten()
