@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 SMALL_THREADS := OMP_NUM_THREADS=1
+# Modules are compiled once, also where an image of Python says not to: many processes start here.
+export PYTHONDONTWRITEBYTECODE :=
 # A process per core, each with whole files, so that what a file's tests share is made once.
 ON_ALL_CORES := --numprocesses logical --dist loadfile
 
@@ -108,6 +110,7 @@ package: $(VENV)/.installed-package
 
 clean:
 	rm -rf $(VENV) build dist docs/_build docs/tutorials *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Torch goes first: on its own, its version alone decides which build is taken.
 $(VENV)/.installed-%: pyproject.toml constraints.txt
