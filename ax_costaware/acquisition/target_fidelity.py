@@ -28,13 +28,16 @@ nothing, however cheap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import _log_ei_helper
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
+from botorch.utils.probability.utils import log_ndtr
 from botorch.utils.transforms import t_batch_mode_transform
+from scipy.stats import norm
 from torch import Tensor
 
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
@@ -53,6 +56,69 @@ def at_target(X: Tensor, target: Mapping[int, float]) -> Tensor:
     found = X.clone()
     found[..., columns] = X.new_tensor([target[column] for column in columns])
     return found
+
+
+def told_of_target(
+    posterior: PointPosterior, X: Tensor, target: Mapping[int, float]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What is known of an outcome at the target, and what trials tell of it.
+
+    Args:
+        posterior: Of the outcome.
+        X: Points ``n x d``, at any fidelity.
+        target: Columns of the fidelities, with their values at the target.
+
+    Returns:
+        Mean and variance of the outcome at the target, and the part of this variance that a trial
+        explains, its observation noise considered: ``n`` each.
+    """
+    (_, mean), (own, variance), covariance = posterior.pairs(X, at_target(X, target))
+    share = covariance.square() / (variance * (own + posterior.noise))
+    return mean, variance, share.clamp(_LEAST_SHARE, 1.0)
+
+
+class LogChanceAtTarget:
+    r"""The logarithm of the chance that a trial shows its inputs to be feasible at the target.
+
+    An outcome that is :math:`N(m, s^2)` at the target, and has the correlation :math:`\rho` with
+    that of the trial, has the mean :math:`m' \sim N(m, \rho^2 s^2)` after it and the variance
+    :math:`(1 - \rho^2) s^2`. It is likely enough to be at most :math:`u` if
+    :math:`m' \le u - z \sqrt{1 - \rho^2} s`, where :math:`\Phi(z)` is how likely it has to be:
+
+    .. math:: \Phi\left(\frac{u - z \sqrt{1 - \rho^2} s - m}{|\rho| s}\right).
+
+    A trial whose fidelity says nothing of that shows nothing, however cheap. Several bounds count
+    as independent ones, each kept with the root of the probability: for two bounds of one outcome
+    that is less than the chance.
+
+    Args:
+        outcomes: Of each outcome the posterior, and its least and largest feasible value.
+        target: Columns of the fidelities, with their values at the target.
+        enough: How likely it has to be that all bounds are kept, between zero and one.
+    """
+
+    def __init__(
+        self,
+        outcomes: Sequence[tuple[PointPosterior, tuple[float, float]]],
+        target: Mapping[int, float],
+        enough: float,
+    ) -> None:
+        self._outcomes, self._target = outcomes, dict(target)
+        count = sum(math.isfinite(end) for _, ends in outcomes for end in ends)
+        self._deviations = float(norm.ppf(enough ** (1 / max(count, 1))))
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """The logarithm at points ``n x d``, with gradients: ``n``."""
+        total = X.new_zeros(len(X))
+        for posterior, (lower, upper) in self._outcomes:
+            mean, variance, share = told_of_target(posterior, X, self._target)
+            moved = (share * variance).sqrt()
+            left = ((1.0 - share).clamp_min(_LEAST_SHARE) * variance).sqrt()
+            for sign, end in ((1.0, upper), (-1.0, lower)):
+                if math.isfinite(end):
+                    room = sign * (end - mean) - self._deviations * left
+                    total = total + log_ndtr(room / moved)
+        return total
 
 
 @takes_its_inputs
@@ -104,10 +170,7 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
             Mean and variance of the objective at the target, and the part of this variance that a
             trial explains, its observation noise considered: ``n`` each.
         """
-        target = at_target(X, self.target)
-        (_, mean), (own, variance), covariance = self._posterior.pairs(X, target)
-        share = covariance.square() / (variance * (own + self._posterior.noise))
-        return mean, variance, share.clamp(_LEAST_SHARE, 1.0)
+        return told_of_target(self._posterior, X, self.target)
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:

@@ -19,7 +19,11 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import CostFunction
-from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost, at_target
+from ax_costaware.acquisition.target_fidelity import (
+    LogChanceAtTarget,
+    LogTargetImprovementPerCost,
+    at_target,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.constraints import Feasibility
@@ -31,6 +35,7 @@ from ax_costaware.methods.parameters import Fixed, Range, Row, Value, takes
 from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.fidelity_gp import FidelityGP
+from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields
 
@@ -150,8 +155,9 @@ class MultiFidelity(PricedMethod):
     def decide(self, problem: Problem) -> Decision | Stop:
         """The trial that tells most of the best at the target per cost; or that none is worth it.
 
-        Where there are outcome constraints, and nothing is likely to keep to them at the target,
-        it is the one that tells most of the likeliest.
+        With outcome constraints a trial counts as far as it is likely to show that its inputs keep
+        to them at the target: a fidelity that says nothing of them is worth nothing, as the inputs
+        could not be deployed after it either.
         """
         cost = cost_function(self, problem)
         if self.resumes:
@@ -211,20 +217,16 @@ class MultiFidelity(PricedMethod):
         return search.in_hand(at_target(X, self.columns(problem)))
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
-        """Log probability that inputs are feasible at the target, and that the trial succeeds."""
+        """Log chance that the trial shows its inputs to be feasible at the target, and succeeds."""
         failures = failures_as_constraint(problem, self.learn_failures)
-        succeeds = Feasibility(failures) if failures else None
-        feasible, columns = problem.feasibility, self.columns(problem)
-        if succeeds is None and feasible is None:
-            return None
-
-        def log_weight(X: Tensor) -> Tensor:
-            total = X.new_zeros(X.shape[:-1])
-            if feasible is not None:
-                total = total + feasible(at_target(X, columns))
-            return total if succeeds is None else total + succeeds(X)
-
-        return log_weight
+        factors: list[Callable[[Tensor], Tensor]] = [Feasibility(failures)] if failures else []
+        if problem.constraints:
+            outcomes = [
+                (PointPosterior.of(bound.model(), X_pending=problem.X_pending), bound.ends)
+                for bound in problem.constraints
+            ]
+            factors.append(LogChanceAtTarget(outcomes, self.columns(problem), self.feasible))
+        return (lambda X: torch.stack([f(X) for f in factors]).sum(0)) if factors else None
 
     def _decision(
         self, search: Search[Any], worth: LogTargetImprovementPerCost, found: Found, hand: InHand
@@ -279,8 +281,8 @@ class MultiFidelity(PricedMethod):
         if gain is None:
             return (
                 f"No inputs are feasible at {target} with a probability of {self.feasible:g} yet; "
-                "this trial tells most of such as are likely to be, per cost: those of trial "
-                f"{trial} are with a probability of {hand.chance:.3g}. {told}"
+                "this trial tells most of such as it is likely to show to be, per cost. Those of "
+                f"trial {trial} are with a probability of {hand.chance:.3g}. {told}"
             )
         return (
             f"It is expected to improve what can be counted on at {target} by {gain:.3g} per unit "

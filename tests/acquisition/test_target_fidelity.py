@@ -14,10 +14,10 @@ from botorch.models.transforms import Normalize
 from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost
-from ax_costaware.acquisition.target_fidelity import at_target
+from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FidelityGP
-from ax_costaware.models.point_posterior import ModelPosterior
+from ax_costaware.models.point_posterior import ModelPosterior, PointPosterior
 
 BOUNDS = torch.tensor([[0.0, 0.0, 1.0], [1.0, 2.0, 9.0]], dtype=torch.double)
 TARGET = {2: 9.0}
@@ -110,6 +110,40 @@ def test_without_anything_in_hand_it_is_the_part_that_is_explained() -> None:
     noisy = covariance[:, 0, 0] + noise.squeeze(-1)
     share = covariance[:, 0, 1].square() / noisy / covariance[:, 1, 1]
     torch.testing.assert_close(found.exp(), share, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("ends", [(-math.inf, 1.4), (1.0, math.inf), (0.6, 1.8)])
+def test_the_chance_is_that_of_outcomes_after_which_it_is_likely_enough(
+    ends: tuple[float, float],
+) -> None:
+    """By quadrature over outcomes, each of which the model is conditioned on."""
+    model, (lower, upper), enough = model_of(), ends, 0.8
+    found = LogChanceAtTarget([(PointPosterior.of(model), ends)], TARGET, enough)
+    nodes = torch.linspace(-9.0, 9.0, 4001, dtype=torch.double)
+    density = (-0.5 * nodes.square()).exp() * (nodes[1] - nodes[0]) / math.sqrt(2 * math.pi)
+    normal = torch.distributions.Normal(0.0, 1.0)
+    X = points(12, 1)
+    chances = found(X).exp().tolist()
+    for x, chance in zip(X, chances, strict=True):
+        x = x.unsqueeze(0)
+        with torch.no_grad():
+            outcome = model.posterior(x, observation_noise=True)
+            Y = outcome.mean + outcome.variance.sqrt() * nodes.reshape(-1, 1, 1)
+            after = model.condition_on_observations(x.expand(len(nodes), 1, 3), Y)
+            told = after.posterior(at_target(x, TARGET))
+        mean, sigma = told.mean.flatten(), told.variance.flatten().sqrt()
+        kept = normal.cdf((upper - mean) / sigma) - normal.cdf((lower - mean) / sigma)
+        expected = float(((kept >= enough) * density).sum())
+        # Two bounds count as independent ones, each kept as it has to be for both: that is less.
+        slack = 1e-3 if math.inf in map(abs, ends) else 0.2
+        assert expected - slack <= chance <= expected + 1e-3
+    assert max(chances) - min(chances) > 0.3
+
+
+def test_the_chance_has_the_gradients_of_finite_differences() -> None:
+    found = LogChanceAtTarget([(PointPosterior.of(model_of()), (-1.0, 1.4))], TARGET, 0.9)
+    X = points(4, 1).requires_grad_(True)
+    assert torch.autograd.gradcheck(found, (X,), atol=1e-5)
 
 
 def test_points_under_evaluation_are_worth_less() -> None:

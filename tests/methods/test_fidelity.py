@@ -207,6 +207,31 @@ def test_outcome_constraints_are_to_hold_at_the_target() -> None:
 
 
 @pytest.mark.usefixtures("full_searches")
+@pytest.mark.slow
+def test_what_short_runs_say_nothing_of_is_asked_of_long_ones() -> None:
+    """A model is small until its training is half over, so that short runs all keep to a bound."""
+    bound = OutcomeConstraint("size", upper=1.0)
+    found = constrained(
+        lambda row: (0.4 + 2 * row["x2"]) / (1 + math.exp((60 - row["epochs"]) / 4)), bound, 25
+    )
+    best = found.recommend()
+    assert best.feasibility is not None
+    assert best.feasibility >= 0.9
+    assert 0.4 + 2 * best.parameters["x2"] <= 1.0  # type: ignore[operator]
+
+
+@pytest.mark.usefixtures("full_searches")
+@pytest.mark.slow
+def test_feasible_inputs_are_found_where_all_fidelities_tell_of_them() -> None:
+    """A method that goes on with runs of one epoch, which add nothing, does not come to these."""
+    found = constrained(lambda row: 0.4 + 2 * row["x2"], OutcomeConstraint("size", upper=1.0), 25)
+    best = found.recommend()
+    assert 0.4 + 2 * best.parameters["x2"] <= 1.0 + 1e-3  # type: ignore[operator]
+    # The best of all feasible inputs are at x1 = 0.3, x2 = 0.3.
+    assert hill(best.parameters) > hill({"x1": 0.3, "x2": 0.3}) - 0.05
+
+
+@pytest.mark.usefixtures("full_searches")
 def test_until_something_is_feasible_the_likeliest_is_looked_at() -> None:
     found = constrained(lambda row: 5.0 + row["x1"], OutcomeConstraint("size", upper=1.0), 5)
     decision = found.ask()
