@@ -149,7 +149,9 @@ class MultiFidelity(PricedMethod):
         """A Gaussian process whose bias vanishes at the target."""
         self.check(problem)
         fidelities = [problem.space.columns_of({name: self.target[name]}) for name in self.target]
-        options = {"fidelities": fidelities, "bounds": problem.space.bounds}
+        # What a run has of its own would have it that going on tells less than beginning anew.
+        own = {"own": not self.resumes}
+        options = {"fidelities": fidelities, "bounds": problem.space.bounds, **own}
         return ModelOptions("FidelityGP", FidelityGP, options, normalizes=False)
 
     def decide(self, problem: Problem) -> Decision | Stop:

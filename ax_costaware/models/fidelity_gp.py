@@ -19,6 +19,11 @@ Hyperparameter Tuning" (BoTorch's ``DownsamplingKernel``), the sum that of Kenne
 large the biases are, how they vary over the inputs and how they vanish is fitted, so that a
 fidelity that misleads is found out: BoTorch's ``LinearTruncatedFidelityKernel`` gives the bias the
 size of the objective.
+
+Where the same inputs were tried at several fidelities, as the steps of a learning curve are, there
+can also be :math:`r(x)`, which inputs have of their own and all of their fidelities share: the luck
+of a training, or what is rough in the objective. Without it each of the steps would tell of other
+inputs anew, and a curve of ten would count as ten trainings.
 """
 
 from __future__ import annotations
@@ -55,6 +60,12 @@ _OUTPUTSCALE = (3.0, 1.0)
 """The same for the variance of the objective at the target, beside that of the outcomes: of few
 trials, most of them far from the best, neither is known."""
 
+_OWN_VARIANCE = (0.01, 1.5)
+"""The same for the variance of what inputs have of their own, beside that of the objective."""
+
+_SAME = 1e-9
+"""Squared distance on the unit cube below which inputs are the same."""
+
 _LOG_BOUNDS = (-6.0, 4.0)
 """Bounds of all of these logarithms: beyond them a covariance is singular, or all noise."""
 
@@ -74,10 +85,14 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         num_inputs: The number of columns.
         fidelities: For each fidelity its columns, with their values at the target: one column of a
             number, or those of a one-hot block. Columns are on the unit cube.
+        own: Whether inputs have a part of their own, which their fidelities share.
     """
 
-    def __init__(self, num_inputs: int, fidelities: Sequence[Mapping[int, float]]) -> None:
+    def __init__(
+        self, num_inputs: int, fidelities: Sequence[Mapping[int, float]], own: bool = False
+    ) -> None:
         super().__init__()
+        self.own = own
         self.fidelities = [dict(columns) for columns in fidelities]
         taken = {column for columns in self.fidelities for column in columns}
         self.inputs = [i for i in range(num_inputs) if i not in taken]
@@ -88,6 +103,8 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         for name, (median, deviation) in _PRIORS.items():
             priors[name] = [(math.log(median), deviation)] * count
         priors["outputscale"] = [(math.log(_OUTPUTSCALE[0]), _OUTPUTSCALE[1])]
+        if own:
+            priors["own_variance"] = [(math.log(_OWN_VARIANCE[0]), _OWN_VARIANCE[1])]
         # One vector of logarithms, which a fit has far fewer steps to take over.
         self._slices: dict[str, slice] = {}
         for name, values in priors.items():
@@ -141,6 +158,9 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
             common = common * (-0.5 * apart).exp()
             shift, varying = self.value("shift_variance")[j], self.value("bias_variance")[j]
             total = total + common * (shift + varying * bias)
+        if self.own:
+            same = squared(self.inputs, torch.ones_like(self.value("bias_lengthscale"))) < _SAME
+            total = total + self.value("own_variance") * same
         return self.value("outputscale") * total
 
 
@@ -161,6 +181,7 @@ class FidelityGP(SingleTaskGP):
         bounds: ``2 x d`` bounds, by which columns are scaled to the unit cube.
         train_Yvar: ``n x 1`` known noise variances; None: fitted.
         outcome_transform: By default outcomes are standardised.
+        own: Whether inputs have a part of their own, if some were tried at several fidelities.
     """
 
     def __init__(
@@ -171,6 +192,7 @@ class FidelityGP(SingleTaskGP):
         bounds: Tensor,
         train_Yvar: Tensor | None = None,
         outcome_transform: Any = None,
+        own: bool = False,
     ) -> None:
         bounds = bounds.to(train_X)
         lower, upper = bounds
@@ -178,7 +200,9 @@ class FidelityGP(SingleTaskGP):
             {i: float((value - lower[i]) / (upper[i] - lower[i])) for i, value in columns.items()}
             for columns in fidelities
         ]
-        kernel = FidelityKernel(train_X.shape[-1], scaled)
+        inputs = [i for i in range(len(lower)) if all(i not in columns for columns in scaled)]
+        repeats = len(train_X[:, inputs].unique(dim=0)) < len(train_X.unique(dim=0))
+        kernel = FidelityKernel(train_X.shape[-1], scaled, own and repeats)
         super().__init__(
             train_X,
             train_Y,

@@ -59,6 +59,41 @@ def test_at_the_target_it_is_a_matern_kernel() -> None:
         torch.testing.assert_close(kernel(X).to_dense(), expected, rtol=1e-6, atol=1e-6)
 
 
+def test_the_same_inputs_share_what_they_have_of_their_own() -> None:
+    kernel = FidelityKernel(3, [{2: 1.0}], own=True).double()
+    without = FidelityKernel(3, [{2: 1.0}]).double()
+    X = points(6)
+    X[3:5, :2] = X[0, :2]
+    with torch.no_grad():
+        without.log_values.copy_(kernel.log_values[:-1])
+        own = kernel.value("own_variance") * kernel.value("outputscale")
+        same = torch.eye(6, dtype=torch.double)
+        for i in (0, 3, 4):
+            same[i, [0, 3, 4]] = 1.0
+        expected = without(X).to_dense() + own * same
+        torch.testing.assert_close(kernel(X).to_dense(), expected, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(kernel(X, diag=True), expected.diagonal())
+
+
+def test_a_curve_is_not_as_many_trainings_as_it_has_steps() -> None:
+    """Trainings whose luck stays with them: of another one little is known, of these much."""
+    generator = torch.Generator().manual_seed(0)
+    steps = torch.linspace(0.1, 1.0, 10, dtype=torch.double)
+    inputs = torch.rand(12, 2, generator=generator, dtype=torch.double)
+    luck = 0.3 * torch.randn(12, 1, generator=generator, dtype=torch.double)
+    Y = (3 * inputs[:, :1]).sin() + luck - 0.5 * (-4 * steps).exp()
+    X = torch.cat([inputs.repeat_interleave(10, 0), steps.repeat(12).unsqueeze(-1)], dim=-1)
+    model = FidelityGP(X, Y.reshape(-1, 1), [{2: 1.0}], UNIT, own=True)
+    fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
+    elsewhere = torch.rand(50, 3, generator=generator, dtype=torch.double)
+    elsewhere[:, 2] = 1.0
+    with torch.no_grad():
+        deviation = float(model.posterior(elsewhere).variance.sqrt().mean())
+        of_these = float(model.posterior(X[9::10]).variance.sqrt().max())
+    assert 0.15 < deviation < 0.6
+    assert of_these < 0.05
+
+
 def test_slopes_are_finite_at_the_target() -> None:
     kernel = FidelityKernel(3, [{2: 1.0}]).double()
     X = points(4)
