@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import ax_costaware
 from tests.short_searches import short_searches
@@ -82,6 +83,7 @@ def test_python_examples_run(
     # Ax has one database per process.
     monkeypatch.setattr("ax.storage.sqa_store.db.SESSION_FACTORY", None)
     random.seed(0)
+    torch.manual_seed(0)
     namespace: dict[str, Any] = {"__name__": page.stem}
     with nullcontext() if page.stem in IN_FULL else short_searches():
         for number, block in enumerate(BLOCK.finditer(read(page))):
