@@ -8,9 +8,10 @@ the query that would be *recommended* (largest posterior mean), which is what a 
     python benchmarks/control_sets.py --problem hartmann --costs moderate --variance 0.02
     python benchmarks/control_sets.py --problem airfoil --algorithms ETC-Ada UCB-PSQ --seeds 5
 
-Finished runs are kept in ``benchmarks/results/partial`` and are not run again, so that a run that
-was killed goes on where it stopped. Curves go to ``benchmarks/results/control_sets.json`` and the
-figure to ``benchmarks/results/control_sets_<problem>_<costs>_<variance>.html``.
+Finished runs are kept in ``benchmarks/results/control_sets.jsonl`` and are not run again, so that a
+run that was killed goes on where it stopped. Curves of all that was run go to
+``benchmarks/results/control_sets.json`` and the figure to
+``benchmarks/results/control_sets_<problem>_<costs>_<variance>.html``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import torch
-from kept_runs import RESULTS, keep, path_of, read, run_all
+from kept_runs import RESULTS, KeptRuns, keep, path_of, read
 from problems import COSTS, NOISE_STD, PROBLEMS, Problem, fixed_gp, gp_sample
 from torch import Tensor
 
@@ -44,6 +45,7 @@ from ax_costaware.queries import ProductNodes, sobol_nodes
 
 REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
 BUDGETS = {"plant": 200.0}
+RUNS = KeptRuns("control_sets")
 LEVELS = (1, 2, 5, 8, 10, 12, 15, 20, 25, 30, 40, 50)
 ALGORITHMS: dict[str, tuple[ControlSetRule, str]] = {
     "ETC-Ada": (ExploreThenCommit.adaptive(), "ucb"),
@@ -74,6 +76,11 @@ class Setting:
     @property
     def key(self) -> str:
         return f"{self.problem}_{self.costs}_{self.variance:g}"
+
+    @property
+    def levels(self) -> list[float]:
+        """What is spent where curves are compared."""
+        return [level * self.budget / 50 for level in LEVELS]
 
 
 _FEW = 128
@@ -137,8 +144,9 @@ def problem_of(name: str, seed: int) -> Problem:
     return gp_sample(seed) if name == "gpsample" else PROBLEMS[name]()
 
 
-def run(setting: Setting, algorithm: str, seed: int) -> dict[str, Any]:
+def run(task: tuple[Setting, str, int]) -> dict[str, Any]:
     """One run until the chosen control set costs more than what is left (Algorithm 1, line 7)."""
+    setting, algorithm, seed = task
     torch.set_num_threads(1)
     started = time.process_time()
     problem = problem_of(setting.problem, seed)
@@ -204,9 +212,9 @@ def run(setting: Setting, algorithm: str, seed: int) -> dict[str, Any]:
         plays[index] += 1
         trace.append((spent, index, regret))
     return {
-        "played": trace,
-        "recommended": recommended,
-        "best": best,
+        "played": at_levels(trace, setting.levels),
+        "recommended": at_levels(recommended, setting.levels),
+        "decisions": len(trace) + 1,
         "cpu_s": time.process_time() - started,
     }
 
@@ -232,13 +240,10 @@ def cached_best(truth: Truth, seed: int = 0) -> float:
     return best
 
 
-def run_and_keep(task: tuple[Setting, str, int]) -> None:
-    keep(key_of(task), run(*task))
-
-
-def key_of(task: tuple[Setting, str, int]) -> str:
+def identity(task: tuple[Setting, str, int]) -> dict[str, Any]:
+    """What is kept of a task."""
     setting, algorithm, seed = task
-    return f"{setting.key}_{algorithm}_{seed}"
+    return {"setting": setting.key, "method": algorithm, "seed": seed}
 
 
 def at_levels(steps: Sequence[Sequence[float]], levels: Sequence[float]) -> list[float]:
@@ -249,18 +254,16 @@ def at_levels(steps: Sequence[Sequence[float]], levels: Sequence[float]) -> list
     return [float(values[i]) if i >= 0 else float("nan") for i in reached]
 
 
-def summarise(setting: Setting, algorithm: str, seeds: int) -> dict[str, Any]:
+def summarise(setting: Setting, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Mean and standard error over seeds at the cost levels."""
-    runs = [read(key_of((setting, algorithm, seed))) for seed in range(seeds)]
-    levels = [level * setting.budget / 50 for level in LEVELS]
-    summary: dict[str, Any] = {"seeds": seeds, "cost_levels": levels}
+    seeds = len(runs)
+    summary: dict[str, Any] = {"seeds": seeds, "cost_levels": setting.levels}
     for kind in ("played", "recommended"):
-        table = np.array([at_levels(result[kind], levels) for result in runs])
+        table = np.array([result[kind] for result in runs])
         error = table.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else 0 * table[0]
         summary[kind] = {"mean": table.mean(axis=0).tolist(), "standard_error": error.tolist()}
-    summary["cpu_s_per_decision"] = sum(result["cpu_s"] for result in runs) / sum(
-        len(result["played"]) + 1 for result in runs
-    )
+    decisions = sum(result["decisions"] for result in runs)
+    summary["cpu_s_per_decision"] = sum(result["cpu_s"] for result in runs) / decisions
     return summary
 
 
@@ -320,8 +323,9 @@ def main() -> None:
     args = parser.parse_args()
     setting = Setting(args.problem, args.costs, args.variance)
     tasks = [(setting, name, seed) for name in args.algorithms for seed in range(args.seeds)]
-    run_all(run_and_keep, tasks, key_of, args.processes, setting.key)
-    curves = {name: summarise(setting, name, args.seeds) for name in args.algorithms}
+    RUNS.run_missing(run, tasks, identity, args.processes, setting.key)
+    by_name = {name: RUNS.rows(setting=setting.key, method=name) for name in ALGORITHMS}
+    curves = {name: summarise(setting, runs) for name, runs in by_name.items() if runs}
     path = RESULTS / "control_sets.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     results[setting.key] = {**results.get(setting.key, {}), **curves}

@@ -15,11 +15,11 @@ cost. Methods:
     python benchmarks/gittins_regret.py --problem ackley --dim 8
     python benchmarks/gittins_regret.py --problem gpsample --dim 16 --methods PBGI-D --seeds 5
     python benchmarks/gittins_regret.py --problem ackley --dim 8 --unknown-cost
-    python benchmarks/gittins_regret.py --tables      # all that was run, as printed in the README
+    python benchmarks/gittins_regret.py --tables      # all that was run
 
 With ``--unknown-cost`` all but random and LogEI learn the cost by ``LogNormalCostModel``. Trials
 are run while what was spent is below the budget; an outcome counts if it is paid within it.
-Finished runs are kept in ``benchmarks/results/partial``; medians and quartiles go to
+Finished runs are kept in ``benchmarks/results/gittins_regret.jsonl``; medians and quartiles go to
 ``benchmarks/results/gittins_regret.json``, figures to ``benchmarks/results/gittins_*.html``.
 """
 
@@ -30,6 +30,7 @@ import json
 import math
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from gittins_problems import Problem, cost_of, model_of, problem
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.utils.warnings import NumericalWarning
-from kept_runs import RESULTS, keep, path_of, read, run_all
+from kept_runs import RESULTS, KeptRuns
 from torch import Tensor
 
 from ax_costaware.acquisition import (
@@ -61,6 +62,7 @@ from ax_costaware.policies import GittinsDecay
 METHODS = ("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI", "random")
 FIXED_LAMBDA = 1e-4
 NUM_BOXES = 1024
+RUNS = KeptRuns("gittins_regret")
 LEVELS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Parts of the budget at which curves are compared."""
 
@@ -79,9 +81,9 @@ class Run:
     def setting(self) -> str:
         return f"{self.problem}{self.dim}{'_unknown' if self.unknown_cost else ''}"
 
-    @property
-    def key(self) -> str:
-        return f"gittins_{self.setting}_{self.method}_{self.seed}"
+    def identity(self) -> dict[str, Any]:
+        """What is kept of a run beside its result."""
+        return {"setting": self.setting, "method": self.method, "seed": self.seed}
 
 
 class Price:
@@ -149,7 +151,11 @@ def simulate(run: Run) -> dict[str, Any]:
         spent += float(cost(x))
         best = max(best, float(value))
         trace.append((spent, best, lmbda))
-    return {"trace": trace, "cpu_s": time.process_time() - started}
+    return {
+        "best": at_levels(trace, task.budget),
+        "trials": len(trace) - 1,
+        "cpu_s": time.process_time() - started,
+    }
 
 
 def decide(
@@ -188,28 +194,22 @@ def decide(
     return point[0].detach(), lmbda / scale
 
 
-def run_and_keep(run: Run) -> None:
-    """Run one seed and keep it."""
-    keep(run.key, simulate(run))
-
-
-def at_levels(trace: list[list[float]], budget: float) -> list[float]:
+def at_levels(trace: Sequence[tuple[float, float, float]], budget: float) -> list[float]:
     """Best value found with each part of the budget."""
     costs = np.array([step[0] for step in trace])
     reached = np.searchsorted(costs, np.array(LEVELS) * budget + 1e-9, side="right") - 1
     return [trace[i][1] for i in reached]
 
 
-def summarise(setting: str, task: Problem, method: str, seeds: list[int]) -> dict[str, Any]:
+def summarise(task: Problem, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Median and quartiles over seeds of the regret, or of the best value without an optimum."""
-    runs = [read(f"gittins_{setting}_{method}_{seed}") for seed in seeds]
-    table = np.array([at_levels(result["trace"], task.budget) for result in runs])
+    table = np.array([result["best"] for result in runs])
     if task.optimum is not None:
         table = task.optimum - table
     quartiles = np.quantile(table, [0.25, 0.5, 0.75], axis=0)
-    trials = [len(result["trace"]) - 1 for result in runs]
+    trials = [result["trials"] for result in runs]
     return {
-        "seeds": len(seeds),
+        "seeds": len(runs),
         "cost_levels": [level * task.budget for level in LEVELS],
         "measure": "best value" if task.optimum is None else "regret",
         "lower_quartile": quartiles[0].tolist(),
@@ -257,26 +257,26 @@ def draw(setting: str, curves: dict[str, Any]) -> Path:
     return path
 
 
-def finished(setting: str, method: str) -> list[int]:
-    """The seeds of which a result is kept."""
-    return [s for s in range(100) if path_of(f"gittins_{setting}_{method}_{s}").exists()]
-
-
 def tables() -> None:
     """Write and print everything that was run, over the seeds that all methods have finished."""
-    results: dict[str, Any] = {}
+    path = RESULTS / "gittins_regret.json"
+    results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     for name in ("ackley", "levy", "rosenbrock", "gpsample"):
         for dim in (4, 8, 16):
             for suffix in ("", "_unknown"):
                 setting = f"{name}{dim}{suffix}"
                 task = problem(name, dim, 0)
-                done = {method: set(finished(setting, method)) for method in METHODS}
-                done = {method: seeds for method, seeds in done.items() if seeds}
+                done = {m: RUNS.rows(setting=setting, method=m) for m in METHODS}
+                done = {method: runs for method, runs in done.items() if runs}
                 # The same seeds for all, whatever was finished when a run was cut short.
-                common = sorted(set.intersection(*done.values())) if done else []
+                seeds = [{run["seed"] for run in runs} for runs in done.values()]
+                common = set.intersection(*seeds) if seeds else set()
                 if not common:
                     continue
-                curves = {method: summarise(setting, task, method, common) for method in done}
+                curves = {
+                    method: summarise(task, [run for run in runs if run["seed"] in common])
+                    for method, runs in done.items()
+                }
                 results[setting] = curves
                 draw(setting, curves)
                 print(f"\n{setting}, {next(iter(curves.values()))['measure']}")
@@ -289,7 +289,6 @@ def tables() -> None:
                         f"{curve['trials_median']:.0f} trials,"
                         f" {curve['cpu_s_per_trial']:.2f} CPU s each"
                     )
-    path = RESULTS / "gittins_regret.json"
     path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"\nwrote {path}")
 
@@ -312,7 +311,7 @@ def main() -> None:
             for method in args.methods
         ]
         title = runs[0].setting
-        run_all(run_and_keep, runs, lambda run: run.key, args.processes, title)
+        RUNS.run_missing(simulate, runs, Run.identity, args.processes, title)
     elif not args.tables:
         parser.error("--problem or --tables is needed")
     tables()

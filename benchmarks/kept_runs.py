@@ -1,6 +1,8 @@
 """Runs of a benchmark that are kept as they finish, so that a run that was killed goes on.
 
-Each run is one JSON file in ``benchmarks/results/partial``; a file that is there is not run again.
+A run is either one JSON file in ``benchmarks/results/partial``, which stays on the machine, or a
+line of a file in ``benchmarks/results`` that is part of the repository: then more seeds can be run
+later, elsewhere. What is kept is not run again.
 """
 
 from __future__ import annotations
@@ -17,6 +19,71 @@ RESULTS = Path(__file__).parent / "results"
 PARTIAL = RESULTS / "partial"
 
 Task = TypeVar("Task")
+
+
+class KeptRuns:
+    """Runs in a file of the repository, one a line: what a table needs of them, and what they were.
+
+    Args:
+        name: Name of the file in ``benchmarks/results``, without its ending.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.path = RESULTS / f"{name}.jsonl"
+
+    def rows(self, **wanted: Any) -> list[dict[str, Any]]:
+        """The runs that are what is wanted, by seed."""
+        if not self.path.exists():
+            return []
+        rows = map(json.loads, self.path.read_text().splitlines())
+        found = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+        return sorted(found, key=lambda row: int(row["seed"]))
+
+    def run_missing(
+        self,
+        run: Callable[[Task], dict[str, Any]],
+        tasks: Sequence[Task],
+        identify: Callable[[Task], dict[str, Any]],
+        processes: int,
+        title: str = "",
+    ) -> None:
+        """Make the runs that are not kept, and keep each when it is finished.
+
+        Args:
+            run: A function of a module, since the processes are started anew. Its numbers are kept
+                with six digits.
+            tasks: What it is called with.
+            identify: What a task is, the seed included; it is kept with the result.
+            processes: How many tasks run at a time.
+            title: What the progress bar says.
+        """
+        names = list(identify(tasks[0])) if tasks else []
+        done = {tuple(row[name] for name in names) for row in self.rows()}
+        missing = [(run, t, i) for t in tasks if tuple((i := identify(t)).values()) not in done]
+        with (
+            multiprocessing.get_context("spawn").Pool(processes) as pool,
+            self.path.open("a") as file,
+            tqdm(total=len(tasks), initial=len(tasks) - len(missing), desc=title) as progress,
+        ):
+            for row in pool.imap_unordered(_identified, missing):
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                progress.update()
+
+
+def _identified(
+    work: tuple[Callable[[Any], dict[str, Any]], Any, dict[str, Any]],
+) -> dict[str, Any]:
+    run, task, identity = work
+    return {**identity, **_rounded(run(task))}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(part) for part in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def path_of(key: str) -> Path:

@@ -20,9 +20,7 @@ value to the median one; for control sets, of the recommended query, in standard
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import multiprocessing
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -33,16 +31,15 @@ import panel_cells
 import panel_sets
 import panel_trials
 import plotly.graph_objects as go
-from kept_runs import RESULTS
+from kept_runs import RESULTS, KeptRuns
 from plotly.colors import qualitative
 from plotly.subplots import make_subplots
-from tqdm import tqdm
 
 CELLS: dict[str, panel_cells.Cell | panel_sets.SetCell] = {
     **panel_cells.CELLS,
     **panel_sets.CELLS,
 }
-RUNS = RESULTS / "panel.jsonl"
+RUNS = KeptRuns("panel")
 SEEDS = 16
 HALF, END = 9, 19
 """Places of the half and of the end of the budget among ``panel_trials.LEVELS``."""
@@ -66,30 +63,8 @@ def run(task: Task) -> dict[str, Any]:
     """Make one run."""
     cell = CELLS[task.cell]
     if isinstance(cell, panel_sets.SetCell):
-        result = panel_sets.simulate(cell, task.method, task.seed)
-    else:
-        result = panel_trials.simulate(cell, task.method, task.seed)
-    return {**task._asdict(), **result}
-
-
-def kept() -> list[dict[str, Any]]:
-    """The runs that are kept."""
-    return [json.loads(line) for line in RUNS.read_text().splitlines()] if RUNS.exists() else []
-
-
-def run_missing(tasks: Sequence[Task], processes: int) -> None:
-    """Make the runs that are not kept, and keep each when it is finished."""
-    done = {Task(row["cell"], row["method"], row["seed"]) for row in kept()}
-    missing = [task for task in tasks if task not in done]
-    with (
-        multiprocessing.get_context("spawn").Pool(processes) as pool,
-        RUNS.open("a") as file,
-        tqdm(total=len(tasks), initial=len(tasks) - len(missing)) as progress,
-    ):
-        for row in pool.imap_unordered(run, missing):
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            progress.update()
+        return panel_sets.simulate(cell, task.method, task.seed)
+    return panel_trials.simulate(cell, task.method, task.seed)
 
 
 def losses_of(rows: Iterable[dict[str, Any]]) -> Losses:
@@ -240,8 +215,8 @@ def main() -> None:
     ]
     if not chosen.table:
         tasks = [Task(c, m, s) for s in range(chosen.seeds) for c in cells for m in methods]
-        run_missing(tasks, chosen.processes)
-    losses = losses_of(kept())
+        RUNS.run_missing(run, tasks, Task._asdict, chosen.processes)
+    losses = losses_of(RUNS.rows())
     kind = "sets" if chosen.sets else "trials"
     all_cells = panel_sets.CELLS if chosen.sets else panel_cells.CELLS
     done = [name for name in cells or all_cells if any(cell == name for cell, _ in losses)]

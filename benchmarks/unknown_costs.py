@@ -16,8 +16,8 @@ surfaces those of the first paper (length-scale 0.2), on Hartmann-6 and Ackley-6
 input, fitted once to 600 quasi-random points; the paper prints neither. Searches are shorter than
 the package's, with 16 nodes, so that the experiment takes hours and not days. A run ends early
 after ``MAX_TRIALS`` trials, which the table says. Finished runs are kept in
-``benchmarks/results/partial``; curves go to ``benchmarks/results/unknown_costs.json`` and figures
-to ``benchmarks/results/unknown_costs_<setting>.html``.
+``benchmarks/results/unknown_costs.jsonl``; curves go to ``benchmarks/results/unknown_costs.json``
+and figures to ``benchmarks/results/unknown_costs_<setting>.html``.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from typing import Any
 import numpy as np
 import torch
 from control_sets import Truth, at_levels
-from kept_runs import RESULTS, keep, path_of, read, run_all
+from kept_runs import RESULTS, KeptRuns, keep, path_of, read
 from problems import COSTS, NOISE_STD, Problem, airfoil, fixed_gp, plant
 from torch import Tensor
 from unknown_costs_problems import ackley6, hartmann6, lengthscales, worst_of
-from unknown_costs_tables import draw, table
+from unknown_costs_tables import PANELS, draw, table
 
 from ax_costaware.acquisition import control_set_search, optimize_control_sets
 from ax_costaware.policies import (
@@ -56,6 +56,7 @@ from ax_costaware.queries import ProductNodes, sobol_nodes
 
 BUDGET = 100.0
 MAX_TRIALS = 400
+RUNS = KeptRuns("unknown_costs")
 TOLERANCE = 0.1
 COST_NOISE_STD = 0.02
 LEVELS = (1, 2, 5, 10, 15, 20, 30, 40, 50, 60, 65, 70, 75, 80, 85, 90, 95, 100)
@@ -211,9 +212,9 @@ class Run:
             X, y = torch.cat([X, x.unsqueeze(0)]), torch.cat([y, self._observe(x).reshape(1)])
         recommended.append((self.spent, top - self._recommended(self._model(X, y))))
         return {
-            "played": trace,
-            "recommended": recommended,
-            "best": best,
+            **curves_of(self.setting, best, trace),
+            "recommended": at_levels(recommended, LEVELS),
+            "trials": len(trace),
             "cpu_s": time.process_time() - started,
         }
 
@@ -287,50 +288,56 @@ def cached_best(setting: Setting, problem: Problem, truth: Truth) -> list[float]
     return best
 
 
-def run_and_keep(task: tuple[Setting, str, int]) -> None:
-    keep(key_of(task), Run(*task).run())
+def run(task: tuple[Setting, str, int]) -> dict[str, Any]:
+    return Run(*task).run()
 
 
-def key_of(task: tuple[Setting, str, int]) -> str:
+def identity(task: tuple[Setting, str, int]) -> dict[str, Any]:
+    """What is kept of a task."""
     setting, algorithm, seed = task
-    return f"unknown_{setting.key}_{algorithm.replace(',', '')}_{seed}"
+    return {"setting": setting.key, "method": algorithm, "seed": seed}
 
 
-def summarise(setting: Setting, algorithm: str, seeds: Sequence[int]) -> dict[str, Any]:
+def curves_of(
+    setting: Setting, best: Sequence[float], trace: Sequence[tuple[float, int, float]]
+) -> dict[str, list[float]]:
+    """Regrets and numbers of evaluations of a run, at the levels of the cost.
+
+    Args:
+        setting: The setting.
+        best: The best expected value of every control set.
+        trace: Of every trial what was spent, the control set, and the regret of the query.
+    """
+    means, tops = np.array(COSTS[setting.costs]), np.array(best)
+    height = tops.max() - worst_of(problem_of(setting.problem))
+    target = means[tops.max() - tops <= TOLERANCE * height].min()
+    spent, played, regret = (np.array(column) for column in zip(*trace, strict=True))
+    count = np.arange(1.0, len(regret) + 1)
+    curves = {
+        "simple": np.minimum.accumulate(regret),
+        "quality": np.cumsum(regret - TOLERANCE * height) / count,
+        "cost": np.cumsum(np.maximum(means[played.astype(int)] - target, 0.0)),
+        "evaluations": count,
+    }
+    return {
+        kind: at_levels(list(zip(spent, values, strict=True)), LEVELS)
+        for kind, values in curves.items()
+    }
+
+
+def summarise(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Means and standard errors over seeds: regrets and numbers of evaluations against cost."""
-    runs = [read(key_of((setting, algorithm, seed))) for seed in seeds]
-    worst = worst_of(problem_of(setting.problem))
-    means = COSTS[setting.costs]
-    rows: dict[str, list[list[float]]] = {}
-    for result in runs:
-        best = np.array(result["best"])
-        height = best.max() - worst
-        good = best - worst >= (1 - TOLERANCE) * height
-        target = min(mean for mean, is_good in zip(means, good, strict=True) if is_good)
-        spent, played, regret = (np.array(column) for column in zip(*result["played"], strict=True))
-        excess = np.maximum(np.array(means)[played.astype(int)] - target, 0.0)
-        curves = {
-            "simple": np.minimum.accumulate(regret),
-            "quality": np.cumsum(regret - TOLERANCE * height) / np.arange(1, len(regret) + 1),
-            "cost": np.cumsum(excess),
-            "evaluations": np.arange(1.0, len(regret) + 1),
-        }
-        for kind, values in curves.items():
-            steps = list(zip(spent, values, strict=True))
-            rows.setdefault(kind, []).append(at_levels(steps, LEVELS))
-        rows.setdefault("recommended", []).append(at_levels(result["recommended"], LEVELS))
     summary: dict[str, Any] = {"seeds": len(runs), "cost_levels": list(LEVELS)}
-    for kind, per_run in rows.items():
-        matrix = np.array(per_run)
+    for kind in PANELS:
+        matrix = np.array([result[kind] for result in runs])
         spread = matrix.std(axis=0, ddof=1) if len(runs) > 1 else 0 * matrix[0]
         summary[kind] = {
             "mean": matrix.mean(axis=0).tolist(),
             "standard_error": (spread / math.sqrt(len(runs))).tolist(),
         }
-    summary["ended_early"] = sum(len(result["played"]) >= MAX_TRIALS for result in runs)
-    summary["cpu_s_per_decision"] = sum(result["cpu_s"] for result in runs) / sum(
-        len(result["played"]) for result in runs
-    )
+    summary["ended_early"] = sum(result["trials"] >= MAX_TRIALS for result in runs)
+    decisions = sum(result["trials"] for result in runs)
+    summary["cpu_s_per_decision"] = sum(result["cpu_s"] for result in runs) / decisions
     return summary
 
 
@@ -358,15 +365,15 @@ def main() -> None:
         for name in args.algorithms
     ]
     if not args.only_read:
-        run_all(run_and_keep, tasks, key_of, args.processes, "unknown costs")
+        RUNS.run_missing(run, tasks, identity, args.processes, "unknown costs")
     path = RESULTS / "unknown_costs.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     for setting in settings:
         curves = results.setdefault(setting.key, {})
         for name in args.algorithms:
-            seeds = [s for s in range(args.seeds) if path_of(key_of((setting, name, s))).exists()]
-            if seeds:
-                curves[name] = summarise(setting, name, seeds)
+            runs = RUNS.rows(setting=setting.key, method=name)
+            if runs:
+                curves[name] = summarise(runs)
         if curves:
             print(table(setting.key, curves))
             print(f"drew {draw(RESULTS, setting.key, curves)}")
