@@ -3,7 +3,8 @@
 Xie, Astudillo, Frazier, Scully and Terenin 2024, "Cost-aware Bayesian Optimization via the
 Pandora's Box Gittins Index" (NeurIPS), section 4 and appendix C. Inputs are on the unit cube;
 every objective is to be maximised, so Ackley, Levy and Rosenbrock carry a minus sign. The cost of
-a point is ``20 mean(x) + 1``, between 1 and 21, as in the authors' code (the paper prints a sum).
+a point is ``20 mean(x) + 1``, between 1 and 21, as in the authors' code (the paper prints a sum),
+or one for every point.
 """
 
 from __future__ import annotations
@@ -44,21 +45,27 @@ class Problem:
     fixed_model: bool
     """Whether the model has the true hyperparameters, and outcomes are not standardised."""
 
+    uniform: bool = False
+    """Whether all trials cost the same, one."""
+
     @property
     def budget(self) -> float:
-        """What all trials after the initial ones may cost, as in the authors' script."""
-        return 25.0 * self.dim
+        """What all trials after the initial ones may cost, as in the authors' script.
+
+        Where all cost the same they are 10 d trials; the paper's number is not printed.
+        """
+        return (10.0 if self.uniform else 25.0) * self.dim
 
 
-def cost_of(dim: int) -> AffineCost:
-    """The cost of a point."""
-    return AffineCost(dict.fromkeys(range(dim), 20.0 / dim), fixed=1.0)
+def cost_of(dim: int, uniform: bool = False) -> AffineCost:
+    """The cost of a point, or one for every point."""
+    return AffineCost(dict.fromkeys(range(dim), 0.0 if uniform else 20.0 / dim), fixed=1.0)
 
 
-def problem(name: str, dim: int, seed: int) -> Problem:
+def problem(name: str, dim: int, seed: int, uniform: bool = False) -> Problem:
     """The problem of that name; every seed has a GP sample of its own."""
     if name == "gpsample":
-        return Problem(f"gpsample{dim}", dim, gp_sample(dim, seed), None, True)
+        return Problem(f"gpsample{dim}", dim, gp_sample(dim, seed), None, True, uniform)
     lower, upper, test_class = {
         "ackley": (-1.0, 1.0, Ackley),
         "levy": (-10.0, 10.0, Levy),
@@ -70,12 +77,12 @@ def problem(name: str, dim: int, seed: int) -> Problem:
         values: Tensor = test(lower + (upper - lower) * x)
         return values
 
-    return Problem(f"{name}{dim}", dim, function, 0.0, False)
+    return Problem(f"{name}{dim}", dim, function, 0.0, False, uniform)
 
 
 def gp_sample(dim: int, seed: int) -> Callable[[Tensor], Tensor]:
     """A draw from the prior of the fixed model by 1024 random Fourier features."""
-    prior = _fixed_model(torch.zeros(1, dim).double(), torch.zeros(1).double())
+    prior = FixedMaternGP(torch.zeros(1, dim).double(), torch.zeros(1, 1).double())
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         path = draw_kernel_feature_paths(prior, sample_shape=torch.Size(), num_features=1024)
@@ -94,7 +101,7 @@ def model_of(problem: Problem, X: Tensor, y: Tensor) -> SingleTaskGP:
     A fitted one has the paper's kernel with BoTorch's priors of its time and standardises outcomes.
     """
     if problem.fixed_model:
-        return _fixed_model(X, y)
+        return FixedMaternGP(X, y.unsqueeze(-1))
     return SingleTaskGP(
         X,
         y.unsqueeze(-1),
@@ -103,15 +110,18 @@ def model_of(problem: Problem, X: Tensor, y: Tensor) -> SingleTaskGP:
     )
 
 
-def _fixed_model(X: Tensor, y: Tensor) -> SingleTaskGP:
-    kernel = MaternKernel(nu=2.5).double()
-    kernel.lengthscale = GP_LENGTHSCALE
-    model = SingleTaskGP(
-        X,
-        y.unsqueeze(-1),
-        train_Yvar=torch.full_like(y.unsqueeze(-1), GP_NOISE),
-        covar_module=kernel,
-        mean_module=ZeroMean(),
-        outcome_transform=None,
-    )
-    return model.requires_grad_(False)
+class FixedMaternGP(SingleTaskGP):
+    """The model that GP samples are drawn from."""
+
+    def __init__(self, train_X: Tensor, train_Y: Tensor) -> None:
+        kernel = MaternKernel(nu=2.5).double()
+        kernel.lengthscale = GP_LENGTHSCALE
+        super().__init__(
+            train_X,
+            train_Y,
+            train_Yvar=torch.full_like(train_Y, GP_NOISE),
+            covar_module=kernel,
+            mean_module=ZeroMean(),
+            outcome_transform=None,
+        )
+        self.requires_grad_(False)

@@ -10,16 +10,18 @@ cost. Methods:
 - ``PBGI-B``: lambda solved once from the budget, ``PBGI-R``: solved again before every trial from
   what is left (``lambda_for_budget`` on 1024 Sobol points);
 - ``LogEIPC`` and, with the cost's exponent falling to zero, ``LogEICC``; ``LogEI`` ignores costs;
+- ``default``: what ``gittins_strategy`` does today, given the initial points as past data;
 - ``random``: the Sobol sequence goes on.
 
     python benchmarks/gittins_regret.py --problem ackley --dim 8
     python benchmarks/gittins_regret.py --problem gpsample --dim 16 --methods PBGI-D --seeds 5
-    python benchmarks/gittins_regret.py --problem ackley --dim 8 --unknown-cost
+    python benchmarks/gittins_regret.py --problem ackley --dim 8 --costs unknown
     python benchmarks/gittins_regret.py --tables      # all that was run
 
-With ``--unknown-cost`` all but random and LogEI learn the cost by ``LogNormalCostModel``. Trials
-are run while what was spent is below the budget; an outcome counts if it is paid within it.
-Finished runs are kept in ``benchmarks/results/gittins_regret.jsonl``; medians and quartiles go to
+With ``--costs unknown`` all but random and LogEI learn the cost by ``LogNormalCostModel``; with
+``--costs uniform`` every trial costs 1, and the budget is 10 d. Trials are run while what was spent
+is below the budget; an outcome counts if it is paid within it. Finished runs are kept in
+``benchmarks/results/gittins_regret.jsonl``; medians and quartiles go to
 ``benchmarks/results/gittins_regret.json``, figures to ``benchmarks/results/gittins_*.html``.
 """
 
@@ -43,7 +45,7 @@ from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
 from botorch.models import SingleTaskGP
 from botorch.optim.optimize import optimize_acqf
 from botorch.utils.sampling import draw_sobol_samples
-from gittins_problems import Problem, cost_of, model_of, problem
+from gittins_problems import FixedMaternGP, Problem, cost_of, model_of, problem
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.utils.warnings import NumericalWarning
 from kept_runs import RESULTS, KeptRuns
@@ -56,15 +58,28 @@ from ax_costaware.acquisition import (
     lambda_for_budget,
 )
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.methods import Gittins, Range, Simulation, Space, Stop
+from ax_costaware.methods.model import ModelOptions
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.simulation import Outcome
 from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.policies import GittinsDecay
+from ax_costaware.queries import AffineCost
 
-METHODS = ("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI", "random")
+METHODS = ("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI", "default", "random")
 FIXED_LAMBDA = 1e-4
 NUM_BOXES = 1024
 RUNS = KeptRuns("gittins_regret")
 LEVELS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Parts of the budget at which curves are compared."""
+
+
+COSTS = ("known", "unknown", "uniform")
+
+
+def setting_of(problem: str, dim: int, costs: str) -> str:
+    """The key of a setting."""
+    return f"{problem}{dim}{'' if costs == 'known' else f'_{costs}'}"
 
 
 @dataclass(frozen=True)
@@ -73,13 +88,13 @@ class Run:
 
     problem: str
     dim: int
-    unknown_cost: bool
+    costs: str
     method: str
     seed: int
 
     @property
     def setting(self) -> str:
-        return f"{self.problem}{self.dim}{'_unknown' if self.unknown_cost else ''}"
+        return setting_of(self.problem, self.dim, self.costs)
 
     def identity(self) -> dict[str, Any]:
         """What is kept of a run beside its result."""
@@ -130,13 +145,16 @@ def simulate(run: Run) -> dict[str, Any]:
     warnings.simplefilter("ignore", BotorchWarning)
     warnings.simplefilter("ignore", OptimizationWarning)
     started = time.process_time()
-    task, cost = problem(run.problem, run.dim, run.seed), cost_of(run.dim)
+    uniform = run.costs == "uniform"
+    task = problem(run.problem, run.dim, run.seed, uniform)
+    cost = cost_of(run.dim, uniform)
     bounds = unit_cube(run.dim)
     num_initial = 2 * (run.dim + 1)
     sequence = torch.quasirandom.SobolEngine(run.dim, scramble=True, seed=run.seed)
     X = sequence.draw(num_initial, dtype=torch.double)
     y = task.function(X)
     price = Price(run.method, task)
+    default = Default(run, task, cost, X, y)
     spent, best = 0.0, float(y.max())
     trace = [(0.0, best, math.nan)]
     while spent < task.budget:
@@ -144,11 +162,18 @@ def simulate(run: Run) -> dict[str, Any]:
         lmbda = math.nan
         if run.method == "random":
             x = sequence.draw(1, dtype=torch.double)[0]
+        elif run.method == "default":
+            chosen = default.ask()
+            if chosen is None:
+                break
+            x = chosen
         else:
             x, lmbda = decide(run, task, cost, price, X, y, bounds, task.budget - spent)
         value = task.function(x.unsqueeze(0))
         X, y = torch.cat([X, x.unsqueeze(0)]), torch.cat([y, value])
         spent += float(cost(x))
+        if run.method == "default":
+            default.tell(float(value), float(cost(x)))
         best = max(best, float(value))
         trace.append((spent, best, lmbda))
     return {
@@ -156,6 +181,48 @@ def simulate(run: Run) -> dict[str, Any]:
         "trials": len(trace) - 1,
         "cpu_s": time.process_time() - started,
     }
+
+
+class Default:
+    """What ``gittins_strategy`` does today, in a loop without Ax."""
+
+    def __init__(self, run: Run, task: Problem, cost: AffineCost, X: Tensor, y: Tensor) -> None:
+        self.names = [f"x{i}" for i in range(run.dim)]
+        named = AffineCost(
+            dict(zip(self.names, (weight for _, weight in cost.weights), strict=True)), cost.fixed
+        )
+        learned = run.costs == "unknown"
+        method = Gittins("cost" if learned else named, budget=task.budget, seed=run.seed)
+        model = ModelOptions("given", FixedMaternGP, {}, False, False) if task.fixed_model else None
+        space = Space.of([Range(name, 0.0, 1.0) for name in self.names])
+        self.simulation = Simulation(method, space, hyperparameters=model)
+        # The first points are free, and count as the initial design, as data that are attached do.
+        for i, (x, outcome) in enumerate(zip(X, y.tolist(), strict=True)):
+            paid = float(cost(x))
+            self.simulation.trials.append(
+                PastTrial(
+                    i,
+                    dict(zip(self.names, x.tolist(), strict=True)),
+                    outcome=outcome,
+                    is_observed=True,
+                    reported_cost=paid,
+                    metrics={"cost": paid},
+                    is_charged=False,
+                    record={"phase": "initial"},
+                )
+            )
+
+    def ask(self) -> Tensor | None:
+        """The next point; None where the budget pays for no further one."""
+        decision = self.simulation.ask()
+        if isinstance(decision, Stop):
+            return None
+        self.decision = decision
+        return torch.tensor([decision.parameters[name] for name in self.names]).double()
+
+    def tell(self, value: float, paid: float) -> None:
+        """What came of it."""
+        self.simulation.tell(self.decision, Outcome(value, paid))
 
 
 def decide(
@@ -173,7 +240,7 @@ def decide(
     if not task.fixed_model:
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
     cost: CostFunction = true_cost
-    if run.unknown_cost and run.method != "LogEI":
+    if run.costs == "unknown" and run.method != "LogEI":
         paid = log_cost_function(true_cost)(X).exp()
         cost = LogNormalCostModel(X, paid, bounds=bounds)
     best, _ = incumbent(model, X)
@@ -232,6 +299,7 @@ def draw(setting: str, curves: dict[str, Any]) -> Path:
         "#AA3377",
         "#999999",
         "#222222",
+        "#DDAA33",
     ]
     measure = next(iter(curves.values()))["measure"]
     for color, (name, curve) in zip(colors, curves.items(), strict=False):
@@ -263,9 +331,9 @@ def tables() -> None:
     results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     for name in ("ackley", "levy", "rosenbrock", "gpsample"):
         for dim in (4, 8, 16):
-            for suffix in ("", "_unknown"):
-                setting = f"{name}{dim}{suffix}"
-                task = problem(name, dim, 0)
+            for costs in COSTS:
+                setting = setting_of(name, dim, costs)
+                task = problem(name, dim, 0, costs == "uniform")
                 done = {m: RUNS.rows(setting=setting, method=m) for m in METHODS}
                 done = {method: runs for method, runs in done.items() if runs}
                 # The same seeds for all, whatever was finished when a run was cut short.
@@ -298,7 +366,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--problem", choices=["ackley", "levy", "rosenbrock", "gpsample"])
     parser.add_argument("--dim", type=int, choices=[4, 8, 16], default=8)
-    parser.add_argument("--unknown-cost", action="store_true")
+    parser.add_argument("--costs", choices=COSTS, default="known")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=16)
     parser.add_argument("--processes", type=int, default=2)
@@ -306,7 +374,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.problem is not None:
         runs = [
-            Run(args.problem, args.dim, args.unknown_cost, method, seed)
+            Run(args.problem, args.dim, args.costs, method, seed)
             for seed in range(args.seeds)
             for method in args.methods
         ]
