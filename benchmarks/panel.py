@@ -199,15 +199,16 @@ def main() -> None:
     parser.add_argument("--develop", action="store_true", help="cells for developing")
     parser.add_argument("--confirm", action="store_true", help="cells that are kept aside")
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=[])
-    known = [*panel_trials.METHODS, *panel_sets.METHODS]
+    known = [*panel_trials.METHODS, *panel_trials.VARIANTS, *panel_sets.METHODS]
     parser.add_argument("--methods", nargs="+", choices=known, default=[])
     parser.add_argument("--sets", action="store_true", help="control sets, else the other trials")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--table", action="store_true", help="run nothing")
     chosen = parser.parse_args()
-    of_kind = panel_sets.METHODS if chosen.sets else panel_trials.METHODS
-    methods = [name for name in of_kind if not chosen.methods or name in chosen.methods]
+    usual = list(panel_sets.METHODS if chosen.sets else panel_trials.METHODS)
+    possible = usual if chosen.sets else [*usual, *panel_trials.VARIANTS]
+    methods = [name for name in possible if name in (chosen.methods or usual)]
     cells = [
         name
         for name, cell in (panel_sets.CELLS if chosen.sets else panel_cells.CELLS).items()
