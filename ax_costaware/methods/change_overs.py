@@ -26,7 +26,7 @@ from ax_costaware.methods.parameters import Row, Value, takes
 from ax_costaware.methods.past import PastTrial, change_overs, settings_of
 
 if TYPE_CHECKING:
-    from ax_costaware.methods.method import Method
+    from ax_costaware.methods.budgeted import Budgeted
     from ax_costaware.methods.problem import Problem
     from ax_costaware.methods.space import Space
 
@@ -37,7 +37,7 @@ SAME_VALUE = 1e-12
 """Part of a column's range by which points of one value may differ."""
 
 
-def settings_before(problem: Problem, method: Method) -> Row | None:
+def settings_before(problem: Problem, method: Budgeted) -> Row | None:
     """What the trial before the next one set of what costs to be changed; None if there is none."""
     for row in reversed(problem.undelivered):
         return settings_of(PastTrial(problem.next_index, row), method)
@@ -47,7 +47,7 @@ def settings_before(problem: Problem, method: Method) -> Row | None:
     return None
 
 
-def change_over(problem: Problem, method: Method, row: Row) -> float:
+def change_over(problem: Problem, method: Budgeted, row: Row) -> float:
     """What it costs to set a parameterization next."""
     cost = method.change_cost
     if cost is None:
@@ -56,7 +56,7 @@ def change_over(problem: Problem, method: Method, row: Row) -> float:
     return cost.between(settings_before(problem, method), now)
 
 
-def change_overs_of_undelivered(problem: Problem, method: Method) -> list[float]:
+def change_overs_of_undelivered(problem: Problem, method: Budgeted) -> list[float]:
     """What the undelivered decisions of a problem cost to be set, one after the other."""
     rows = problem.undelivered
     batch = [PastTrial(len(problem.trials) + i, row) for i, row in enumerate(rows)]
@@ -64,7 +64,7 @@ def change_overs_of_undelivered(problem: Problem, method: Method) -> list[float]
 
 
 def kept_settings(
-    problem: Problem, method: Method, among: Sequence[str] | None = None
+    problem: Problem, method: Budgeted, among: Sequence[str] | None = None
 ) -> list[dict[str, Value]]:
     """What the next trial could keep of the one before, by name, from the fewest parameters on.
 
@@ -90,7 +90,7 @@ def kept_settings(
     return [{n: before[n] for n in kept} for size in sizes for kept in combinations(names, size)]
 
 
-def check_change_cost(problem: Problem, method: Method) -> None:
+def check_change_cost(problem: Problem, method: Budgeted) -> None:
     """Check that what costs to be changed are parameters of the experiment that trials set.
 
     Raises:
@@ -127,7 +127,7 @@ class CostAfter:
     """Ranges of the columns, ``d``."""
 
     @staticmethod
-    def of(base: CostFunction, problem: Problem, method: Method) -> CostFunction:
+    def of(base: CostFunction, problem: Problem, method: Budgeted) -> CostFunction:
         """What points of the model's space cost next; the base itself without change-overs."""
         cost, before = method.change_cost, settings_before(problem, method)
         if cost is None or before is None:
