@@ -205,12 +205,9 @@ class Method(Budgeted, ABC):
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design: by default quasi-random, within the budget."""
         money = self.money(problem, initial=True)
-        failed = [trial.parameters for trial in problem.failed]
-        for _ in range(_MOST_DRAWS if money.pays(None) else 0):
-            row = dict(problem.draw())
+        for row in problem.drawn(_MOST_DRAWS if money.pays(None) else 0):
             cost = self.with_change_over(problem, row, self.cost_at(row))
-            # A design that begins anew, as that of another strategy, comes by what failed.
-            if money.pays(cost) and row not in failed:
+            if money.pays(cost):
                 return self.initial_decision(problem, row, cost, money)
         return Stop(
             f"{self.exhausted(problem, money)} The initial design is not finished, so that no "
