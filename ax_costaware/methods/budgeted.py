@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ax_costaware.methods.change_overs import change_over, change_overs_of_undelivered
-from ax_costaware.methods.money import Money, money_of
+from ax_costaware.methods.money import Money, remaining, spent
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import PastTrial, ledger_of
+from ax_costaware.methods.past import ROUNDING, PastTrial, ledger_of
 from ax_costaware.methods.problem import Problem
 from ax_costaware.queries.argument_checks import boolean, check_fields, positive_number_or_none
 from ax_costaware.queries.change_cost import ChangeCost
@@ -145,12 +145,29 @@ class Budgeted:
     def money(
         self, problem: Problem, initial: bool = False, reserved: Sequence[float] | None = None
     ) -> Money:
-        """What was spent before a decision, and what is left for it."""
+        """What was spent before a decision, and what is left for it.
+
+        Args:
+            problem: The problem.
+            initial: Whether the decision belongs to the initial design, which may be free.
+            reserved: What decisions that are no trials yet are expected to cost; None: by the
+                problem.
+        """
         if reserved is None:
             reserved = self.reservations(problem, initial) if problem.undelivered else ()
         free = initial and not self.charge_initial
+        total = 0.0 if free else math.fsum(reserved)
         entries = ledger_of(problem.trials, self)
-        return money_of(entries, self.budget, reserved, free, self.max_trial_cost)
+        before = remaining(entries, self.budget)
+        left = None if before is None else before - total
+        limit = None
+        if left is not None and self.budget is not None and not free:
+            slack = ROUNDING * self.budget
+            limit = left + slack if left > slack else 0.0
+        most = None if self.max_trial_cost is None else self.max_trial_cost * (1 + ROUNDING)
+        capped = most is not None and (limit is None or most < limit)
+        limit = most if capped else limit
+        return Money(entries, spent(entries) + total, left, before, limit, capped)
 
     def reservations(self, problem: Problem, initial: bool) -> list[float]:
         """What the undelivered decisions are expected to cost, change-overs included."""

@@ -28,7 +28,6 @@ from ax_costaware.methods.past import PastTrial, change_overs, settings_of
 if TYPE_CHECKING:
     from ax_costaware.methods.budgeted import Budgeted
     from ax_costaware.methods.problem import Problem
-    from ax_costaware.methods.space import Space
 
 _MOST_SUBSETS = 3
 """Parameters of which every subset is tried as what a trial keeps; of more, each and all."""
@@ -134,10 +133,12 @@ class CostAfter:
             return base
         space, steps, always = problem.space, [], 0.0
         for name, price in cost.changes:
-            if name in space.columns and name in before:
-                column = space.columns[name]
-                steps.append((column.indices, tuple(_codes(space, name, before)), price))
-            elif name in space.columns:
+            if name not in space.columns:
+                continue
+            column = space.columns[name]
+            if name in before and takes(column.parameter, before[name]):
+                steps.append((column.indices, tuple(column.encode(before[name])), price))
+            else:
                 always += price
         return CostAfter(base, tuple(steps), always, space.bounds[1] - space.bounds[0])
 
@@ -154,11 +155,3 @@ class CostAfter:
     def log_expected_cost(self, X: Tensor) -> Tensor:
         """Logarithm of the expected cost at points ``... x d``: ``...``."""
         return torch.logaddexp(log_cost_function(self.base)(X), self.change(X).log())
-
-
-def _codes(space: Space, name: str, row: Row) -> Sequence[float]:
-    """The columns of a value, or numbers that no point has where it is not one of the values."""
-    column = space.columns[name]
-    if takes(column.parameter, row[name]):
-        return column.encode(row[name])
-    return [float("inf")] * len(column.indices)

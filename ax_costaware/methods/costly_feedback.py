@@ -137,7 +137,7 @@ class CostlyFeedback(Method):
     def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
         """When the trials are: as reported, or by their index."""
         if self.time is None:
-            return TrialTimes(None, len(trials))
+            return super().times(trials)
         reported = {t.index: t.metrics[self.time] for t in trials if self.time in t.metrics}
         return TrialTimes(reported, len(trials))
 

@@ -170,12 +170,11 @@ class PricedMethod(Method):
         tried = [*problem.undelivered, *(trial.parameters for trial in problem.trials)]
         rows += [row for row in kept if problem.space.meets(row) and row not in tried]
         expected = self.costs_at(problem, rows)
-        costs = [
-            self.with_change_over(problem, row, c) for row, c in zip(rows, expected, strict=True)
+        priced = [
+            (row, self.with_change_over(problem, row, cost))
+            for row, cost in zip(rows, expected, strict=True)
         ]
-        payable = [
-            (row, c) for row, c in zip(rows, costs, strict=True) if c is not None and money.pays(c)
-        ]
+        payable = [(row, c) for row, c in priced if c is not None and money.pays(c)]
         if not payable:
             return super().initial(problem)
         # A design at the cheapest points alone would say little of the others.
