@@ -66,7 +66,7 @@ class Method(Budgeted, ABC):
     """Parameters that the model does not see."""
 
     sees_time: ClassVar[bool] = False
-    """Whether the model's last input is the time of a trial; then ``time_of`` gives it."""
+    """Whether the model's last input is the time of a trial; then ``times`` gives it."""
 
     repeats_design: ClassVar[bool] = False
     """Whether the quasi-random design may repeat itself, as where there are few trials."""
