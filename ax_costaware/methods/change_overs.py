@@ -26,9 +26,8 @@ from ax_costaware.methods.parameters import Row, Value, takes
 from ax_costaware.methods.past import PastTrial, change_overs, settings_of
 
 if TYPE_CHECKING:
-    from ax_costaware.methods.method import Method
+    from ax_costaware.methods.budgeted import Budgeted
     from ax_costaware.methods.problem import Problem
-    from ax_costaware.methods.space import Space
 
 _MOST_SUBSETS = 3
 """Parameters of which every subset is tried as what a trial keeps; of more, each and all."""
@@ -37,7 +36,7 @@ SAME_VALUE = 1e-12
 """Part of a column's range by which points of one value may differ."""
 
 
-def settings_before(problem: Problem, method: Method) -> Row | None:
+def settings_before(problem: Problem, method: Budgeted) -> Row | None:
     """What the trial before the next one set of what costs to be changed; None if there is none."""
     for row in reversed(problem.undelivered):
         return settings_of(PastTrial(problem.next_index, row), method)
@@ -47,7 +46,7 @@ def settings_before(problem: Problem, method: Method) -> Row | None:
     return None
 
 
-def change_over(problem: Problem, method: Method, row: Row) -> float:
+def change_over(problem: Problem, method: Budgeted, row: Row) -> float:
     """What it costs to set a parameterization next."""
     cost = method.change_cost
     if cost is None:
@@ -56,7 +55,7 @@ def change_over(problem: Problem, method: Method, row: Row) -> float:
     return cost.between(settings_before(problem, method), now)
 
 
-def change_overs_of_undelivered(problem: Problem, method: Method) -> list[float]:
+def change_overs_of_undelivered(problem: Problem, method: Budgeted) -> list[float]:
     """What the undelivered decisions of a problem cost to be set, one after the other."""
     rows = problem.undelivered
     batch = [PastTrial(len(problem.trials) + i, row) for i, row in enumerate(rows)]
@@ -64,7 +63,7 @@ def change_overs_of_undelivered(problem: Problem, method: Method) -> list[float]
 
 
 def kept_settings(
-    problem: Problem, method: Method, among: Sequence[str] | None = None
+    problem: Problem, method: Budgeted, among: Sequence[str] | None = None
 ) -> list[dict[str, Value]]:
     """What the next trial could keep of the one before, by name, from the fewest parameters on.
 
@@ -90,7 +89,7 @@ def kept_settings(
     return [{n: before[n] for n in kept} for size in sizes for kept in combinations(names, size)]
 
 
-def check_change_cost(problem: Problem, method: Method) -> None:
+def check_change_cost(problem: Problem, method: Budgeted) -> None:
     """Check that what costs to be changed are parameters of the experiment that trials set.
 
     Raises:
@@ -127,17 +126,19 @@ class CostAfter:
     """Ranges of the columns, ``d``."""
 
     @staticmethod
-    def of(base: CostFunction, problem: Problem, method: Method) -> CostFunction:
+    def of(base: CostFunction, problem: Problem, method: Budgeted) -> CostFunction:
         """What points of the model's space cost next; the base itself without change-overs."""
         cost, before = method.change_cost, settings_before(problem, method)
         if cost is None or before is None:
             return base
         space, steps, always = problem.space, [], 0.0
         for name, price in cost.changes:
-            if name in space.columns and name in before:
-                column = space.columns[name]
-                steps.append((column.indices, tuple(_codes(space, name, before)), price))
-            elif name in space.columns:
+            if name not in space.columns:
+                continue
+            column = space.columns[name]
+            if name in before and takes(column.parameter, before[name]):
+                steps.append((column.indices, tuple(column.encode(before[name])), price))
+            else:
                 always += price
         return CostAfter(base, tuple(steps), always, space.bounds[1] - space.bounds[0])
 
@@ -154,11 +155,3 @@ class CostAfter:
     def log_expected_cost(self, X: Tensor) -> Tensor:
         """Logarithm of the expected cost at points ``... x d``: ``...``."""
         return torch.logaddexp(log_cost_function(self.base)(X), self.change(X).log())
-
-
-def _codes(space: Space, name: str, row: Row) -> Sequence[float]:
-    """The columns of a value, or numbers that no point has where it is not one of the values."""
-    column = space.columns[name]
-    if takes(column.parameter, row[name]):
-        return column.encode(row[name])
-    return [float("inf")] * len(column.indices)

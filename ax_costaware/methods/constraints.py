@@ -23,7 +23,7 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.believed import believed
 from ax_costaware.models.point_posterior import PointPosterior
-from ax_costaware.queries.argument_checks import finite_number, optional
+from ax_costaware.queries.argument_checks import check_fields, finite_number, optional
 
 Moments: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Mean and variance of an outcome at points."""
@@ -59,9 +59,7 @@ class OutcomeConstraint:
     """Gives the model of the metric, fitted to its values in raw units."""
 
     def __post_init__(self) -> None:
-        for name in ("lower", "upper"):
-            bound = optional(finite_number)(getattr(self, name), name)
-            object.__setattr__(self, name, bound)
+        check_fields(self, lower=optional(finite_number), upper=optional(finite_number))
         lower, upper = self.lower, self.upper
         if lower is None and upper is None:
             raise InputError(f"metric={self.metric!r} has no bound: expected lower, upper or both.")

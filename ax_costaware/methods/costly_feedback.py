@@ -19,7 +19,6 @@ from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
@@ -33,7 +32,6 @@ from ax_costaware.methods.past import ROUNDING, PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
-from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 from ax_costaware.policies.beta import LogarithmicBeta, checked_beta
@@ -139,7 +137,7 @@ class CostlyFeedback(Method):
     def times(self, trials: Sequence[PastTrial]) -> TrialTimes:
         """When the trials are: as reported, or by their index."""
         if self.time is None:
-            return TrialTimes(None, len(trials))
+            return super().times(trials)
         reported = {t.index: t.metrics[self.time] for t in trials if self.time in t.metrics}
         return TrialTimes(reported, len(trials))
 
@@ -298,46 +296,9 @@ class CostlyFeedback(Method):
 
         Those that are feasible come first, then the others by how likely they are to be.
         """
-        search, limits = self._search(problem, len(problem.trials), None, explores=False)
-        optima = search.upper_confidence_bound(0.0).local_optima
-        with torch.no_grad():
-            mean, variance = search.posterior(optima)
-        order: list[int] = mean.argsort(descending=True).tolist()
-        chances: list[float | None] = [None] * len(optima)
-        if limits is not None:
-            found = limits.probability.probability(optima).tolist()
-            chances = found
-            order.sort(key=lambda i: -min(found[i], self.feasible))
-        rows, sd = problem.space.decode(optima), variance.sqrt().tolist()
-        return [
-            Best(rows[i], problem.sign * float(mean[i]), sd[i], self.cost, feasibility=chances[i])
-            for i in order
-        ]
-
-    def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Probability that trials at the present time keep to all outcome constraints."""
-        if problem.feasibility is None:
-            return None
-        return problem.feasibility.probability(
-            self._timed(problem, rows, [len(problem.trials)] * len(rows))
-        )
-
-    def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of the objective at points at the present time."""
-        X = self._timed(problem, rows, [len(problem.trials)] * len(rows))
-        with torch.no_grad():
-            return PointPosterior.of(problem.model).mixture(X)
-
-    def failed_points(self, problem: Problem) -> Tensor:
-        """The points of failed trials, with their times."""
-        failed = problem.failed
-        return self._timed(problem, [t.inputs for t in failed], [t.index for t in failed])
-
-    def _timed(self, problem: Problem, rows: Sequence[Row], indices: Sequence[int]) -> Tensor:
-        """Parameterizations as points of the model, with the times of the trials of ``indices``."""
-        X, times = problem.space.encode(rows), self.times(problem.trials)
-        when = X.new_tensor([times[index] for index in indices])
-        return torch.cat([X, when.unsqueeze(-1)], dim=-1)
+        search, _ = self._search(problem, len(problem.trials), None, explores=False)
+        rows = problem.space.decode(search.upper_confidence_bound(0.0).local_optima)
+        return self.ranked(problem, rows, [None] * len(rows))
 
     def _too_dear(self, money: Money) -> str:
         """Why nothing is measured where it does not pay, as a phrase."""
@@ -357,7 +318,7 @@ class CostlyFeedback(Method):
                 continue
             rows.append(parameters)
             indices.append(index)
-        return self._timed(problem, rows, indices) if rows else None
+        return self.model_points(problem, rows, indices) if rows else None
 
     def _search(
         self, problem: Problem, index: int, X_pending: Tensor | None, explores: bool

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.log_cost import CostFunction
 from ax_costaware.acquisition.target_fidelity import (
     LogChanceAtTarget,
     LogTargetImprovementPerCost,
@@ -166,18 +165,15 @@ class MultiFidelity(PricedMethod):
             cost = CostOfContinuing.of(cost, problem, str(self.progress))
         cost = CostAfter.of(cost, problem, self)
         beside = continuations(self, problem) if self.resumes else ()
-        search = Search(self, problem, cost, self.money(problem), tuple(beside))
-        hand = self._in_hand(problem, problem.evaluated, cost)
+        target = self.columns(problem)
+        search = Search(self, problem, cost, self.money(problem), tuple(beside), target)
+        hand = search.in_hand(problem.evaluated)
         if not search.money.pays(None):
             return self._stop(search, "the budget is used up")
-        best = hand.value if hand.is_feasible else None
-        pending = problem.X_pending
-        if best is not None and pending is not None:
-            under_way = self._in_hand(problem, pending, cost)
-            best = max(best, under_way.value) if under_way.is_feasible else best
+        best = search.reach(hand.value) if hand.is_feasible else None
         worth = LogTargetImprovementPerCost(
             problem.model,
-            self.columns(problem),
+            target,
             best,
             cost,
             self._log_weight(problem),
@@ -210,13 +206,6 @@ class MultiFidelity(PricedMethod):
         rows: list[Row] = [{**trial.inputs, **self.target} for trial in trials]
         indices = [trial.index if self.is_target(trial.inputs) else None for trial in trials]
         return self.ranked(problem, rows, indices)
-
-    def _in_hand(self, problem: Problem, X: Tensor, cost: CostFunction) -> InHand:
-        """The best bound that inputs of points ``n x d`` have at the target, if it is feasible."""
-        others = {name: v for name, v in problem.fixed.items() if name not in self.target}
-        at = replace(problem, fixed=others)
-        search = Search(self, at, cost, self.money(problem))
-        return search.in_hand(at_target(X, self.columns(problem)))
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
         """Log chance that the trial shows its inputs to be feasible at the target, and succeeds."""

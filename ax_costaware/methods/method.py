@@ -17,24 +17,20 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.change_overs import change_over, change_overs_of_undelivered
+from ax_costaware.methods.budgeted import Budgeted
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
-from ax_costaware.methods.money import Money, money_of
+from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import PastTrial, ledger_of
+from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import (
     at_least,
-    boolean,
     check_fields,
     number_between_zero_and_one,
     optional,
-    positive_number_or_none,
 )
-from ax_costaware.queries.change_cost import ChangeCost
-from ax_costaware.queries.control_sets import ControlSet
 
 NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
@@ -45,12 +41,9 @@ _MOST_INITIAL = 10_000
 _MOST_DRAWS = 256
 """Quasi-random trials that are passed over before an initial design gives up."""
 
-_LOOKS = 128
-"""Parameterizations whose known costs are looked at."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class Method(ABC):
+class Method(Budgeted, ABC):
     """How the next trial is chosen, what trials cost, and what to deploy.
 
     A subclass is a frozen dataclass that is checked when it is made, and compared by value; the
@@ -69,14 +62,11 @@ class Method(ABC):
     measures_points: ClassVar[bool] = True
     """Whether the best outcome is what is wanted, and no average of it."""
 
-    may_skip: ClassVar[bool] = False
-    """Whether a trial may do without a measurement, which then costs nothing."""
-
     hidden: ClassVar[tuple[str, ...]] = ()
     """Parameters that the model does not see."""
 
     sees_time: ClassVar[bool] = False
-    """Whether the model's last input is the time of a trial; then ``time_of`` gives it."""
+    """Whether the model's last input is the time of a trial; then ``times`` gives it."""
 
     repeats_design: ClassVar[bool] = False
     """Whether the quasi-random design may repeat itself, as where there are few trials."""
@@ -86,15 +76,6 @@ class Method(ABC):
 
     refuses_constraints: ClassVar[str | None] = "it does not look at other outcomes"
     """Why the method takes no outcome constraints; None where it does."""
-
-    budget: float | None = None
-    """What the experiment may cost in total; None for no limit."""
-
-    max_trial_cost: float | None = None
-    """What any one trial may be expected to cost; None for no limit."""
-
-    charge_initial: bool = True
-    """Whether initial trials are paid from the budget."""
 
     initial_trials: int = 5
     """Number of trials of the initial design."""
@@ -112,15 +93,13 @@ class Method(ABC):
     """Raw starting points of the inner optimisation; None for the default."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_fields(
             self,
-            budget=positive_number_or_none,
-            max_trial_cost=positive_number_or_none,
             seed=at_least(0),
             initial_trials=at_least(0),
             num_restarts=optional(at_least(1)),
             raw_samples=optional(at_least(1)),
-            charge_initial=boolean,
             feasible=number_between_zero_and_one,
         )
         if self.initial_trials > _MOST_INITIAL:
@@ -134,17 +113,7 @@ class Method(ABC):
                 "the restarts are chosen from them."
             )
 
-    # What a trial sets, costs and measures
-
-    @property
-    def cost_metric(self) -> str | None:
-        """Metric under which costs are reported, for a method that learns them; else None."""
-        return None
-
-    @property
-    def change_cost(self) -> ChangeCost | None:
-        """What change-overs cost on top of all other costs; None: nothing."""
-        return None
+    # What trials report
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -156,89 +125,29 @@ class Method(ABC):
         """The parameter in whose units trials report progress that is learned from; None: none."""
         return None
 
-    def control_set_of(self, trial: PastTrial) -> ControlSet | None:
-        """The control set that the trial names; None: the trial controls every parameter.
-
-        Raises:
-            InputError: If the method has control sets and the trial names none of them.
-        """
-        return None
-
-    def candidates(self) -> Sequence[ControlSet]:
-        """The control sets that a decision is between; none for a method without."""
-        return ()
-
-    def cost_at(self, parameters: Row) -> float | None:
-        """What a trial costs by the settings alone; None where it can only be learned.
-
-        A change-over comes on top, see ``change_cost``.
-
-        Raises:
-            InputError: If the settings give the trial no finite cost > 0.
-        """
-        return None
-
-    def costs_at(self, problem: Problem, rows: Sequence[Row]) -> Sequence[float | None]:
-        """What trials are expected to cost by all that is known; None where nothing is.
-
-        Without change-overs, as ``cost_at``.
-
-        Raises:
-            InputError: If a trial has no finite cost > 0, or what costs are learned from is none.
-        """
-        return [self.cost_at(row) for row in rows]
-
-    def cost_by_others(
-        self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
-    ) -> float | None:
-        """What a trial costs of which nothing was expected, by what others were reported to cost.
-
-        The mean of all reported costs, unless the method knows better.
-
-        Args:
-            control_set: Name of the trial's control set; None if it controls every parameter.
-            reported: Reported costs of trials less their change-overs, by the name of their
-                control set.
-
-        Returns:
-            The cost; None if nothing was reported that tells.
-        """
-        costs = [cost for others in reported.values() for cost in others]
-        return math.fsum(costs) / len(costs) if costs else None
-
-    def reserved(self, problem: Problem, initial: bool) -> list[float]:
-        """What the undelivered decisions of a problem are expected to cost, but for change-overs.
-
-        Args:
-            problem: The problem.
-            initial: Whether they belong to the initial design, in which no cost is learned.
-        """
-        rows = problem.undelivered
-        costs = [self.cost_at(row) for row in rows] if initial else self.costs_at(problem, rows)
-        return [cost or 0.0 for cost in costs]
-
-    def largest_cost(self, problem: Problem, initial: bool) -> float | None:
-        """The most that a trial may be expected to cost; None for no limit of a batch."""
-        if not problem.space.columns:
-            return None
-        rows = problem.space.sobol_rows(_LOOKS)
-        # A cost need not be one where no trial can be.
-        costs = [self.cost_at(row) or 0.0 for row in rows if problem.space.meets(row)]
-        return max(costs, default=0.0) + (self.change_cost.most if self.change_cost else 0.0)
-
-    def group_of(self, parameters: Row) -> str | None:
-        """What a trial is spent on, for pictures of spending; None: nothing that has a name."""
-        return None
-
-    def groups(self) -> Sequence[str]:
-        """All that ``group_of`` may say, in the order in which it is shown."""
-        return ()
-
     # What is decided
 
     def failed_points(self, problem: Problem) -> Tensor:
         """Points ``k x d`` that stand for ``problem.failed``, in the units of the model."""
-        return problem.space.encode([trial.inputs for trial in problem.failed])
+        failed = problem.failed
+        return self.model_points(problem, [t.inputs for t in failed], [t.index for t in failed])
+
+    def model_points(
+        self, problem: Problem, rows: Sequence[Row], trials: Sequence[int] | None = None
+    ) -> Tensor:
+        """Trials at some parameterizations as points of the model, with the time if it sees it.
+
+        Args:
+            problem: The problem.
+            rows: The parameterizations.
+            trials: Indices of the trials, whose times they have; None: the present time.
+        """
+        X = problem.space.encode(rows)
+        if not self.sees_time:
+            return X
+        times = self.times(problem.trials)
+        when = [times.now] * len(rows) if trials is None else [times[index] for index in trials]
+        return torch.cat([X, X.new_tensor(when).unsqueeze(-1)], dim=-1)
 
     def may_repeat(self, problem: Problem, parameters: Row) -> bool:
         """Whether a trial may be run twice at once: by default where the model sees the time.
@@ -296,12 +205,9 @@ class Method(ABC):
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design: by default quasi-random, within the budget."""
         money = self.money(problem, initial=True)
-        failed = [trial.parameters for trial in problem.failed]
-        for _ in range(_MOST_DRAWS if money.pays(None) else 0):
-            row = dict(problem.draw())
+        for row in problem.drawn(_MOST_DRAWS if money.pays(None) else 0):
             cost = self.with_change_over(problem, row, self.cost_at(row))
-            # A design that begins anew, as that of another strategy, comes by what failed.
-            if money.pays(cost) and row not in failed:
+            if money.pays(cost):
                 return self.initial_decision(problem, row, cost, money)
         return Stop(
             f"{self.exhausted(problem, money)} The initial design is not finished, so that no "
@@ -329,13 +235,13 @@ class Method(ABC):
         return self.ranked(problem, [t.inputs for t in trials], [t.index for t in trials])
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of the outcome of trials at some parameterizations.
+        """Posterior mean and variance of the outcome of trials at some parameterizations now.
 
         Returns:
             One of each for every row, in the objective's own unit and sign.
         """
         with torch.no_grad():
-            return PointPosterior.of(problem.model).mixture(problem.space.encode(rows))
+            return PointPosterior.of(problem.model).mixture(self.model_points(problem, rows))
 
     def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
         """Probability that trials at some parameterizations keep to all outcome constraints.
@@ -345,7 +251,7 @@ class Method(ABC):
         """
         if problem.feasibility is None:
             return None
-        return problem.feasibility.probability(problem.space.encode(rows))
+        return problem.feasibility.probability(self.model_points(problem, rows))
 
     def num_payable(self, problem: Problem, initial: bool) -> int:
         """How many trials can be asked for together: what the budget is certain to pay for.
@@ -394,26 +300,6 @@ class Method(ABC):
                 found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chances[i]))
         return found
 
-    def money(
-        self, problem: Problem, initial: bool = False, reserved: Sequence[float] | None = None
-    ) -> Money:
-        """What was spent before a decision, and what is left for it."""
-        if reserved is None:
-            reserved = self.reservations(problem, initial) if problem.undelivered else ()
-        free = initial and not self.charge_initial
-        entries = ledger_of(problem.trials, self)
-        return money_of(entries, self.budget, reserved, free, self.max_trial_cost)
-
-    def reservations(self, problem: Problem, initial: bool) -> list[float]:
-        """What the undelivered decisions are expected to cost, change-overs included."""
-        changes = change_overs_of_undelivered(problem, self)
-        costs = self.reserved(problem, initial)
-        return [cost + change for cost, change in zip(costs, changes, strict=True)]
-
-    def with_change_over(self, problem: Problem, row: Row, cost: float | None) -> float | None:
-        """What the next trial costs with its change-over; None if the rest of it is not known."""
-        return None if cost is None else cost + change_over(problem, self, row)
-
     def initial_decision(
         self,
         problem: Problem,
@@ -436,17 +322,6 @@ class Method(ABC):
             details={**money.record(), **more.pop("details", {})},
             extra=more,
             phase="initial",
-        )
-
-    def exhausted(
-        self, problem: Problem, money: Money, left: str = "what is left pays for no trial"
-    ) -> str:
-        """That nothing can be paid any more, and how that shows in what is ``left``."""
-        if money.capped:
-            return f"No trial is expected to cost at most max_trial_cost={self.max_trial_cost:g}."
-        return (
-            f"The budget is exhausted: {money.spent:g} of {self.budget:g} is spent (reservations "
-            f"for unfinished trials included), and {left}."
         )
 
     @property

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ax_costaware.methods.past import ROUNDING, LedgerEntry
+from ax_costaware.methods.past import LedgerEntry
 
 
 def spent(entries: Iterable[LedgerEntry]) -> float:
@@ -58,32 +58,3 @@ class Money:
     def record(self) -> dict[str, float | None]:
         """What is stored of it with a decision."""
         return {"spent": self.spent, "remaining": self.remaining}
-
-
-def money_of(
-    entries: Sequence[LedgerEntry],
-    budget: float | None,
-    reserved: Sequence[float],
-    free: bool,
-    cap: float | None = None,
-) -> Money:
-    """What is spent and left.
-
-    Args:
-        entries: The ledger.
-        budget: What all trials may cost together; None for no limit.
-        reserved: What decisions that are no trials yet are expected to cost.
-        free: Whether these and the next one are not charged.
-        cap: What any one trial may cost; None for no limit.
-    """
-    total = 0.0 if free else math.fsum(reserved)
-    before = remaining(entries, budget)
-    left = None if before is None else before - total
-    limit = None
-    if left is not None and budget is not None and not free:
-        slack = ROUNDING * budget
-        limit = left + slack if left > slack else 0.0
-    most = None if cap is None else cap * (1 + ROUNDING)
-    capped = most is not None and (limit is None or most < limit)
-    limit = most if capped else limit
-    return Money(tuple(entries), spent(entries) + total, left, before, limit, capped)

@@ -18,6 +18,7 @@ from scipy.special import logit
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import nonempty_string
 
 Value: TypeAlias = float | int | str | bool | None
 """A raw value of a parameter."""
@@ -63,7 +64,7 @@ class Range:
     """Whether the model sees its logit."""
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        nonempty_string(self.name, "name", "a string")
         for side in ("lower", "upper"):
             object.__setattr__(self, side, self._number(getattr(self, side), "bound"))
         bounds = f"{self.name!r} has the bounds ({self.lower}, {self.upper})"
@@ -150,7 +151,7 @@ class Choice:
     """Whether they are no numbers, but have an order: then the model sees their positions."""
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        nonempty_string(self.name, "name", "a string")
         found = tuple(v.item() if isinstance(v, np.generic) else v for v in self.values)
         object.__setattr__(self, "values", found)
         kinds = {_kind(v) for v in found}
@@ -249,11 +250,6 @@ Parameter: TypeAlias = Range | Choice | Fixed
 
 def _kind(value: object) -> type:
     return bool if isinstance(value, bool) else str if isinstance(value, str) else float
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise InputError(f"name={name!r}: expected a string.")
 
 
 def takes(parameter: Parameter, value: Any) -> bool:

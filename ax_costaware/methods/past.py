@@ -38,7 +38,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.parameters import Row
 
 if TYPE_CHECKING:
-    from ax_costaware.methods.method import Method
+    from ax_costaware.methods.budgeted import Budgeted
 
 ROUNDING = 1e-9
 """Relative slack of a budget: ten costs of 0.1 must fit in a budget of 1."""
@@ -189,7 +189,7 @@ class LedgerEntry:
     """What it cost to set other values than in the trial before; part of what is charged."""
 
 
-def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry, ...]:
+def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntry, ...]:
     """The ledger: one entry per trial, by increasing trial index.
 
     Args:
@@ -249,7 +249,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Method) -> tuple[LedgerEntry,
     return tuple(entries)
 
 
-def settings_of(trial: PastTrial, method: Method) -> Row:
+def settings_of(trial: PastTrial, method: Budgeted) -> Row:
     """What a trial sets of what costs to be changed, by name; nothing of what it does not name."""
     cost = method.change_cost
     if cost is None:
@@ -259,7 +259,7 @@ def settings_of(trial: PastTrial, method: Method) -> Row:
     return {name: trial.parameters[name] for name in names if name in trial.parameters}
 
 
-def change_overs(trials: Sequence[PastTrial], method: Method) -> list[float]:
+def change_overs(trials: Sequence[PastTrial], method: Budgeted) -> list[float]:
     """What it cost each trial to set other values than in the one before.
 
     Args:
@@ -275,7 +275,7 @@ def change_overs(trials: Sequence[PastTrial], method: Method) -> list[float]:
     return found
 
 
-def costs_of_runs(trials: Sequence[PastTrial], method: Method) -> dict[int, float]:
+def costs_of_runs(trials: Sequence[PastTrial], method: Budgeted) -> dict[int, float]:
     """What runs have cost by the end of each trial, by trial, as far as all of it was reported.
 
     Change-overs are no part of it. A trial that goes on from another one adds to its cost.
@@ -288,7 +288,7 @@ def costs_of_runs(trials: Sequence[PastTrial], method: Method) -> dict[int, floa
     return found
 
 
-def control_sets_of(trials: Sequence[PastTrial], method: Method) -> list[str | None]:
+def control_sets_of(trials: Sequence[PastTrial], method: Budgeted) -> list[str | None]:
     """Names of the control sets of trials; None where there are none.
 
     Raises:
@@ -306,7 +306,7 @@ def control_sets_of(trials: Sequence[PastTrial], method: Method) -> list[str | N
     return names
 
 
-def expected_cost_of(trial: PastTrial, method: Method, change: float = 0.0) -> float | None:
+def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) -> float | None:
     """Cost expected when the trial was generated, else the declared one; None if unknown.
 
     Args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
 
@@ -23,7 +24,13 @@ from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import change_overs, costs_of_runs, ledger_of
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
-from ax_costaware.queries.argument_checks import one_of, positive_number
+from ax_costaware.queries.argument_checks import (
+    check_fields,
+    number_where,
+    one_of,
+    positive_number,
+    positive_number_or_none,
+)
 from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.costs import Cost
 
@@ -75,22 +82,10 @@ class PricedMethod(Method):
     trials that were given up count as failed, too."""
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
         one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
-        cost = self.cost
-        if isinstance(cost, ChangeCost):
-            cost = ChangeCost(cost.changes, _checked_cost(cost.base, "base"))
-        set_field(self, "cost", cost if isinstance(cost, ChangeCost) else _checked_cost(cost))
-        if self.lmbda is not None:
-            expected = "a finite number > 0, or None"
-            set_field(self, "lmbda", positive_number(self.lmbda, "lmbda", expected))
+        check_fields(self, cost=_checked_cost, lmbda=positive_number_or_none)
         one_of(self.cost_model, "cost_model", COST_MODELS)
-        if self.initial_share is not None:
-            expected = "a number in (0, 1], or None"
-            share = positive_number(self.initial_share, "initial_share", expected)
-            if share > 1:
-                raise InputError(f"initial_share={self.initial_share!r}: expected {expected}.")
-            set_field(self, "initial_share", share)
+        check_fields(self, initial_share=_share_or_none)
         super().__post_init__()
 
     @property
@@ -164,18 +159,22 @@ class PricedMethod(Method):
         if self.initial_share is not None and self.budget is not None:
             left = self.initial_share * self.budget - money.spent
             part = left / max(1, self.initial_trials - problem.num_begun)
-        rows = self._drawn(problem)
+        rows: list[Row] = []
+        with suppress(SpaceExhausted):
+            for row in problem.drawn(_DRAWS):
+                rows.append(row)
+        if not rows:
+            raise SpaceExhausted
         # What a trial keeps of the one before it need not be paid for.
         kept = [{**row, **settings} for settings in kept_settings(problem, self) for row in rows]
         tried = [*problem.undelivered, *(trial.parameters for trial in problem.trials)]
         rows += [row for row in kept if problem.space.meets(row) and row not in tried]
         expected = self.costs_at(problem, rows)
-        costs = [
-            self.with_change_over(problem, row, c) for row, c in zip(rows, expected, strict=True)
+        priced = [
+            (row, self.with_change_over(problem, row, cost))
+            for row, cost in zip(rows, expected, strict=True)
         ]
-        payable = [
-            (row, c) for row, c in zip(rows, costs, strict=True) if c is not None and money.pays(c)
-        ]
+        payable = [(row, c) for row, c in priced if c is not None and money.pays(c)]
         if not payable:
             return super().initial(problem)
         # A design at the cheapest points alone would say little of the others.
@@ -194,21 +193,6 @@ class PricedMethod(Method):
         if len(measured) < _LEAST_DESIGN:
             return False
         return self.money(problem, initial=True).spent >= share * budget
-
-    def _drawn(self, problem: Problem) -> list[Row]:
-        """Some points of the quasi-random design, but for those that failed."""
-        failed = [trial.parameters for trial in problem.failed]
-        rows: list[Row] = []
-        for _ in range(_DRAWS):
-            try:
-                row = problem.draw()
-            except SpaceExhausted:
-                break
-            if row not in failed:
-                rows.append(row)
-        if not rows:
-            raise SpaceExhausted
-        return rows
 
 
 class NothingToLearnFrom(InputError):
@@ -272,7 +256,14 @@ def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
             )
 
 
-def _checked_cost(cost: Any, name: str = "cost") -> CostArgument:
+def _share_or_none(value: Any, name: str) -> float | None:
+    expected = "a number in (0, 1], or None"
+    return None if value is None else number_where(value, name, expected, lambda n: 0 < n <= 1)
+
+
+def _checked_cost(cost: Any, name: str) -> CostArgument:
+    if isinstance(cost, ChangeCost):
+        return ChangeCost(cost.changes, _checked_cost(cost.base, "base"))
     if isinstance(cost, Cost):
         return named_cost(cost)
     is_function = callable(cost) and not isinstance(cost, type)

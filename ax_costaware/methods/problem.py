@@ -162,6 +162,17 @@ class Problem:
         """The probability of being within all bounds; None where there are none."""
         return Feasibility(self.constraints) if self.constraints else None
 
+    def drawn(self, most: int) -> Iterator[Row]:
+        """Some of at most so many trials of the quasi-random design: those that have not failed.
+
+        A design that begins anew, as that of another strategy, comes by what failed.
+        """
+        failed = [trial.parameters for trial in self.failed]
+        for _ in range(most):
+            row = self.draw()
+            if row not in failed:
+                yield row
+
     @property
     def undelivered(self) -> list[dict[str, Value]]:
         """Parameterizations of decisions of the same batch that are no trials yet."""

@@ -196,11 +196,9 @@ class Simulation:
         key = (len(trials), options.key)
         if metric not in self._fitted or self._fitted[metric][0] != key:
             rows = [trial.inputs for trial in trials] + [point.inputs for point in points]
-            X, bounds = self.space.encode(rows), self.space.bounds
+            indices = [trial.index for trial in trials] + [point.trial_index for point in points]
+            X, bounds = self.method.model_points(self.problem(), rows, indices), self.space.bounds
             if self.method.sees_time:
-                times = self.method.times(self.trials)
-                when = [[times[trial.index]] for trial in trials]
-                X = torch.cat([X, X.new_tensor(when)], dim=-1)
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
             with reproducible(self.method.seed):
                 self._fitted[metric] = key, options.fitted(X, outcomes.to(X), bounds)

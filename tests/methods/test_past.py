@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ax_costaware.methods.money import money_of
+from ax_costaware.methods import Problem, Space
+from ax_costaware.methods.budgeted import Budgeted
+from ax_costaware.methods.money import Money
 from ax_costaware.methods.trial_times import TrialTimes
 
 
@@ -33,31 +35,37 @@ def test_time_goes_on_by_the_median_step(reported: dict[int, float], now: float)
     assert times[7] >= times.now
 
 
+def left(budget: float | None, reserved: list[float], is_free: bool = False) -> Money:
+    """What a budget is before any trial."""
+    method = Budgeted(budget=budget, charge_initial=not is_free)
+    return method.money(Problem(Space.of([])), initial=is_free, reserved=reserved)
+
+
 def test_a_budget_pays_to_rounding() -> None:
     """What is left after nine payments of 0.1 from 1 pays for a tenth."""
-    money = money_of([], 1.0, [0.1] * 9, free=False)
+    money = left(1.0, [0.1] * 9)
     assert money.remaining != 0.1
     assert [money.pays(cost) for cost in (0.1, 0.3, 1.0)] == [True, False, False]
-    assert not money_of([], 1.0, [0.9001], free=False).pays(0.1)
-    assert not money_of([], 1.0, [0.1] * 10, free=False).pays(0.1)
+    assert not left(1.0, [0.9001]).pays(0.1)
+    assert not left(1.0, [0.1] * 10).pays(0.1)
 
 
 def test_what_is_not_known_is_paid_from_anything_that_is_left() -> None:
-    assert money_of([], 2.0, [], free=False).pays(None)
-    assert not money_of([], 2.0, [], free=False).pays(3.0)
-    assert not money_of([], 2.0, [2.0], free=False).pays(None)
+    assert left(2.0, []).pays(None)
+    assert not left(2.0, []).pays(3.0)
+    assert not left(2.0, [2.0]).pays(None)
 
 
 def test_what_is_free_or_without_a_budget_is_always_paid() -> None:
-    money = money_of([], None, [5.0], free=False)
+    money = left(None, [5.0])
     assert (money.spent, money.remaining, money.limit) == (5.0, None, None)
     assert money.pays(1e9)
-    free = money_of([], 2.0, [5.0], free=True)
+    free = left(2.0, [5.0], is_free=True)
     assert (free.spent, free.remaining) == (0.0, 2.0)
     assert free.pays(1e9)
 
 
 def test_what_was_left_before_a_batch() -> None:
-    money = money_of([], 9.0, [2.0, 3.0], free=False)
+    money = left(9.0, [2.0, 3.0])
     assert (money.before, money.remaining, money.spent) == (9.0, 4.0, 5.0)
     assert money.record() == {"spent": 5.0, "remaining": 4.0}

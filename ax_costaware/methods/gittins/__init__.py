@@ -22,7 +22,7 @@ from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
-from ax_costaware.queries.argument_checks import boolean, one_of
+from ax_costaware.queries.argument_checks import boolean, check_fields, instance_of, one_of
 
 ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
 """Values of ``acquisition``: the Gittins index, log EI per cost, and the same with a cost exponent
@@ -61,8 +61,7 @@ class Gittins(PricedMethod):
     """Whether a fitted model sees bad outliers of the objective as less bad ones, as Ax's does."""
 
     def __post_init__(self) -> None:
-        boolean(self.initialize_with_center, "initialize_with_center")
-        boolean(self.winsorize, "winsorize")
+        check_fields(self, initialize_with_center=boolean, winsorize=boolean)
         one_of(self.acquisition, "acquisition", ACQUISITIONS)
         super().__post_init__()
         if self.lmbda is None and self.decay is None and self.budget is None:
@@ -127,17 +126,14 @@ class Gittins(PricedMethod):
 
     def _check_lambda_and_stop(self) -> None:
         decay, stop = self.decay, self.stop
-        if not isinstance(decay, GittinsDecay | None):
-            raise InputError(f"decay={decay!r}: expected a GittinsDecay, or None.")
+        instance_of(decay, "decay", GittinsDecay | None, "a GittinsDecay, or None")
         if decay is not None and self.lmbda is not None:
             raise InputError(
                 f"lmbda={self.lmbda!r} and decay={decay!r} are both given: lambda is either "
                 "fixed or decays."
             )
-        if not isinstance(stop, bool | StopRule | None):
-            raise InputError(
-                f"stop={stop!r}: expected None, True, False, GittinsStop or ImprovementPerCostStop."
-            )
+        expected = "None, True, False, GittinsStop or ImprovementPerCostStop"
+        instance_of(stop, "stop", bool | StopRule | None, expected)
         if decay is not None and isinstance(stop, StopRule) and stop.lmbda is None:
             raise InputError(
                 f"stop={stop!r} has no lmbda, and lambda decays here: give the rule the rate "

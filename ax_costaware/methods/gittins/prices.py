@@ -56,7 +56,11 @@ def price_of_cost(search: Search[Gittins], relative: float | None, best_f: float
     budget = max(left, float(costs.min()))
     payable = costs <= budget
     boxes = means[payable], sigmas[payable], costs[payable]
-    solved = lambda_for_budget(*boxes, budget, best_f, _log_probability(search, payable))
+    log_probability = None
+    if search.feasibility is not None:
+        with torch.no_grad():
+            log_probability = search.feasibility(search.boxes[payable])
+    solved = lambda_for_budget(*boxes, budget, best_f, log_probability)
     return max(solved, _LEAST * float(sigmas.max()) / float(costs[payable].mean()))
 
 
@@ -91,24 +95,10 @@ def _scale(search: Search[Gittins]) -> float:
 
 def _boxes(search: Search[Gittins]) -> tuple[Tensor, Tensor, Tensor]:
     """Means (larger is better), standard deviations and costs of points all over the space."""
-    problem, points = search.problem, _points(search)
+    problem, points = search.problem, search.boxes
     with torch.no_grad():
         mean, variance = PointPosterior.of(problem.model, problem.direction).mixture(points)
     return mean, variance.sqrt(), search.costs(points)
-
-
-def _log_probability(search: Search[Gittins], chosen: Tensor) -> Tensor | None:
-    """Logarithms of the probability that some of the boxes are feasible; None: they all are."""
-    feasibility = search.feasibility
-    if feasibility is None:
-        return None
-    with torch.no_grad():
-        return feasibility(_points(search)[chosen])
-
-
-def _points(search: Search[Gittins]) -> Tensor:
-    """The points of the boxes."""
-    return search.points if len(search.points) else search.problem.evaluated
 
 
 def _held_lambda(search: Search[Gittins]) -> float | None:

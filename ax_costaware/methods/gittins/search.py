@@ -6,9 +6,9 @@ Inside, values have the sign of maximisation.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
@@ -24,6 +24,7 @@ from ax_costaware.acquisition import (
     incumbent,
 )
 from ax_costaware.acquisition.log_cost import Affordable, Cheapness, CostFunction, log_cost_function
+from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
@@ -152,6 +153,9 @@ class Search(Generic[Priced]):
     beside: tuple[dict[str, Value], ...] = ()
     """Parameterizations that are looked at besides, such as what goes on from earlier trials."""
 
+    target: Mapping[int, float] = field(default_factory=dict)
+    """Columns that are at these values where something is deployed, wherever it was tried."""
+
     @property
     def pays_for_none(self) -> str:
         """That no trial can be paid, as a phrase."""
@@ -167,6 +171,11 @@ class Search(Generic[Priced]):
         if not problem.space.smooth:
             points = untried(points, problem.tried)
         return points.to(problem.evaluated)
+
+    @property
+    def boxes(self) -> Tensor:
+        """Points that stand for the space: ``points``, or those evaluated where there are none."""
+        return self.points if len(self.points) else self.problem.evaluated
 
     @cached_property
     def kept(self) -> list[tuple[dict[int, float], Tensor]]:
@@ -253,12 +262,11 @@ class Search(Generic[Priced]):
         """The best posterior mean at points ``n x d`` that are feasible, or the likeliest to be.
 
         Where the caller fixes parameters, such as the weather of the day, what is in hand is what
-        the other parameters of these points would do there.
+        the other parameters of these points would do there; and so it is at the target.
         """
         problem, caution = self.problem, self.method.caution
+        X = at_target(X, {**problem.held, **self.target})
         if problem.held:
-            X = X.clone()
-            X[:, list(problem.held)] = X.new_tensor(list(problem.held.values()))
             X = problem.space.complete(X)
         if problem.feasibility is None:
             return InHand(*incumbent(problem.model, X, problem.direction, caution=caution))
@@ -332,10 +340,9 @@ class Search(Generic[Priced]):
 
     def _squashed(self, index: PandoraBoxGittinsIndex, feasibility: Feasibility) -> _Squashed:
         """An index in units of the posterior's spread, below the largest one of the points."""
-        points = self.points if len(self.points) else self.problem.evaluated
         with torch.no_grad():
-            largest = float(index(points.unsqueeze(-2)).max())
-            _, variance = PointPosterior.of(self.problem.model).mixture(points)
+            largest = float(index(self.boxes.unsqueeze(-2)).max())
+            _, variance = PointPosterior.of(self.problem.model).mixture(self.boxes)
         return _Squashed(index, feasibility, largest, float(variance.max().sqrt()))
 
     def _unit(self, acquisition: AcquisitionFunction) -> tuple[float, float] | None:
