@@ -24,7 +24,6 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
 from scipy.sparse import csr_matrix
 from typing_extensions import override
 
-from ax_costaware.queries.conditionals.fields import Array
 from ax_costaware.queries.conditionals.landmarks import (
     NUM_CANDIDATES,
     half_median_distance,
@@ -41,6 +40,7 @@ from ax_costaware.queries.conditionals.leave_one_out import (
     random_features,
     target_features,
 )
+from ax_costaware.queries.tables import Array
 
 MOST_DISTINCT = 2000
 """No more than so many different points are kept as they are."""
@@ -285,11 +285,8 @@ class _Basis:
         kernel = rbf(scaled[chosen], scaled[chosen])
         kernel[np.diag_indices_from(kernel)] += _JITTER
         self.factor = cholesky(kernel, lower=True)
-        self.centres, self.scaled, self.lengthscale = (
-            candidates.A[chosen],
-            scaled[chosen],
-            lengthscale,
-        )
+        self.centres, self.scaled = candidates.A[chosen], scaled[chosen]
+        self.lengthscale = lengthscale
 
     def psi(self, pairs: _Pairs) -> Array:
         """``n x M_a``."""
