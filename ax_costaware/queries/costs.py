@@ -74,9 +74,14 @@ class Cost(ABC):
             InputError: If a parameter is missing, or its values are not numbers in the cost.
         """
 
-    @abstractmethod
     def _of(self, values: Sequence[Any]) -> float:
         """The cost for the values of ``parameters``, in their order."""
+        # A power may be infinite or no number, which tensors say, and plain numbers raise.
+        columns = {
+            key: torch.tensor(finite_number(value, f"values[{key!r}]"), dtype=torch.double)
+            for key, value in zip(self.parameters, values, strict=True)
+        }
+        return float(self.evaluate(columns))
 
     def at(self, values: Mapping[Any, Any]) -> float:
         """The cost of one trial.
@@ -154,10 +159,6 @@ class ConstantCost(Cost):
         like = next(iter(columns.values()), torch.zeros((), dtype=torch.double))
         return torch.full_like(_floating(like), self.value)
 
-    @override
-    def _of(self, values: Sequence[Any]) -> float:
-        return self.value
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class AffineCost(Cost):
@@ -202,13 +203,6 @@ class AffineCost(Cost):
         first, *others = (weight * _column(columns, key) for key, weight in self.weights)
         return sum(others, first) + self.fixed
 
-    @override
-    def _of(self, values: Sequence[Any]) -> float:
-        cost = self.fixed
-        for (key, weight), value in zip(self.weights, values, strict=True):
-            cost += weight * finite_number(value, f"values[{key!r}]")
-        return cost
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class ProductCost(Cost):
@@ -249,15 +243,6 @@ class ProductCost(Cost):
     def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
         first, *others = (_column(columns, key) ** power for key, power in self.powers)
         return math.prod(others, start=self.scale * first)
-
-    @override
-    def _of(self, values: Sequence[Any]) -> float:
-        # A power may be infinite or no number, which tensors say, and plain numbers raise.
-        columns = {
-            key: torch.tensor(finite_number(value, f"values[{key!r}]"), dtype=torch.double)
-            for key, value in zip(self.parameters, values, strict=True)
-        }
-        return float(self.evaluate(columns))
 
 
 @dataclass(frozen=True, init=False, repr=False)
