@@ -131,9 +131,7 @@ def boolean(value: Any, name: str) -> bool:
     Raises:
         InputError: Unless it is ``True`` or ``False``.
     """
-    if not isinstance(value, bool):
-        raise InputError(f"{name}={value!r}: expected True or False.")
-    return value
+    return bool(instance_of(value, name, bool, "True or False"))
 
 
 def integer_at_least(value: Any, least: int, name: str) -> int:
