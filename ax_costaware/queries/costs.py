@@ -74,12 +74,12 @@ class Cost(ABC):
             InputError: If a parameter is missing, or its values are not numbers in the cost.
         """
 
-    def _of(self, values: Sequence[Any]) -> float:
-        """The cost for the values of ``parameters``, in their order."""
+    def _of(self, values: Mapping[Any, Any]) -> float:
+        """The cost for values of at least ``parameters``."""
         # A power may be infinite or no number, which tensors say, and plain numbers raise.
         columns = {
-            key: torch.tensor(finite_number(value, f"values[{key!r}]"), dtype=torch.double)
-            for key, value in zip(self.parameters, values, strict=True)
+            key: torch.tensor(finite_number(values[key], f"values[{key!r}]"), dtype=torch.double)
+            for key in self.parameters
         }
         return float(self.evaluate(columns))
 
@@ -98,7 +98,7 @@ class Cost(ABC):
         for key in self.parameters:
             if key not in values:
                 raise InputError(f"values={values!r}: expected also a value of {key!r}.")
-        cost = self._of([values[key] for key in self.parameters])
+        cost = self._of(values)
         if not (cost > 0 and math.isfinite(cost)):
             raise InputError(
                 f"values={values!r} cost {cost!r} by {self!r}: expected a finite cost > 0."
@@ -308,8 +308,9 @@ class TableCost(Cost):
         return costs[nearest] + 0.0 * column
 
     @override
-    def _of(self, values: Sequence[Any]) -> float:
-        value = plain_value(values[0])
+    def _of(self, values: Mapping[Any, Any]) -> float:
+        given = values[self.parameter]
+        value = plain_value(given)
         costs: dict[Any, float] = dict(self.costs)
         known = self.costs[0][0]
         if isinstance(known, str | bool):
@@ -320,9 +321,7 @@ class TableCost(Cost):
             nearest = min(costs, key=lambda known: abs(float(known) - number))
             if math.isclose(number, nearest, rel_tol=_SAME_VALUE):
                 return costs[nearest]
-        raise InputError(
-            f"values[{self.parameter!r}]={values[0]!r}: expected one of {list(costs)}."
-        )
+        raise InputError(f"values[{self.parameter!r}]={given!r}: expected one of {list(costs)}.")
 
 
 def _numbers_by_key(given: Any, what: str) -> tuple[tuple[Key, float], ...]:
