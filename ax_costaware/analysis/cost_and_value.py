@@ -87,12 +87,9 @@ def _frame(run: Run[ControlSets]) -> pd.DataFrame:
         columns=["recommended_control_set", "recommendation_value", "recommendation_sd"],
     )
     columns = ["trial_index", "control_set", "initial", "status", "charged", "cumulative_cost"]
-    parts = [
-        frame[columns],
-        queries[["query_value", "query_sd"]].reindex(frame.index),
-        recommended.reindex(frame.index).ffill(),
-    ]
-    return pd.concat(parts, axis=1).reset_index(drop=True)
+    frame = frame[columns].join([queries[["query_value", "query_sd"]], recommended])
+    frame[list(recommended)] = frame[list(recommended)].ffill()
+    return frame.reset_index(drop=True)
 
 
 def _subtitle(frame: pd.DataFrame, run: Run[ControlSets]) -> str:

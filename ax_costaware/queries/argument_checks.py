@@ -131,9 +131,7 @@ def boolean(value: Any, name: str) -> bool:
     Raises:
         InputError: Unless it is ``True`` or ``False``.
     """
-    if not isinstance(value, bool):
-        raise InputError(f"{name}={value!r}: expected True or False.")
-    return value
+    return bool(instance_of(value, name, bool, "True or False"))
 
 
 def integer_at_least(value: Any, least: int, name: str) -> int:
@@ -321,8 +319,7 @@ def values_of_one_kind(values: Any, name: str, expected: str) -> tuple[Any, ...]
     for kind in (str, bool):
         if any(isinstance(item, kind) for item in items):
             for i, item in enumerate(items):
-                if not isinstance(item, kind):
-                    raise InputError(f"{name}[{i}]={item!r}: expected {expected}.")
+                instance_of(item, f"{name}[{i}]", kind, expected)
             return items
     numbers = tuple(finite_number(item, f"{name}[{i}]", expected) for i, item in enumerate(items))
     return tuple(map(int, items)) if all(isinstance(i, Integral) for i in items) else numbers

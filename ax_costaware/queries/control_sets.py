@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
@@ -62,7 +61,9 @@ class ControlSet:
                 that is zero, negative or not finite; for a name that is no non-empty string; for a
                 fixed cost that is negative or not finite, or beside a cost.
         """
-        names = _checked_parameters(parameters)
+        check = partial(nonempty_string, expected=_EXPECTED_PARAMETERS)
+        names = checked_items(parameters, "parameters", _EXPECTED_PARAMETERS, check)
+        distinct(names, "parameters", _EXPECTED_PARAMETERS)
         if name is not None:
             nonempty_string(name, "name", "a non-empty string, or None")
         checked_cost = None if cost is None else positive_number(cost, "cost")
@@ -117,10 +118,3 @@ def check_control_sets(control_sets: Iterable[ControlSet]) -> tuple[ControlSet, 
             )
         by_parameters[parameters] = by_name[control_set.name] = control_set
     return checked
-
-
-def _checked_parameters(parameters: Any) -> tuple[str, ...]:
-    check = partial(nonempty_string, expected=_EXPECTED_PARAMETERS)
-    names = checked_items(parameters, "parameters", _EXPECTED_PARAMETERS, check)
-    distinct(names, "parameters", _EXPECTED_PARAMETERS)
-    return names

@@ -74,9 +74,14 @@ class Cost(ABC):
             InputError: If a parameter is missing, or its values are not numbers in the cost.
         """
 
-    @abstractmethod
-    def _of(self, values: Sequence[Any]) -> float:
-        """The cost for the values of ``parameters``, in their order."""
+    def _of(self, values: Mapping[Any, Any]) -> float:
+        """The cost for values of at least ``parameters``."""
+        # A power may be infinite or no number, which tensors say, and plain numbers raise.
+        columns = {
+            key: torch.tensor(finite_number(values[key], f"values[{key!r}]"), dtype=torch.double)
+            for key in self.parameters
+        }
+        return float(self.evaluate(columns))
 
     def at(self, values: Mapping[Any, Any]) -> float:
         """The cost of one trial.
@@ -93,7 +98,7 @@ class Cost(ABC):
         for key in self.parameters:
             if key not in values:
                 raise InputError(f"values={values!r}: expected also a value of {key!r}.")
-        cost = self._of([values[key] for key in self.parameters])
+        cost = self._of(values)
         if not (cost > 0 and math.isfinite(cost)):
             raise InputError(
                 f"values={values!r} cost {cost!r} by {self!r}: expected a finite cost > 0."
@@ -154,10 +159,6 @@ class ConstantCost(Cost):
         like = next(iter(columns.values()), torch.zeros((), dtype=torch.double))
         return torch.full_like(_floating(like), self.value)
 
-    @override
-    def _of(self, values: Sequence[Any]) -> float:
-        return self.value
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class AffineCost(Cost):
@@ -202,13 +203,6 @@ class AffineCost(Cost):
         first, *others = (weight * _column(columns, key) for key, weight in self.weights)
         return sum(others, first) + self.fixed
 
-    @override
-    def _of(self, values: Sequence[Any]) -> float:
-        cost = self.fixed
-        for (key, weight), value in zip(self.weights, values, strict=True):
-            cost += weight * finite_number(value, f"values[{key!r}]")
-        return cost
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class ProductCost(Cost):
@@ -249,15 +243,6 @@ class ProductCost(Cost):
     def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
         first, *others = (_column(columns, key) ** power for key, power in self.powers)
         return math.prod(others, start=self.scale * first)
-
-    @override
-    def _of(self, values: Sequence[Any]) -> float:
-        # A power may be infinite or no number, which tensors say, and plain numbers raise.
-        columns = {
-            key: torch.tensor(finite_number(value, f"values[{key!r}]"), dtype=torch.double)
-            for key, value in zip(self.parameters, values, strict=True)
-        }
-        return float(self.evaluate(columns))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -323,8 +308,9 @@ class TableCost(Cost):
         return costs[nearest] + 0.0 * column
 
     @override
-    def _of(self, values: Sequence[Any]) -> float:
-        value = plain_value(values[0])
+    def _of(self, values: Mapping[Any, Any]) -> float:
+        given = values[self.parameter]
+        value = plain_value(given)
         costs: dict[Any, float] = dict(self.costs)
         known = self.costs[0][0]
         if isinstance(known, str | bool):
@@ -335,9 +321,7 @@ class TableCost(Cost):
             nearest = min(costs, key=lambda known: abs(float(known) - number))
             if math.isclose(number, nearest, rel_tol=_SAME_VALUE):
                 return costs[nearest]
-        raise InputError(
-            f"values[{self.parameter!r}]={values[0]!r}: expected one of {list(costs)}."
-        )
+        raise InputError(f"values[{self.parameter!r}]={given!r}: expected one of {list(costs)}.")
 
 
 def _numbers_by_key(given: Any, what: str) -> tuple[tuple[Key, float], ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,7 @@ from ax_costaware.queries.argument_checks import (
     values_of_one_kind,
 )
 from ax_costaware.queries.marginals import Discrete, Empirical, Marginal, RawValue
-
-Array: TypeAlias = npt.NDArray[np.float64]
+from ax_costaware.queries.tables import Array
 
 KOLMOGOROV = "Kolmogorov-Smirnov"
 """Against a law that is given in full."""
@@ -203,11 +202,10 @@ def dependence_of(
             f"{names[0]!r} has {len(a)} values and {names[1]!r} {len(b)}: expected one of each "
             "for each trial."
         )
-    pair = (names[0], names[1])
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return Dependence(pair, len(a), 0.0, 1.0)
+        return Dependence(names, len(a), 0.0, 1.0)
     found = spearmanr(a, b)
-    return Dependence(pair, len(a), float(found.statistic), float(found.pvalue))
+    return Dependence(names, len(a), float(found.statistic), float(found.pvalue))
 
 
 def dependence_beyond(

@@ -89,7 +89,9 @@ class ProductNodes:
                 "in one block only."
             )
         for b, block in enumerate(columns):
-            _check_rule(b, nodes[b], weights[b], len(block))
+            shape = f"finite values of shape (number of nodes, {len(block)})"
+            finite_tensor(nodes[b], f"nodes[{b}]", (None, len(block)), shape)
+            check_weights(weights[b], nodes[b], f"weights[{b}]")
         set_fields(self, columns=columns, nodes=nodes, weights=weights)
 
     @classmethod
@@ -115,9 +117,3 @@ def _checked_marginals(marginals: Any) -> tuple[Marginal, ...]:
     expected = "a list of one or more marginals such as Uniform(0, 1)"
     check = partial(instance_of, kind=Marginal, expected=expected)
     return checked_items(marginals, "marginals", expected, check)
-
-
-def _check_rule(b: int, nodes: Tensor, weights: Tensor, width: int) -> None:
-    shape = f"finite values of shape (number of nodes, {width})"
-    finite_tensor(nodes, f"nodes[{b}]", (None, width), shape)
-    check_weights(weights, nodes, f"weights[{b}]")

@@ -13,7 +13,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.linalg import eigh_tridiagonal
@@ -22,8 +21,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.queries.argument_checks import integer_at_least
-
-Array = npt.NDArray[np.float64]
+from ax_costaware.queries.tables import Array
 
 NORMAL_REACH = 6.5
 """Normal laws are integrated over this many standard deviations: 8e-11 of the mass is beyond."""
@@ -99,11 +97,10 @@ def normal_rule(n: int) -> tuple[Array, Array]:
 def normal_grid(n: int, num_columns: int) -> tuple[Array, Array]:
     """A grid ``m x d`` for the standard normal law, without its least corners, and weights."""
     nodes, weights = gauss_hermite(n)
-    grid = np.stack(np.meshgrid(*[nodes] * num_columns, indexing="ij"), -1)
-    grid = grid.reshape(-1, num_columns)
-    mass = np.prod(np.stack(np.meshgrid(*[weights] * num_columns, indexing="ij"), -1), -1).ravel()
+    places = np.indices((n,) * num_columns).reshape(num_columns, -1).T
+    mass = weights[places].prod(-1)
     kept = mass > _LEAST_WEIGHT
-    return _kept(grid[kept], mass[kept])
+    return _kept(nodes[places[kept]], mass[kept])
 
 
 def _kept(nodes: Array, weights: Array) -> tuple[Array, Array]:

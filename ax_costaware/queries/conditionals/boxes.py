@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from torch import Tensor
 from typing_extensions import override
@@ -23,9 +23,13 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     set_fields,
 )
-from ax_costaware.queries.conditionals import fields
-from ax_costaware.queries.conditionals.conditional import plain
-from ax_costaware.queries.conditionals.fields import Outside
+from ax_costaware.queries.conditionals.conditional import (
+    Outside,
+    bounds,
+    check_indices,
+    indices,
+    is_sequence,
+)
 from ax_costaware.queries.conditionals.independent import UNIFORM, IndependentConditional
 
 
@@ -60,11 +64,11 @@ class UniformBoxConditional(IndependentConditional):
     def __post_init__(self) -> None:
         check_fields(self, num_columns=optional(at_least(1)), num_nodes=at_least(1))
         check: Callable[..., Any] = nonnegative_number
-        if fields.is_sequence(self.half_width):
+        if is_sequence(self.half_width):
             check = partial(numbers, length=self.num_columns, check=nonnegative_number)
         check_fields(self, half_width=check)
         known = len(self.half_width) if isinstance(self.half_width, tuple) else self.num_columns
-        fields.check_bounds(self, known)
+        self._check_bounds(known)
         set_fields(self, num_columns=known if self.lower is None else len(self.lower))
 
     @property
@@ -113,7 +117,7 @@ class CellConditional(IndependentConditional):
 
     def __post_init__(self) -> None:
         half_widths = matrix(self.half_widths, "half_widths", check=positive_number)
-        lower, upper = fields.bounds(self.lower, self.upper, len(half_widths[0]))
+        lower, upper = bounds(self.lower, self.upper, len(half_widths[0]))
         if lower is None:
             raise InputError("lower=None: expected the bounds of X.")
         set_fields(self, half_widths=half_widths, lower=lower, upper=upper)
@@ -135,21 +139,12 @@ class CellConditional(IndependentConditional):
         return len(self.lower)
 
     @override
-    def within(self, lower: Any, upper: Any) -> Self:
-        fields.bounds(lower, upper, self.num_target_columns)
-        return self
-
-    @override
     def _check_rows(self, rows: Tensor) -> None:
-        level = rows[:, 0]
-        bad = (level != level.round()) | (level < 0) | (level >= len(self.half_widths))
-        if bool(bad.any()):
-            raise InputError(
-                f"query {plain(rows[bad][0])}: expected a level from 0 to "
-                f"{len(self.half_widths) - 1} first."
-            )
+        count = len(self.half_widths)
+        check_indices(rows, count, f"a level from 0 to {count - 1} first")
+        super()._check_rows(rows)
 
     @override
     def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        levels = A[..., 0].detach().round().long().clamp(0, len(self.half_widths) - 1)
+        levels = indices(A, len(self.half_widths))
         return A[..., 1:], A.new_tensor(self.half_widths)[levels]

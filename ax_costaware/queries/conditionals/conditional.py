@@ -15,15 +15,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import Numbers
-from ax_costaware.queries.conditionals.fields import bounds
+from ax_costaware.queries.argument_checks import Numbers, numbers, one_of, set_fields
+
+Outside: TypeAlias = Literal["refuse", "clip", "keep"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,6 +251,16 @@ class BoundedConditional(Conditional):
     upper: Numbers | None
     outside: Any
 
+    def _check_bounds(self, num_columns: int | None) -> None:
+        """Check these fields.
+
+        Raises:
+            InputError: As ``bounds``, or for another word than those of ``Outside``.
+        """
+        lower, upper = bounds(self.lower, self.upper, num_columns)
+        set_fields(self, lower=lower, upper=upper)
+        one_of(self.outside, "outside", get_args(Outside))
+
     @override
     def within(self, lower: Any, upper: Any) -> Self:
         low, high = bounds(lower, upper, self.num_target_columns)
@@ -260,6 +271,46 @@ class BoundedConditional(Conditional):
     @property
     def _clips(self) -> bool:
         return self.lower is not None and self.outside == "clip"
+
+
+def bounds(
+    lower: Any, upper: Any, num_columns: int | None
+) -> tuple[Numbers | None, Numbers | None]:
+    """Bounds of X: both, or neither.
+
+    Raises:
+        InputError: For one without the other, another length, or ``lower >= upper`` in a column.
+    """
+    if lower is None and upper is None:
+        return None, None
+    if lower is None or upper is None:
+        raise InputError(f"lower={lower!r}, upper={upper!r}: expected both bounds or neither.")
+    low = numbers(lower, "lower", num_columns)
+    high = numbers(upper, "upper", len(low))
+    if any(a >= b for a, b in zip(low, high, strict=True)):
+        raise InputError(f"lower={low!r}, upper={high!r}: expected lower < upper in each column.")
+    return low, high
+
+
+def is_sequence(value: Any) -> bool:
+    """Whether a field that takes a number or several was given several."""
+    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
+
+
+def indices(queries: Tensor, count: int) -> Tensor:
+    """The first column of queries ``... x p``, which counts from 0 to ``count - 1``."""
+    return queries[..., 0].detach().round().long().clamp(0, count - 1)
+
+
+def check_indices(rows: Tensor, count: int, expected: str) -> None:
+    """Refuse queries ``n x p`` whose first column is no such index.
+
+    Raises:
+        InputError: For one, with what is expected.
+    """
+    bad = rows[:, 0] != indices(rows, count)
+    if bool(bad.any()):
+        raise InputError(f"query {plain(rows[bad][0])}: expected {expected}.")
 
 
 def plain(row: Tensor) -> tuple[float, ...]:

@@ -24,7 +24,6 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
 from scipy.sparse import csr_matrix
 from typing_extensions import override
 
-from ax_costaware.queries.conditionals.fields import Array
 from ax_costaware.queries.conditionals.landmarks import (
     NUM_CANDIDATES,
     half_median_distance,
@@ -41,6 +40,7 @@ from ax_costaware.queries.conditionals.leave_one_out import (
     random_features,
     target_features,
 )
+from ax_costaware.queries.tables import Array
 
 MOST_DISTINCT = 2000
 """No more than so many different points are kept as they are."""
@@ -202,12 +202,13 @@ def fit(
     """
     spreads = X.std(0)
     pairs = _Pairs(X, A, A.std(0), np.where(spreads > 0, spreads, 1.0), seed)
+    ridge = None if regularization is None else len(A) * regularization
     if len(A) <= MOST_EXACT:
-        return _fit_exact(pairs, lengthscale, regularization)
+        return _fit_exact(pairs, lengthscale, ridge)
     most = landmarks or NUM_LANDMARKS
     if projection is None:
         projection = projection_of(X, pairs.spreads, 2 * most, seed)
-    return _fit_nystrom(pairs, lengthscale, regularization, most, projection)
+    return _fit_nystrom(pairs, lengthscale, ridge, most, projection)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,10 +250,9 @@ def _exact_errors_of(pairs: _Pairs) -> ErrorsOf:
     return errors_of
 
 
-def _fit_exact(pairs: _Pairs, lengthscale: float | None, regularization: float | None) -> Embedding:
+def _fit_exact(pairs: _Pairs, lengthscale: float | None, ridge: float | None) -> Embedding:
     """``W(a) = (L + N lambda I)^-1 l(A, a)``, with the weights of equal points summed."""
     num_pairs = len(pairs.A)
-    ridge = None if regularization is None else num_pairs * regularization
     if lengthscale is None:
         some = pairs.some(_MOST_TO_SEARCH)
         lengthscale, found = choose(_exact_errors_of(some), ridge)
@@ -285,11 +285,8 @@ class _Basis:
         kernel = rbf(scaled[chosen], scaled[chosen])
         kernel[np.diag_indices_from(kernel)] += _JITTER
         self.factor = cholesky(kernel, lower=True)
-        self.centres, self.scaled, self.lengthscale = (
-            candidates.A[chosen],
-            scaled[chosen],
-            lengthscale,
-        )
+        self.centres, self.scaled = candidates.A[chosen], scaled[chosen]
+        self.lengthscale = lengthscale
 
     def psi(self, pairs: _Pairs) -> Array:
         """``n x M_a``."""
@@ -302,13 +299,11 @@ class _Basis:
 def _fit_nystrom(
     pairs: _Pairs,
     lengthscale: float | None,
-    regularization: float | None,
+    ridge: float | None,
     most: int,
     projection: Projection,
 ) -> Embedding:
     """The same with ``L`` of the rank of its landmarks and the points projected on nodes."""
-    num_pairs = len(pairs.A)
-    ridge = None if regularization is None else num_pairs * regularization
     candidates = pairs.some(NUM_CANDIDATES)
     unit = pairs.spreads * half_median_distance(candidates.X / pairs.spreads)
 
@@ -355,5 +350,5 @@ def _fit_nystrom(
         centres=basis.centres,
         scales=pairs.scales,
         lengthscale=lengthscale,
-        regularization=ridge / num_pairs,
+        regularization=ridge / len(pairs.A),
     )

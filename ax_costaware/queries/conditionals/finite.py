@@ -17,8 +17,13 @@ from ax_costaware.queries.argument_checks import (
     sequence_of,
     set_fields,
 )
-from ax_costaware.queries.conditionals import fields
-from ax_costaware.queries.conditionals.conditional import Conditional, SharedNodes, plain
+from ax_costaware.queries.conditionals.conditional import (
+    Conditional,
+    SharedNodes,
+    bounds,
+    check_indices,
+    indices,
+)
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,12 @@ class FiniteConditional(Conditional):
     @override
     def joint_rule(self, A: Tensor) -> SharedNodes:
         self.check_shape(A)
-        index = A[..., 0].detach().round().long().clamp(0, len(self.policies) - 1)
-        return SharedNodes(A.new_tensor(self._nodes), A.new_tensor(self.policies)[index])
+        policies = A.new_tensor(self.policies)[indices(A, len(self.policies))]
+        return SharedNodes(A.new_tensor(self._nodes), policies)
 
     @override
     def within(self, lower: Any, upper: Any) -> Self:
-        low, high = fields.bounds(lower, upper, self.num_target_columns)
+        low, high = bounds(lower, upper, self.num_target_columns)
         if low is not None and high is not None:
             for k, point in enumerate(self._nodes):
                 if any(not a <= x <= b for a, x, b in zip(low, point, high, strict=True)):
@@ -102,10 +107,5 @@ class FiniteConditional(Conditional):
 
     @override
     def _check_rows(self, rows: Tensor) -> None:
-        index = rows[:, 0]
-        bad = (index != index.round()) | (index < 0) | (index >= len(self.policies))
-        if bool(bad.any()):
-            raise InputError(
-                f"query {plain(rows[bad][0])}: expected the index of a policy, 0 to "
-                f"{len(self.policies) - 1}."
-            )
+        count = len(self.policies)
+        check_indices(rows, count, f"the index of a policy, 0 to {count - 1}")

@@ -24,14 +24,14 @@ from ax_costaware.queries.argument_checks import (
     plain_value,
     set_fields,
 )
-from ax_costaware.queries.conditionals import fields
 from ax_costaware.queries.conditionals.conditional import (
     ColumnNodes,
     JointNodes,
     NormalLaw,
+    Outside,
     PairNodes,
+    is_sequence,
 )
-from ax_costaware.queries.conditionals.fields import Outside
 from ax_costaware.queries.conditionals.independent import (
     MOST_GRID_COLUMNS,
     NORMAL,
@@ -119,7 +119,7 @@ class GaussianConditional(IndependentConditional):
             d = None
         set_fields(self, covariance=_checked_covariance(self.covariance, d))
         check_fields(self, num_nodes=at_least(1))
-        fields.check_bounds(self, self.num_target_columns)
+        self._check_bounds(self.num_target_columns)
 
     @classmethod
     def from_mean(
@@ -250,7 +250,7 @@ class GaussianConditional(IndependentConditional):
             n = min(self.num_nodes, grid_side(d))
             standard, weights = (torch.tensor(v).to(mean) for v in normal_grid(n, d))
         else:
-            standard = torch.special.ndtri(sobol_points(d, mean))
+            standard = torch.special.ndtri(sobol_points(d).to(mean))
             weights = torch.full_like(standard[:, 0], 1 / len(standard))
         nodes = mean.unsqueeze(-2) + standard @ axes.T
         return self._clipped(JointNodes(nodes, weights.expand(nodes.shape[:-1])))
@@ -312,9 +312,9 @@ def conditional_mean(name: str) -> MeanFunction:
 
 
 def _checked_covariance(value: Any, d: int | None) -> float | Numbers | Matrix:
-    if not fields.is_sequence(value):
+    if not is_sequence(value):
         return nonnegative_number(plain_value(value), "covariance")
-    if len(value) and not fields.is_sequence(value[0]):
+    if len(value) and not is_sequence(value[0]):
         return numbers(value, "covariance", d, nonnegative_number)
     full = matrix(value, "covariance", d)
     array = np.array(full)

@@ -21,13 +21,13 @@ from ax_costaware.queries.conditionals.conditional import (
     JointNodes,
     plain,
 )
-from ax_costaware.queries.conditionals.fields import Array
 from ax_costaware.queries.quadrature import (
     NORMAL_REACH,
     gauss_legendre,
     normal_rule,
     uniforms,
 )
+from ax_costaware.queries.tables import Array
 
 MOST_OUTSIDE = 1e-3
 """The greatest probability outside of X that ``outside="refuse"`` lets pass."""
@@ -100,12 +100,8 @@ class IndependentConditional(BoundedConditional):
         """Centres and scales of the columns, ``... x d`` each; a scale is zero for a point."""
 
     @override
-    def check_queries(self, A: Tensor) -> None:
-        super().check_queries(A)
-        if self.lower is None or self.upper is None or self.outside != "refuse":
-            return
-        rows = A.detach().reshape(-1, A.shape[-1])
-        if len(rows) == 0:
+    def _check_rows(self, rows: Tensor) -> None:
+        if self.lower is None or self.outside != "refuse" or len(rows) == 0:
             return
         probability = self._probability_outside(rows)
         worst = int(probability.argmax())
@@ -146,7 +142,7 @@ class IndependentConditional(BoundedConditional):
         if d <= MOST_GRID_COLUMNS:
             num_nodes = min(self.num_nodes, grid_side(d))
             return self._clipped(self._columns(centre, scale, num_nodes).product())
-        standard = self._STANDARD.icdf(sobol_points(d, A))
+        standard = self._STANDARD.icdf(sobol_points(d).to(A))
         nodes = centre.unsqueeze(-2) + standard * scale.unsqueeze(-2)
         weights = torch.full_like(nodes[..., 0], 1 / MOST_JOINT_NODES)
         return self._clipped(JointNodes(nodes, weights))
@@ -225,11 +221,7 @@ def grid_side(num_columns: int) -> int:
     return int(MOST_JOINT_NODES ** (1 / num_columns) + 1e-9)
 
 
-def sobol_points(num_columns: int, like: Tensor) -> Tensor:
-    """Scrambled Sobol points ``MOST_JOINT_NODES x d`` in the open unit cube, always the same."""
-    return _sobol_points(num_columns).to(like)
-
-
 @lru_cache(maxsize=16)
-def _sobol_points(num_columns: int) -> Tensor:
+def sobol_points(num_columns: int) -> Tensor:
+    """Scrambled Sobol points ``MOST_JOINT_NODES x d`` in the open unit cube, always the same."""
     return uniforms(num_columns, MOST_JOINT_NODES, 0)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
-from ax_costaware.queries.conditionals.fields import Array
+from ax_costaware.queries.tables import Array
 
 Kernel: TypeAlias = Callable[[Array, Array], Array]
 """From rows ``n x d`` and ``m x d`` to the kernel matrix ``n x m``; one on equal rows."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from dataclasses import fields as dataclass_fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -24,11 +23,14 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     set_fields,
 )
-from ax_costaware.queries.conditionals import fields
-from ax_costaware.queries.conditionals.conditional import BoundedConditional, SharedNodes, plain
+from ax_costaware.queries.conditionals.conditional import (
+    BoundedConditional,
+    Outside,
+    SharedNodes,
+    plain,
+)
 from ax_costaware.queries.conditionals.embedding import Embedding, fit
-from ax_costaware.queries.conditionals.fields import Array, Outside
-from ax_costaware.queries.tables import column_names, table
+from ax_costaware.queries.tables import Array, column_names, table
 
 _FARTHEST = 3.0
 """In length-scales: a query farther than this from every pair is refused."""
@@ -100,10 +102,7 @@ class LearnedConditional(BoundedConditional):
             set_fields(self, **{field: None if names is None else tuple(names)})
         X = table(self.X, "X", self.target_names)
         A = table(self.A, "A", self.query_names)
-        if len(X) != len(A):
-            raise InputError(
-                f"X has {len(X)} rows and A has {len(A)}: expected pairs, one row each."
-            )
+        _check_pairs(X, A)
         most = max(X.shape[1], A.shape[1])
         if len(X) <= most:
             raise InputError(
@@ -131,7 +130,7 @@ class LearnedConditional(BoundedConditional):
                 f"regularization={self.regularization!r}: expected at least "
                 f"{_LEAST_REGULARIZATION:g}, below which rounding decides."
             )
-        fields.check_bounds(self, X.shape[1])
+        self._check_bounds(X.shape[1])
         self._check_points()
 
     def __eq__(self, other: object) -> bool:
@@ -226,10 +225,7 @@ class LearnedConditional(BoundedConditional):
                     f"{name} has {new.shape[1]} columns: expected {mine.shape[1]}, as the pairs "
                     "that are there."
                 )
-        if len(more[0]) != len(more[1]):
-            raise InputError(
-                f"X has {len(more[0])} rows and A has {len(more[1])}: expected pairs, one row each."
-            )
+        _check_pairs(*more)
         grown = [np.concatenate(both) for both in zip((self.X, self.A), more, strict=True)]
         return replace(self, X=grown[0], A=grown[1])
 
@@ -258,7 +254,7 @@ class LearnedConditional(BoundedConditional):
 
     def _settings(self) -> dict[str, Any]:
         """All fields but the pairs."""
-        names = [field.name for field in dataclass_fields(self)]
+        names = [field.name for field in fields(self)]
         return {name: getattr(self, name) for name in names if name not in ("X", "A")}
 
     def _check_points(self) -> None:
@@ -273,3 +269,8 @@ class LearnedConditional(BoundedConditional):
                 'points inside; outside="clip" moves them to the bounds, outside="keep" says that '
                 "the objective exists there too."
             )
+
+
+def _check_pairs(X: Array, A: Array) -> None:
+    if len(X) != len(A):
+        raise InputError(f"X has {len(X)} rows and A has {len(A)}: expected pairs, one row each.")

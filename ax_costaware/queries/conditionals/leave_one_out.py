@@ -15,8 +15,8 @@ from functools import cache
 import numpy as np
 from scipy.linalg import eigh
 
-from ax_costaware.queries.conditionals.fields import Array
 from ax_costaware.queries.conditionals.landmarks import half_median_distance, rbf
+from ax_costaware.queries.tables import Array
 
 MOST_WITHOUT_RANDOM_FEATURES = 500
 """With more pairs, random features stand for the kernel of the points."""

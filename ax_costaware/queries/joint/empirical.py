@@ -159,11 +159,11 @@ class JointEmpirical(JointLaw):
             for name in rest
             if len(place.columns[name]) == 1 and _is_continuous(self._column(name))
         ]
-        numbers = place.columns_of(free)
+        numbers = list(place.columns_of(free))
         smoothing = smoothing_of(
             centers,
             len(given),
-            place.transform(rows)[:, list(numbers)],
+            place.transform(rows)[:, numbers],
             self._coded([name for name in rest if name not in free])[order],
         )
         copies = 1
@@ -175,14 +175,21 @@ class JointEmpirical(JointLaw):
             u = uniforms(len(place.independent), copies * len(rows), place.seed)
             others = independent_rows(place.independent, u)
             rows = [{**rows[i // copies], **other} for i, other in enumerate(others)]
-        return _NearRows(
-            base=place.transform(rows),
-            columns=place.columns_of(controlled),
-            density=ConditionalDensity(centers, len(given), smoothing),
-            given=tuple(columns),
-            numbers=numbers,
-            copies=copies,
-        )
+        base, density = place.transform(rows), ConditionalDensity(centers, len(given), smoothing)
+
+        def near_rows(points: Tensor) -> tuple[Tensor, Tensor]:
+            """Rows as nodes, weighted by how close they are to the point."""
+            known = points[:, columns]
+            weights = density.weights(known)
+            nodes = base
+            if density.moves:
+                values = density.moved(base[::copies, numbers], known, weights)
+                nodes = nodes.to(points).repeat(len(points), 1, 1)
+                nodes[..., numbers] = values.repeat_interleave(copies, dim=-2)
+            weights = weights.repeat_interleave(copies, dim=-1) / copies
+            return at_points(nodes, points, place.columns_of(controlled)), weights
+
+        return near_rows
 
     def _column(self, name: str) -> Column:
         self._checked([name])
@@ -208,31 +215,6 @@ class JointEmpirical(JointLaw):
         direction = torch.linalg.eigh(centered.T @ centered)[1][:, -1]
         places: Tensor = (centered @ direction).argsort(stable=True)
         return places
-
-
-@dataclass(frozen=True, eq=False)
-class _NearRows:
-    """Rows of a sample as nodes, weighted by how close they are to the point."""
-
-    base: Tensor
-    columns: tuple[int, ...]
-    density: ConditionalDensity
-    given: tuple[int, ...]
-    numbers: tuple[int, ...]
-    copies: int
-
-    def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``NodesGiven``."""
-        known = points[:, list(self.given)]
-        weights = self.density.weights(known)
-        nodes = self.base
-        if self.density.moves:
-            numbers = list(self.numbers)
-            values = self.density.moved(self.base[:: self.copies, numbers], known, weights)
-            nodes = nodes.to(points).repeat(len(points), 1, 1)
-            nodes[..., numbers] = values.repeat_interleave(self.copies, dim=-2)
-        weights = weights.repeat_interleave(self.copies, dim=-1) / self.copies
-        return at_points(nodes, points, self.columns), weights
 
 
 @lru_cache(maxsize=64)

@@ -1,9 +1,8 @@
 """Laws of inputs that a trial does not control, in the raw units of the parameters."""
 
 from ax_costaware.queries.marginals.atomic import Discrete, Empirical
+from ax_costaware.queries.marginals.continuous import TruncatedNormal, Uniform
 from ax_costaware.queries.marginals.learned import Learned
 from ax_costaware.queries.marginals.marginal import Marginal, RawValue
-from ax_costaware.queries.marginals.truncated_normal import TruncatedNormal
-from ax_costaware.queries.marginals.uniform import Uniform
 
 __all__ = ["Discrete", "Empirical", "Learned", "Marginal", "RawValue", "TruncatedNormal", "Uniform"]

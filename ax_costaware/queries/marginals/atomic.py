@@ -120,7 +120,10 @@ class Discrete(AtomicMarginal):
             InputError: For no values, equal or mixed or non-finite ones; for probabilities that
                 are negative, not one for each value, or do not sum to one (within 1e-6).
         """
-        checked = _checked_values(values)
+        checked = values_of_one_kind(values, "values", _EXPECTED_VALUES)
+        if not checked:
+            raise InputError(f"values={values!r}: expected {_EXPECTED_VALUES}.")
+        distinct(checked, "values", _EXPECTED_VALUES)
         shares = _checked_probabilities(probabilities, len(checked))
         set_fields(self, values=checked, probabilities=shares)
 
@@ -221,14 +224,6 @@ class Empirical(AtomicMarginal):
     def _atoms(self) -> tuple[Tensor, Tensor]:
         samples = torch.tensor(self.samples, dtype=torch.double)
         return samples, torch.ones_like(samples)
-
-
-def _checked_values(values: Any) -> tuple[RawValue, ...]:
-    items = values_of_one_kind(values, "values", _EXPECTED_VALUES)
-    if not items:
-        raise InputError(f"values={values!r}: expected {_EXPECTED_VALUES}.")
-    distinct(items, "values", _EXPECTED_VALUES)
-    return items
 
 
 def _checked_probabilities(given: Any, count: int) -> tuple[float, ...]:

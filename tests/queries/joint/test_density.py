@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from inspect import getclosurevars
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ax_costaware.queries import JointEmpirical, Placement, RawValue, Uniform
+from ax_costaware.queries import JointEmpirical, NodesGiven, Placement, RawValue, Uniform
 from ax_costaware.queries.joint.density import (
     FACTORS,
     LEAST_EFFECTIVE,
@@ -52,6 +53,13 @@ def sample(n: int, num_given: int, kind: str, noise: float, seed: int = 0) -> di
 def mean_of(kind: str, x: Any) -> Any:
     center = x.mean(axis=1)
     return {"line": center, "curve": 0.5 * np.sin(2 * np.pi * center), "none": 0.0 * center}[kind]
+
+
+def density_of(nodes_given: NodesGiven) -> ConditionalDensity:
+    """What weighs the nodes of a ``JointEmpirical``."""
+    density = getclosurevars(nodes_given).nonlocals["density"]  # type: ignore[arg-type]
+    assert isinstance(density, ConditionalDensity)
+    return density
 
 
 def columns(frame: Mapping[str, Any], names: Sequence[str]) -> torch.Tensor:
@@ -195,7 +203,7 @@ def test_discrete_columns_choose_the_bandwidth_and_stay() -> None:
         nodes, weights = law.nodes_given(["a"], PLACE)(plane([{"a": 0.4}, {"a": 0.45}]))
         assert set(nodes[..., 2].flatten().tolist()) <= set(np.asarray(y, dtype=float))
         # Scott's bandwidth is 0.1: a law of half its width knows better.
-        density = law.nodes_given(["a"], PLACE).density  # type: ignore[attr-defined]
+        density = density_of(law.nodes_given(["a"], PLACE))
         assert not density.moves
         assert float(density.bandwidth) < 0.06
         mean = (nodes[..., 2] * weights).sum(dim=-1)
@@ -225,7 +233,7 @@ def test_moving_nodes_have_gradients(num_given: int, copies: bool) -> None:
     independent = {"b": Uniform(0, 1)} if copies and num_given == 1 else {}
     place = Placement(plane, PLACE.columns, independent, 16, 0)
     nodes_given = JointEmpirical(frame).nodes_given(names, place)
-    assert nodes_given.density.moves  # type: ignore[attr-defined]
+    assert density_of(nodes_given).moves
     points = torch.tensor([[0.31, 0.4, 0.0], [0.72, 0.55, 0.0], [1.3, -0.2, 0.0]]).double()
 
     def moments(x: torch.Tensor) -> torch.Tensor:

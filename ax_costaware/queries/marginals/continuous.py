@@ -1,12 +1,12 @@
-r"""The normal law cut off at the bounds of an input, in the raw units of the parameter.
+r"""Laws on an interval, in the raw units of the parameter: uniform ones, and cut-off normal ones.
 
 The random inputs of Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*,
-section 5, follow it, with the variance of the law *after* truncation given (0.02, 0.04 or 0.08 on
-the unit interval); ``TruncatedNormal.from_variance`` takes that. Moments and quadrature rules come
-from a fine Gauss-Legendre discretisation of the density relative to its maximum, which keeps all
-digits however far out in a tail the interval lies.
+section 5, follow the latter, with the variance of the law *after* truncation given (0.02, 0.04 or
+0.08 on the unit interval); ``TruncatedNormal.from_variance`` takes that. Its moments and quadrature
+rules come from a fine Gauss-Legendre discretisation of the density relative to its maximum, which
+keeps all digits however far out in a tail the interval lies.
 
-Distribution function and quantiles are those of ``scipy.stats.truncnorm``: exact to 1e-8 of the
+Its distribution function and quantiles are those of ``scipy.stats.truncnorm``: exact to 1e-8 of the
 law's own spread where the interval is up to 40 ``std`` from ``mean``, and to 1e-3 at a million.
 """
 
@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy.optimize import brentq
 from scipy.stats import truncnorm
@@ -34,10 +33,8 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
 )
 from ax_costaware.queries.marginals.marginal import Marginal, unit_interval
-from ax_costaware.queries.marginals.uniform import Uniform
 from ax_costaware.queries.quadrature import gauss_legendre, gauss_rule
-
-Array = npt.NDArray[np.float64]
+from ax_costaware.queries.tables import Array
 
 _LOG_RANGE = 40.0
 """The discretisation covers where the log-density is within this of its maximum: e^-40 is 4e-18."""
@@ -54,6 +51,49 @@ _FURTHEST_MEAN = 1e6
 
 
 # Slots make the fields attributes of the class, so that they implement the abstract bounds.
+@dataclass(frozen=True, slots=True)
+class Uniform(Marginal):
+    """The uniform law on ``[lower, upper]``.
+
+    Raises:
+        InputError: Unless ``lower < upper`` are finite numbers.
+    """
+
+    lower: float
+    """Least value."""
+
+    upper: float
+    """Greatest value."""
+
+    def __post_init__(self) -> None:
+        lower, upper = interval(self.lower, self.upper)
+        set_fields(self, lower=lower, upper=upper)
+
+    @property
+    @override
+    def expectation(self) -> float:
+        return self.lower / 2 + self.upper / 2
+
+    @property
+    @override
+    def variance(self) -> float:
+        return (self.upper - self.lower) ** 2 / 12
+
+    @override
+    def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
+        nodes, weights = gauss_legendre(integer_at_least(n, 1, "n"))
+        half = self.upper / 2 - self.lower / 2
+        return torch.tensor(self.expectation + half * nodes), torch.tensor(weights)
+
+    @override
+    def cdf(self, nodes: Tensor) -> Tensor:
+        return ((nodes - self.lower) / (self.upper - self.lower)).clamp(0.0, 1.0)
+
+    @override
+    def icdf(self, u: Tensor) -> Tensor:
+        return (self.lower + (self.upper - self.lower) * unit_interval(u)).clamp_max(self.upper)
+
+
 @dataclass(frozen=True, slots=True)
 class TruncatedNormal(Marginal):
     """The law of ``N(mean, std^2)`` given that it falls in ``[lower, upper]``.
