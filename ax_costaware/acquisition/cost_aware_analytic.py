@@ -228,10 +228,9 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         if isinstance(best_f, Tensor) and best_f.numel() == 1:
             best_f = best_f.item()
         best = torch.tensor(finite_number(best_f, "best_f"), dtype=torch.double)
-        super().__init__(model, cost, maximize, posterior_transform)
+        super().__init__(model, cost, maximize, posterior_transform, X_pending)
         self.best_f: Tensor
         self.register_buffer("best_f", best)
-        self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Condition on points under evaluation, instead of those given before.

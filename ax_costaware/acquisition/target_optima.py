@@ -21,7 +21,7 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from ax_costaware.acquisition.local_search import START_DISTANCE, LocalSearch, ascend
+from ax_costaware.acquisition.local_search import SAME_OPTIMUM, START_DISTANCE, LocalSearch, ascend
 from ax_costaware.acquisition.starts import spaced_best, unit_design
 from ax_costaware.acquisition.target_samples import (
     Paths,
@@ -36,9 +36,6 @@ from ax_costaware.queries.argument_checks import finite_tensor, integer_at_least
 
 MOST_FINITE = 2000
 """A space of so many points is enumerated, and its points sampled jointly."""
-
-SAME_OPTIMUM = 0.01
-"""Ends of local searches that are closer than this, in the unit cube, are one local optimum."""
 
 # Starts of the ascent of one path: the highest raw point is on the highest hill nearly always.
 _STARTS_OF_PATH = 3
