@@ -160,13 +160,13 @@ class IndirectPosterior:
         self, averages: Averages, shape: torch.Size, cross: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Mean and variance of averages, each ``shape``; ``cross`` if it is at hand."""
-        cached, kernel = self.cached, self.kernel.base_kernel
+        kernel = self.kernel.base_kernel
         if isinstance(averages, SharedAverages):
             prior = averages.variance(kernel, self._nodes)
         else:
             prior = averages.variance(kernel)
         cross = self.cross(averages) if cross is None else cross
-        mean, variance = cached.mean_of(cross), cached.variance_of(cross @ cached.root, prior)
+        mean, variance = self.cached.moments_of(cross, prior)
         return mean.reshape(shape), variance.reshape(shape)
 
 
