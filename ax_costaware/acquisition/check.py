@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,6 +45,13 @@ def check_beta(beta: float) -> None:
     """Refuse a negative or non-finite ``beta`` with an ``InputError``."""
     if not (math.isfinite(beta) and beta >= 0):
         raise InputError(f"beta: got {beta!r}; it takes a finite number of at least zero.")
+
+
+def check_pending(X_pending: Any, columns: str) -> None:
+    """Refuse with an ``InputError`` what is neither a matrix of ``k`` rows nor ``None``."""
+    if X_pending is not None and (not isinstance(X_pending, Tensor) or X_pending.ndim != 2):
+        got = tuple(X_pending.shape) if isinstance(X_pending, Tensor) else X_pending
+        raise InputError(f"X_pending: got {got!r}; expected a tensor of shape (k, {columns}).")
 
 
 def check_search(

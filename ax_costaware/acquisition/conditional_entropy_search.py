@@ -32,13 +32,13 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from ax_costaware.acquisition.check import check_pending
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,
 )
-from ax_costaware.exceptions import InputError
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.queries.argument_checks import finite_tensor
 
@@ -73,7 +73,7 @@ class ConditionalEntropySearch(AcquisitionFunction):
         super().__init__(model=model)
         self.posterior_transform = posterior_transform
         self.cost = cost
-        self._log_cost = None if cost is None else log_cost_function(cost)
+        self._log_cost = log_cost_function(1.0 if cost is None else cost)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Condition on queries under evaluation, instead of those given before.
@@ -84,9 +84,7 @@ class ConditionalEntropySearch(AcquisitionFunction):
         Args:
             X_pending: ``k x p`` queries, or None.
         """
-        if X_pending is not None and (not isinstance(X_pending, Tensor) or X_pending.ndim != 2):
-            got = tuple(X_pending.shape) if isinstance(X_pending, Tensor) else X_pending
-            raise InputError(f"X_pending: got {got!r}; expected a tensor of shape (k, p).")
+        check_pending(X_pending, "p")
         super().set_X_pending(X_pending)
         self.posterior = IndirectPosterior.of(self.model, self.posterior_transform, X_pending)
 
@@ -103,8 +101,6 @@ class ConditionalEntropySearch(AcquisitionFunction):
         queries = X.squeeze(-2)
         noise = self.posterior.noise_of(queries).unsqueeze(-1)
         information = self._information(queries, noise).mean(dim=-1)
-        if self._log_cost is None:
-            return information
         return information * (-self._log_cost(queries)).exp()
 
     @abstractmethod

@@ -19,7 +19,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from ax_costaware.acquisition.elimination import Elimination
-from ax_costaware.acquisition.local_search import LocalSearch
+from ax_costaware.acquisition.local_search import SAME_OPTIMUM, LocalSearch
 from ax_costaware.acquisition.starts import LinearConstraints, spaced_best
 from ax_costaware.models.posterior_now import Comparison, PosteriorNow
 
@@ -28,9 +28,6 @@ Compare: TypeAlias = Literal["correlation", "local_optima"]
 
 RAW_SAMPLES = 512
 """Sobol points that are scored where no starts are given."""
-
-SAME_OPTIMUM = 0.01
-"""Ends of local searches that are closer than this, in the unit cube, are one local optimum."""
 
 # The search for rivals: it only has to find one that is strong enough, and more of it changed the
 # largest probability by less than .01 on samples of Gaussian processes with up to six columns.

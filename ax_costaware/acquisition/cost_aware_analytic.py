@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.analytic import AnalyticAcquisitionFunction, _log_ei_helper
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -36,6 +36,8 @@ from botorch.utils.transforms import (
 )
 from torch import Tensor
 
+from ax_costaware.acquisition.check import check_pending
+from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
@@ -82,9 +84,7 @@ class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
         Args:
             X_pending: ``k x d`` points, or None.
         """
-        if X_pending is not None and (not isinstance(X_pending, Tensor) or X_pending.ndim != 2):
-            got = tuple(X_pending.shape) if isinstance(X_pending, Tensor) else X_pending
-            raise InputError(f"X_pending: got {got!r}; expected a tensor of shape (k, d).")
+        check_pending(X_pending, "d")
         # Past the analytic base class, which knows no points under evaluation.
         AcquisitionFunction.set_X_pending(self, X_pending)
         self._posterior = PointPosterior.of(self.model, self.posterior_transform, X_pending)
@@ -228,10 +228,9 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         if isinstance(best_f, Tensor) and best_f.numel() == 1:
             best_f = best_f.item()
         best = torch.tensor(finite_number(best_f, "best_f"), dtype=torch.double)
-        super().__init__(model, cost, maximize, posterior_transform)
+        super().__init__(model, cost, maximize, posterior_transform, X_pending)
         self.best_f: Tensor
         self.register_buffer("best_f", best)
-        self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Condition on points under evaluation, instead of those given before.
@@ -252,9 +251,7 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         best = self.best_f.to(mean) if self.maximize else -self.best_f.to(mean)
         if self._believed is not None:
             best = torch.maximum(best, self._believed)
-        gain = (mean - best) / sigma
-        value: Tensor = _log_ei_helper(gain) + sigma.log() - self.exponent * log_cost
-        return value
+        return log_expected_gain(mean - best, sigma) - self.exponent * log_cost
 
 
 @acqf_input_constructor(LogExpectedImprovementPerCost)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 from botorch.acquisition.analytic import _log_ei_helper
 from torch import Tensor
@@ -43,17 +43,13 @@ def check_acquisition(name: str) -> AcquisitionName:
     )
 
 
-class Criterion(Protocol):
-    """A formula of the mean of queries and of one of their standard deviations."""
+def log_expected_gain(gain: Tensor, std: Tensor) -> Tensor:
+    """The log of the expectation of what is positive of Gaussians, from their moments.
 
-    @property
-    def spread(self) -> Spread:
-        """Which standard deviation."""
-        ...
-
-    def __call__(self, mean: Tensor, std: Tensor) -> Tensor:
-        """Values, elementwise; the larger, the better. ``std`` is zero where there is none."""
-        ...
+    By BoTorch's helper, which loses no digits where that underflows (Ament et al. 2023).
+    """
+    log_ei: Tensor = std.log() + _log_ei_helper(gain / std)
+    return log_ei
 
 
 @dataclass(frozen=True)
@@ -80,9 +76,8 @@ class LogExpectedImprovement:
     spread: Spread = field(default=Spread.EXPECTATION, init=False)
 
     def __call__(self, mean: Tensor, std: Tensor) -> Tensor:
-        """See ``Criterion``. By BoTorch's helper (Ament et al. 2023)."""
-        log_ei: Tensor = std.log() + _log_ei_helper((mean - self.best_f) / std)
-        return log_ei
+        """See ``Criterion``."""
+        return log_expected_gain(mean - self.best_f, std)
 
 
 @dataclass(frozen=True)
@@ -95,6 +90,14 @@ class LogProbability:
     def __call__(self, mean: Tensor, std: Tensor) -> Tensor:
         """See ``Criterion``."""
         return self.of_moments(mean, std.square())
+
+
+Criterion: TypeAlias = ConfidenceBound | LogExpectedImprovement | LogProbability
+"""A formula of the mean of queries and of one of their standard deviations, ``spread``.
+
+Called with both, it gives values, elementwise; the larger, the better. The standard deviation is
+zero where there is none.
+"""
 
 
 def confidence_bound(name: AcquisitionName, beta: float) -> ConfidenceBound:

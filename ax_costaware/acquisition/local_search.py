@@ -27,6 +27,9 @@ from ax_costaware.acquisition.starts import LinearConstraints, satisfied, spaced
 START_DISTANCE = 0.1
 """Starts of local searches are at least so far apart, in the unit cube: they spread over hills."""
 
+SAME_OPTIMUM = 0.01
+"""Ends of local searches that are closer than this, in the unit cube, are one local optimum."""
+
 ITERATIONS = 100
 """Iterations of a local search; on smooth functions of a few columns it takes 10 to 30."""
 

@@ -88,11 +88,8 @@ class PartialQuery:
     def __init__(
         self, posterior: CachedPosterior, law: FixedNodes, blocks: BlockSums | None = None
     ) -> None:
-        kernel, columns, num_inputs = (
-            posterior.separable,
-            list(law.controlled),
-            posterior.num_inputs,
-        )
+        kernel, num_inputs = posterior.separable, posterior.num_inputs
+        columns = list(law.controlled)
         assert kernel is not None
         nodes, weights = law.nodes.to(posterior.X), law.weights.to(posterior.X)
         if len(columns) == num_inputs:

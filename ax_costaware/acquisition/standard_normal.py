@@ -24,13 +24,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
+from ax_costaware.models.rowwise import rowwise
 from ax_costaware.queries.quadrature import gauss_hermite
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
@@ -193,23 +191,10 @@ def _information_over_hazard(normal: StandardNormal) -> tuple[Tensor, Tensor]:
 
 
 def _of(function: Callable[[StandardNormal], tuple[Tensor, Tensor]], x: Tensor) -> Tensor:
-    value: Tensor = _Elementwise.apply(x, function)  # type: ignore[no-untyped-call]
-    return value
+    """A function of each number, whose slope is found with its value."""
 
+    def in_precision_of_x(rows: Tensor, _: bool) -> tuple[Tensor, Tensor]:
+        value, slope = function(StandardNormal(rows))
+        return value.to(x).squeeze(-1), slope.to(x)
 
-class _Elementwise(Function):
-    """A function of one number whose slope is found with its value."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, function: Callable[[StandardNormal], tuple[Tensor, Tensor]]
-    ) -> Tensor:
-        value, slope = function(StandardNormal(x))
-        ctx.save_for_backward(slope.to(x))
-        return value.to(x)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (slope,) = ctx.saved_tensors
-        return grad * slope, None
+    return rowwise(x.reshape(-1, 1), in_precision_of_x, max(1, x.numel())).reshape(x.shape)

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
+from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
 
@@ -116,7 +116,7 @@ def raw_points(
         factor = 2**attempt
         generator = torch.Generator().manual_seed(seed + attempt)
         lower, upper = domain.bounds
-        unit = _unit_design(factor * (num_points - num_near), len(spread), seed + attempt)
+        unit = unit_design(factor * (num_points - num_near), len(spread), seed + attempt)
         spaced = lower + (upper - lower) * unit.to(lower)
         pick = torch.arange(factor * num_near) % max(len(near), 1)
         steps = torch.randn(len(pick), len(spread), generator=generator).to(near)
@@ -139,10 +139,9 @@ def raw_points(
 
 
 @lru_cache(maxsize=8)
-def _unit_design(n: int, d: int, seed: int) -> Tensor:
-    """``n x d`` Sobol points on the unit cube; many control sets share one design."""
-    unit = torch.stack([torch.zeros(d), torch.ones(d)]).double()
-    return draw_sobol_samples(unit, n=n, q=1, seed=seed).squeeze(1)
+def unit_design(n: int, d: int, seed: int) -> Tensor:
+    """``n x d`` Sobol points on the unit cube, to be read only: many control sets share them."""
+    return SobolEngine(d, scramble=True, seed=seed).draw(n, dtype=torch.double)
 
 
 def _complete(

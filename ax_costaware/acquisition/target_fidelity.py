@@ -32,7 +32,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.analytic import _log_ei_helper
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.utils.probability.utils import log_ndtr
@@ -40,6 +39,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from scipy.stats import norm
 from torch import Tensor
 
+from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.models.point_posterior import PointPosterior
@@ -189,8 +189,7 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
         else:
             sigma = (share * variance).sqrt()
             left = ((1.0 - share).clamp_min(_LEAST_SHARE) * variance).sqrt()
-            gain = mean - self.caution * left - self.best_f
-            value = _log_ei_helper(gain / sigma) + sigma.log()
+            value = log_expected_gain(mean - self.caution * left - self.best_f, sigma)
         value = value - self._log_cost(points)
         if self._log_weight is not None:
             value = value + self._log_weight(points)

@@ -18,12 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples
 from scipy.optimize import brentq
 from torch import Tensor
 
-from ax_costaware.acquisition.local_search import START_DISTANCE, LocalSearch, ascend
-from ax_costaware.acquisition.starts import spaced_best
+from ax_costaware.acquisition.local_search import SAME_OPTIMUM, START_DISTANCE, LocalSearch, ascend
+from ax_costaware.acquisition.starts import spaced_best, unit_design
 from ax_costaware.acquisition.target_samples import (
     Paths,
     TargetBound,
@@ -37,9 +36,6 @@ from ax_costaware.queries.argument_checks import finite_tensor, integer_at_least
 
 MOST_FINITE = 2000
 """A space of so many points is enumerated, and its points sampled jointly."""
-
-SAME_OPTIMUM = 0.01
-"""Ends of local searches that are closer than this, in the unit cube, are one local optimum."""
 
 # Starts of the ascent of one path: the highest raw point is on the highest hill nearly always.
 _STARTS_OF_PATH = 3
@@ -147,8 +143,7 @@ class TargetSpace:
                 return points
             generator = torch.Generator().manual_seed(seed)
             return points[torch.randperm(len(points), generator=generator)[:n]]
-        unit = torch.stack([torch.zeros(self.num_columns), torch.ones(self.num_columns)]).double()
-        design = draw_sobol_samples(unit, n=n, q=1, seed=seed).squeeze(-2).to(self.bounds)
+        design = unit_design(n, self.num_columns, seed).to(self.bounds)
         rows = self.bounds[0] + (self.bounds[1] - self.bounds[0]) * design
         for column in self.held:
             values = self.values(column)
@@ -159,9 +154,7 @@ class TargetSpace:
     def values(self, column: int) -> Tensor:
         """The values of a column that is held."""
         values = self.choices.get(column, self.bounds[:1, column].tolist())
-        return torch.tensor(
-            [float(value) for value in values], dtype=self.bounds.dtype, device=self.bounds.device
-        )
+        return self.bounds.new_tensor([float(value) for value in values])
 
 
 def sample_optima(

@@ -69,16 +69,12 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         self.base_kernel = base_kernel
         self.conditional = conditional
         self.target_transform = target_transform
+        self.num_query_columns = conditional.num_query_columns
         self.num_target_columns = target_columns(conditional)
         if target_transform is not None:
             _check_transform(target_transform)
             target_transform.eval()
         self._remembered: list[_Remembered] = []
-
-    @property
-    def num_query_columns(self) -> int:
-        """The number ``p`` of columns of a query."""
-        return self.conditional.num_query_columns
 
     def query_rows(self, A: Tensor) -> Tensor:
         """Rows of averages at queries ``... x p``.

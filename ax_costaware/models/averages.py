@@ -263,11 +263,8 @@ def lengthscales(kernel: Kernel, num_columns: int) -> Tensor:
 
 def outputscale(kernel: Kernel) -> Tensor:
     """Prior variance of a squared-exponential kernel."""
-    scale: Tensor
-    if isinstance(kernel, ScaleKernel):
-        scale = kernel.outputscale
-    else:
-        scale = kernel.lengthscale.new_ones(())
+    is_scaled = isinstance(kernel, ScaleKernel)
+    scale: Tensor = kernel.outputscale if is_scaled else kernel.lengthscale.new_ones(())
     return scale
 
 

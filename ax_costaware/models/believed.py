@@ -7,6 +7,7 @@ of it. Hyperparameters stay as they are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, cast
 
 import torch
@@ -62,13 +63,10 @@ def after_pending(model: Model, X_pending: Tensor) -> Model:
     return cast(Model, model.fantasize(X=X, sampler=_MeanSampler()))
 
 
-def _mean(posterior: GPyTorchPosterior) -> Tensor:
-    mean: Tensor = posterior.mean
-    return mean
-
-
 def believed(
-    model: Model, X: Tensor, outcome: Callable[[GPyTorchPosterior], Tensor] = _mean
+    model: Model,
+    X: Tensor,
+    outcome: Callable[[GPyTorchPosterior], Tensor] = attrgetter("mean"),
 ) -> Model:
     """The model after one observation at each of some points, with the mean noise variance.
 

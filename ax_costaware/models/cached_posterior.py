@@ -237,6 +237,10 @@ class CachedPosterior:
         variance = torch.maximum(variance, (_LEAST_VARIANCE * prior).clamp_min(least(variance)))
         return self.scale.square() * variance
 
+    def moments_of(self, covariance: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior means and variances; arguments as of ``mean_of`` and ``variance_of``."""
+        return self.mean_of(covariance), self.variance_of(covariance @ self.root, prior)
+
     def covariance_of(self, left: Tensor, right: Tensor, prior: Tensor) -> Tensor:
         """Posterior covariances, ``p x q``, from whitened rows ``p x n`` and ``q x n``."""
         return self.scale.square() * (prior - left @ right.mT)

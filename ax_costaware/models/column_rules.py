@@ -7,6 +7,7 @@ are all it takes, not pairs of nodes; and averages that have the same rule share
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -124,12 +125,8 @@ class ColumnRules:
         if differentiable or torch.is_inference_mode_enabled():
             return self._features(lengthscales, period)
         # As in a search, where the observed averages stay the same.
-        last: tuple[Any, Tensor] | None = self.__dict__.get("_last")
-        key = (lengthscales.tolist(), period)
-        if last is None or last[0] != key:
-            last = (key, self._features(lengthscales, period))
-            self.__dict__["_last"] = last
-        return last[1]
+        key = lengthscales.tolist(), period
+        return kept_last(self, key, lambda: self._features(lengthscales, period))
 
     def _features(self, lengthscales: Tensor, period: float) -> Tensor:
         scales = lengthscales.reshape(-1, *[1] * (self.nodes.ndim - 1))
@@ -138,6 +135,14 @@ class ColumnRules:
     def spread(self, values: Tensor) -> Tensor:
         """Values ``d x ... x u x m`` of the rules as values ``d x ... x n x m`` of the averages."""
         return values if self.place is None else self.place @ values
+
+
+def kept_last(owner: object, key: Any, compute: Callable[[], Tensor]) -> Tensor:
+    """What was computed for an object the last time, if that was with the same key."""
+    last: tuple[Any, Tensor] | None = owner.__dict__.get("_last")
+    if last is None or last[0] != key:
+        last = owner.__dict__["_last"] = key, compute()
+    return last[1]
 
 
 def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:

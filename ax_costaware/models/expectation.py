@@ -24,8 +24,8 @@ import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.posteriors.gpytorch import GPyTorchPosterior
-from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
+from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
@@ -164,8 +164,7 @@ def _joint_nodes(rule: ProductNodes) -> tuple[Tensor, Tensor]:
             dim=0
         )
     else:
-        unit = torch.stack([torch.zeros(len(sizes)), torch.ones(len(sizes))]).to(dtype)
-        u = draw_sobol_samples(unit, n=MAX_GRID, q=1, seed=0).squeeze(1)
+        u = SobolEngine(len(sizes), scramble=True, seed=0).draw(MAX_GRID, dtype=dtype)
         columns = [
             torch.searchsorted(w.cumsum(0), u[:, block].contiguous()).clamp_max(len(w) - 1)
             for block, w in enumerate(rule.weights)

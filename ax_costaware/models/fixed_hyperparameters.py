@@ -201,6 +201,4 @@ def _kernel(
 
 
 def _constant(like: Tensor, mean: float) -> ConstantMean:
-    constant = ConstantMean().to(like)
-    constant.constant.data.fill_(mean)
-    return constant
+    return ConstantMean().to(like).initialize(constant=like.new_tensor(mean))

@@ -49,6 +49,11 @@ class FourierPath:
         The sample of a function that is to be minimised is that of its negative, turned over.
         """
         d = posterior.num_inputs
+
+        def normal(size: int) -> Tensor:
+            drawn = torch.randn(size, dtype=posterior.X.dtype).to(posterior.X)
+            return drawn * posterior.scale.sign()
+
         with torch.no_grad(), manual_seed(seed):
             features = gen_kernel_features(
                 posterior.kernel, num_inputs=d, num_outputs=NUM_FOURIER_FEATURES
@@ -61,18 +66,8 @@ class FourierPath:
             amplitude = float(features(units[:1]).square().sum().sqrt()) / math.sqrt(
                 NUM_FOURIER_FEATURES // 2
             )
-            sign = posterior.scale.sign()
-            weights = (
-                torch.randn(NUM_FOURIER_FEATURES, dtype=posterior.X.dtype).to(posterior.X)
-                * amplitude
-                * sign
-            )
-            noise = (
-                torch.randn(len(posterior.X), dtype=posterior.X.dtype).to(posterior.X)
-                * posterior.noise.sqrt()
-                * sign
-            )
-            sine, cosine = weights.chunk(2)
+            sine, cosine = (normal(NUM_FOURIER_FEATURES) * amplitude).chunk(2)
+            noise = normal(len(posterior.X)) * posterior.noise.sqrt()
             phase = posterior.X @ frequencies.mT
             prior = phase.sin() @ sine + phase.cos() @ cosine
             residual = (posterior.y - prior - noise).unsqueeze(-1)

@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from ax_costaware.models.averages import Averages, Points, lengthscales, outputscale
+from ax_costaware.models.column_rules import kept_last
 from ax_costaware.queries import PairNodes
 
 MOST_SIDE = 160
@@ -75,11 +75,7 @@ class GridAverages(Averages):
         if scales.requires_grad or torch.is_inference_mode_enabled():
             return self._products(kernel)
         # A posterior asks for it twice, and for that of its data again and again.
-        last: tuple[Any, Tensor] | None = self.__dict__.get("_last")
-        if last is None or last[0] != scales.tolist():
-            last = (scales.tolist(), self._products(kernel))
-            self.__dict__["_last"] = last
-        return last[1]
+        return kept_last(self, scales.tolist(), lambda: self._products(kernel))
 
     def _products(self, kernel: Kernel) -> Tensor:
         points, scales = self.points(), lengthscales(kernel, 2)

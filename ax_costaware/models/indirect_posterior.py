@@ -98,13 +98,11 @@ class IndirectPosterior:
 
     def moments(self, A: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the averages at queries ``... x p``, each ``...``."""
-        mean, variance = self._moments(self._queries(A))
-        return mean.reshape(A.shape[:-1]), variance.reshape(A.shape[:-1])
+        return self._moments(self._queries(A), A.shape[:-1])
 
     def target_moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the function at points ``... x d`` in raw units, each ``...``."""
-        mean, variance = self._moments(self._points(X))
-        return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
+        return self._moments(self._points(X), X.shape[:-1])
 
     def target_mean(self, X: Tensor) -> Tensor:
         """Mean of the function at points ``... x d`` in raw units: ``...``."""
@@ -122,17 +120,13 @@ class IndirectPosterior:
         """
         queries, points = self._queries(A), self._points(X)
         cross = self.cross(queries)
-        mean, variance = self._moments(queries, cross)
+        mean, variance = self._moments(queries, A.shape[:-1], cross)
         covariance = self.cached.covariance_of(
             cross @ self.cached.root,
             self.cross(points) @ self.cached.root,
             queries.covariance(points, self.kernel.base_kernel),
         )
-        return (
-            mean.reshape(A.shape[:-1]),
-            variance.reshape(A.shape[:-1]),
-            covariance.reshape(*A.shape[:-1], X.shape[-2]),
-        )
+        return mean, variance, covariance.reshape(*A.shape[:-1], X.shape[-2])
 
     def target_covariance(self, X: Tensor) -> Tensor:
         """Joint covariance of the function at points ``S x d`` in raw units, ``S x S``."""
@@ -162,14 +156,18 @@ class IndirectPosterior:
     def _points(self, X: Tensor) -> Averages:
         return self.kernel.averages(self.kernel.point_rows(X.reshape(-1, X.shape[-1])))
 
-    def _moments(self, averages: Averages, cross: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        cached, kernel = self.cached, self.kernel.base_kernel
+    def _moments(
+        self, averages: Averages, shape: torch.Size, cross: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Mean and variance of averages, each ``shape``; ``cross`` if it is at hand."""
+        kernel = self.kernel.base_kernel
         if isinstance(averages, SharedAverages):
             prior = averages.variance(kernel, self._nodes)
         else:
             prior = averages.variance(kernel)
         cross = self.cross(averages) if cross is None else cross
-        return cached.mean_of(cross), cached.variance_of(cross @ cached.root, prior)
+        mean, variance = self.cached.moments_of(cross, prior)
+        return mean.reshape(shape), variance.reshape(shape)
 
 
 class TargetPaths:

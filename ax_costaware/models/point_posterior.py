@@ -167,9 +167,7 @@ class FactoredPosterior(PointPosterior):
         posterior = self.posterior
         points = posterior.transform(X.reshape(-1, X.shape[-1]))
         covariance = posterior.prior_covariance(points, posterior.X)
-        mean = posterior.mean_of(covariance)
-        prior = posterior.prior_variance(points)
-        variance = posterior.variance_of(covariance @ posterior.root, prior)
+        mean, variance = posterior.moments_of(covariance, posterior.prior_variance(points))
         return mean.reshape(X.shape[:-1]), variance.reshape(X.shape[:-1])
 
     def pairs(self, X: Tensor, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -83,8 +83,7 @@ class PosteriorNow:
         """Mean and variance, each ``n``, of points ``n x d``."""
         posterior, rows = self._posterior, self._rows(X)
         covariance = self._kernel(rows, posterior.X).to_dense() * self._weights
-        variance = posterior.variance_of(covariance @ posterior.root, self._prior_variance(rows))
-        return posterior.mean_of(covariance), variance
+        return posterior.moments_of(covariance, self._prior_variance(rows))
 
     def compare(self, X: Tensor, point: Tensor) -> Comparison:
         """Points ``n x d`` beside another one, ``d``."""
