@@ -16,7 +16,6 @@ from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.trial import Trial
 from ax.core.types import TParamValue
-from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 from ax.service.ax_client import AxClient
 
 from ax_costaware.ax_bridge.records import (
@@ -57,28 +56,6 @@ def attached_with_data(experiment: Experiment) -> set[int]:
     }
 
 
-class MinTrialsOrAttached(MinTrials):
-    """Of a node's own trials and those that were attached with data, there are enough."""
-
-    def num_contributing_to_threshold(
-        self, experiment: Experiment, trials_from_node: set[int]
-    ) -> int:
-        """How many there are."""
-        trials = trials_from_node | attached_with_data(experiment)
-        return super().num_contributing_to_threshold(experiment, trials)
-
-
-class MaxTrialsOrAttached(MaxTrialsAwaitingData):
-    """No more trials than a number, with those that were attached with data, before others end."""
-
-    def num_contributing_to_threshold(
-        self, experiment: Experiment, trials_from_node: set[int]
-    ) -> int:
-        """How many there are."""
-        trials = trials_from_node | attached_with_data(experiment)
-        return super().num_contributing_to_threshold(experiment, trials)
-
-
 def attach_completed(
     experiment: Experiment, rows: Sequence[PastRow], client: Client | AxClient | None
 ) -> list[int]:
@@ -110,10 +87,9 @@ def attach_completed(
 
 def _data_of(trial: Trial) -> Data:
     """The recorded outcomes of a trial under the metrics that the experiment has."""
-    metrics = trial.experiment.metrics
-    known = {name: part for name, part in recorded_outcomes(trial).items() if name in metrics}
     assert trial.arm is not None
-    return trial._raw_evaluations_to_data({trial.arm.name: raw_data_of(known)})
+    known = raw_data_of(recorded_outcomes(trial), trial.experiment)
+    return trial._raw_evaluations_to_data({trial.arm.name: known})
 
 
 @contextmanager

@@ -111,13 +111,11 @@ class Session:
             outcomes: What was measured; metrics that the experiment does not have are left out.
             curve: The same by step, these outcomes last, where they are the end of a curve.
         """
-
-        def known(found: Outcomes) -> dict[str, float | tuple[float, float]]:
-            return raw_data_of({m: o for m, o in found.items() if m in self.experiment.metrics})
-
-        steps = [(step, known(found)) for step, found in (curve or {}).items() if known(found)]
-        if steps or known(outcomes):
-            trial.update_trial_data(raw_data=steps or known(outcomes))
+        by_step = (curve or {}).items()
+        points = [(step, raw_data_of(found, self.experiment)) for step, found in by_step]
+        steps = [(step, known) for step, known in points if known]
+        if raw_data := steps or raw_data_of(outcomes, self.experiment):
+            trial.update_trial_data(raw_data=raw_data)
         trial.mark_completed()
         self._log_completion(trial, outcomes)
         self.save_trial(trial)

@@ -268,8 +268,8 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     record = {**outcome_record(trial), "cost": paid}
     if metric is not None:
         record["outcomes"] = {**recorded_outcomes(trial), metric: [paid, None]}
-        if metric in session.experiment.metrics:
-            trial.update_trial_data(raw_data=raw_data_of({metric: (paid, None)}))
+        if known := raw_data_of({metric: (paid, None)}, session.experiment):
+            trial.update_trial_data(raw_data=known)
     trial.update_run_metadata({RECORD: record})
     session.save_trial(trial)
 
