@@ -22,6 +22,7 @@ from ax_costaware.ax_bridge.records import (
     RECORD,
     decision_record,
     is_excluded,
+    objective_metrics,
     recorded_outcomes,
     values_in_data,
     with_one_arm,
@@ -42,17 +43,15 @@ class PastRow:
 
 def attached_with_data(experiment: Experiment) -> set[int]:
     """Indices of the trials with an outcome that no strategy of this package has generated."""
-    config = experiment.optimization_config
-    if config is None:
-        return set()
-    measured = set.intersection(
-        *(set(values_in_data(experiment, name)) for name in config.objective.metric_names)
-    )
-    trials = ((index, experiment.trials[index]) for index in measured)
+    measured = [values_in_data(experiment, name) for name in objective_metrics(experiment)]
     return {
         index
-        for index, trial in trials
-        if trial.status.is_completed and not is_excluded(trial) and not decision_record(trial)
+        for index, trial in experiment.trials.items()
+        if measured
+        and all(index in values for values in measured)
+        and trial.status.is_completed
+        and not is_excluded(trial)
+        and not decision_record(trial)
     }
 
 

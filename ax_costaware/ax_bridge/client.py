@@ -63,10 +63,9 @@ class Session:
         """The control set of a trial; None: it controls every parameter.
 
         Raises:
-            UserInputError: If the method has control sets and the trial names none of them.
+            InputError: If the method has control sets and the trial names none of them.
         """
-        with ax_errors():
-            return self.method.control_set_of(planned_trial(trial))
+        return self.method.control_set_of(planned_trial(trial))
 
     def trial(self, trial_index: int) -> Trial:
         """The trial at ``trial_index``.
@@ -207,11 +206,14 @@ def locked(client: SessionClient) -> Iterator[None]:
 
 
 def holding_lock(function: AnyFunction) -> AnyFunction:
-    """Let a function whose first argument is a client hold the lock of its experiment."""
+    """Let a function whose first argument is a client hold the lock of its experiment.
+
+    The package's own errors leave it as Ax's.
+    """
 
     @wraps(function)
     def held(client: SessionClient, *args: Any, **kwargs: Any) -> Any:
-        with locked(client):
+        with locked(client), ax_errors():
             return function(client, *args, **kwargs)
 
     return cast(AnyFunction, held)
@@ -241,16 +243,21 @@ def take_over(client: SessionClient) -> None:
 
 
 def _session_of(client: SessionClient) -> Session:
-    if isinstance(client, tuple):
-        return _session_of_pair(client)
-    if isinstance(client, Client):
-        experiment = client._maybe_experiment
-        strategy = client._maybe_generation_strategy
-    elif isinstance(client, AxClient):
-        experiment = client._experiment
-        strategy = client._generation_strategy
-    else:
-        raise _refused(f"a {type(client).__name__}")
+    match client:
+        case Client():
+            experiment, strategy = client._maybe_experiment, client._maybe_generation_strategy
+        case AxClient():
+            experiment, strategy = client._experiment, client._generation_strategy
+        case (Experiment() as experiment, GenerationStrategy() as strategy):
+            return Session(experiment, strategy)
+        case _:
+            got = f"a {type(client).__name__}"
+            if isinstance(client, tuple):
+                got += f" of {[type(part).__name__ for part in client]}"
+            raise UserInputError(
+                f"client is {got}: expected an ax Client, an AxClient, or a tuple "
+                "(Experiment, GenerationStrategy)."
+            )
     if experiment is None:
         raise UserInputError("client has no experiment yet: configure one first.")
     if strategy is None:
@@ -258,21 +265,7 @@ def _session_of(client: SessionClient) -> Session:
             "client has no generation strategy yet: set one of this package first, for example "
             "with client.set_generation_strategy(gittins_strategy(...))."
         )
-    return Session(experiment=experiment, strategy=strategy, client=client)
-
-
-def _session_of_pair(pair: tuple[Any, ...]) -> Session:
-    match pair:
-        case (Experiment() as experiment, GenerationStrategy() as strategy):
-            return Session(experiment=experiment, strategy=strategy)
-    raise _refused(f"a tuple of {[type(part).__name__ for part in pair]}")
-
-
-def _refused(got: str) -> UserInputError:
-    return UserInputError(
-        f"client is {got}: expected an ax Client, an AxClient, or a tuple "
-        "(Experiment, GenerationStrategy)."
-    )
+    return Session(experiment, strategy, client)
 
 
 def create_tables(url: str) -> None:

@@ -25,12 +25,13 @@ from pandas import DataFrame, Series
 from pandas.api.types import is_string_dtype
 
 from ax_costaware.ax_bridge.records import (
+    STORED_DECIMALS,
+    more_precise,
     recorded_outcomes,
     with_one_arm,
 )
 from ax_costaware.methods.curves import CurvePoint
 from ax_costaware.methods.space import Space
-from ax_costaware.precision import STORED_DECIMALS, more_precise
 
 _TOO_SMALL_TO_ROUND = 1e-6
 """Observations that differ by no more than this are left as they are: rounding would harm them."""

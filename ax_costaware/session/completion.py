@@ -31,6 +31,7 @@ from ax_costaware.ax_bridge.records import (
     values_in_data,
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
+from ax_costaware.queries.argument_checks import instance_of
 from ax_costaware.session.realized import warn_out_of_bounds
 from ax_costaware.session.reported import (
     RawCurve,
@@ -295,8 +296,7 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
     """
     session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
-    if not isinstance(reason, str):
-        raise UserInputError(f"reason={reason!r}: expected a string.")
+    instance_of(reason, "reason", str, "a string")
     trial.update_run_metadata({RECORD: {**outcome_record(trial), EXCLUDED: reason}})
     if not trial.status.is_terminal:
         trial.mark_abandoned(reason or None)  # or Ax would wait for its data

@@ -17,7 +17,7 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import Outcomes
-from ax_costaware.ax_bridge.records import progress_parameter
+from ax_costaware.ax_bridge.records import objective_metrics, progress_parameter
 from ax_costaware.methods.method import Method
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import (
@@ -216,14 +216,13 @@ def _read_measurement(value: Any, what: str) -> tuple[float, float | None]:
 
 
 def _objective_metric(experiment: Experiment) -> str:
-    config = experiment.optimization_config
-    metrics = [] if config is None else config.objective.metric_names
+    metrics = objective_metrics(experiment)
     if len(metrics) != 1:
         raise UserInputError(
             f"raw_data is one measurement, but the objective has the metrics {metrics}: expected "
             "a mapping from metric to measurement."
         )
-    return str(metrics[0])
+    return metrics[0]
 
 
 @ax_errors()

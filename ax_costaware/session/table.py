@@ -19,7 +19,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.attached import PastRow, attach_completed
-from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
+from ax_costaware.ax_bridge.checks import check_optimization_config
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import CHARGED, problem_of
 from ax_costaware.exceptions import InputError
@@ -41,7 +41,6 @@ _SEM = "_sem"
 
 
 @holding_lock
-@ax_errors()
 def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = False) -> list[int]:
     """Attach completed trials of before, a row each, with what came of them and what they cost.
 
@@ -259,7 +258,7 @@ def _warn_out_of_bounds(table: _Table, rows: Sequence[PastRow]) -> None:
             f"values outside the bounds of their parameter:{count} {found[0]}. They are recorded "
             "and used as they are.",
             OutOfBoundsWarning,
-            stacklevel=5,  # beyond the decorators
+            stacklevel=4,  # beyond the decorator
         )
 
 
