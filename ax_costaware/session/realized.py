@@ -6,14 +6,16 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.search_space import parameter_of
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.parameters import Choice
 from ax_costaware.queries.argument_checks import finite_number
 
 _FARTHEST = 1e6
@@ -104,7 +106,13 @@ def read_value(value: Any, parameter: RangeParameter | ChoiceParameter, what: st
         UserInputError: If it does not fit the parameter.
     """
     if isinstance(parameter, ChoiceParameter):
-        return _read_choice(value, parameter, what)
+        choice = parameter_of(parameter)
+        assert isinstance(choice, Choice)
+        try:
+            return choice.values[choice.index(value)]
+        except InputError as error:
+            expected = f"expected one of {parameter.values}"
+            raise UserInputError(f"{what}={value!r}: {expected}.") from error
     number = finite_number(value, what)
     width = parameter.upper - parameter.lower
     if not -_FARTHEST * width <= number - parameter.lower <= _FARTHEST * width:
@@ -125,15 +133,3 @@ def read_value(value: Any, parameter: RangeParameter | ChoiceParameter, what: st
     if not number.is_integer():
         raise UserInputError(f"{what}={value!r}: the parameter is an integer.")
     return int(value)
-
-
-def _read_choice(value: Any, parameter: ChoiceParameter, what: str) -> TParamValue:
-    """The declared value that ``value`` is: ``True`` is not 1, while 2.0 is 2 and numpy's 2 is."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    for declared in parameter.values:
-        same_kind = isinstance(declared, bool) == isinstance(plain, bool) and isinstance(
-            declared, str
-        ) == isinstance(plain, str)
-        if same_kind and declared == plain:
-            return declared
-    raise UserInputError(f"{what}={value!r}: expected one of {parameter.values}.")
