@@ -46,7 +46,6 @@ from ax_costaware.runners.result import (
     AttemptState,
     AttemptStatus,
     TrialFunction,
-    read_result,
 )
 from ax_costaware.session.realized import warn_out_of_bounds
 
@@ -223,7 +222,7 @@ class PolledRunner(StoredRunner):
                 how, cost = _COMPLETED, outcome.get("cost")
             except UserInputError as refused:
                 how, error = AttemptStatus.FAILED.value, str(refused)
-                cost = failed_cost(read_result(returned).cost)
+                cost = failed_cost(returned["cost"])
         ran = state.seconds if state.status is AttemptStatus.LOST else seconds
         record = self._record(trial, {**record, **outcome}, running, how, ran, error, cost)
         if how == _COMPLETED:

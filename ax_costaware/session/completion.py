@@ -36,6 +36,7 @@ from ax_costaware.session.realized import warn_out_of_bounds
 from ax_costaware.session.reported import (
     RawCurve,
     RawData,
+    TrialTerms,
     check_cost_of_control_set,
     completion_record,
     read_cost,
@@ -122,15 +123,9 @@ def complete_trial(
         if name in (realized or {}):
             raise UserInputError(f"realized={realized!r}: progression says {name!r}.")
         raw_data, realized = curve[last] or None, {**(realized or {}), name: last}
-    record = completion_record(
-        trial,
-        raw_data=raw_data,
-        realized=realized,
-        cost=cost,
-        controlled=None if control_set is None else control_set.parameters,
-        learned=control_set,
-        cost_metric=cost_metric,
-    )
+    controlled = None if control_set is None else control_set.parameters
+    terms = TrialTerms(controlled, control_set, cost_metric)
+    record = completion_record(trial, terms, raw_data, realized, cost)
     _check_reads(session, trial, record)
     if is_added:
         warn_out_of_bounds(record["realized"], session.experiment.search_space)

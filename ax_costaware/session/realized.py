@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
+from ax.core.parameter import ChoiceParameter, Parameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
@@ -80,17 +80,20 @@ def warn_out_of_bounds(realized: Mapping[str, TParamValue], search_space: Search
     """Warn of every realised value outside the bounds of its range parameter."""
     for name, value in realized.items():
         parameter = search_space.parameters[name]
-        if (
-            isinstance(parameter, RangeParameter)
-            and isinstance(value, int | float)
-            and not parameter.lower <= value <= parameter.upper
-        ):
+        if isinstance(parameter, RangeParameter) and value != within_bounds(value, parameter):
             warnings.warn(
                 f"realized[{name!r}]={value!r} lies outside the bounds [{parameter.lower}, "
                 f"{parameter.upper}]: it is recorded and used as it is.",
                 OutOfBoundsWarning,
                 stacklevel=3,
             )
+
+
+def within_bounds(value: TParamValue, parameter: Parameter) -> TParamValue:
+    """The value within the bounds of its parameter that is next to one."""
+    if not isinstance(parameter, RangeParameter) or not isinstance(value, int | float):
+        return value
+    return min(max(value, parameter.lower), parameter.upper)
 
 
 @ax_errors()

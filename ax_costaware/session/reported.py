@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -44,26 +45,36 @@ _SAME = 1e-9
 """Relative difference of one cost that is given in two places."""
 
 
+@dataclass(frozen=True)
+class TrialTerms:
+    """How a trial is run and reported, by its strategy."""
+
+    controlled: tuple[str, ...] | None
+    """Names of the parameters to set; None for all of them."""
+
+    learned: ControlSet | None
+    """The trial's control set, whose cost is learned if it is unknown; None where there is none, or
+    where it is known that nothing is learned from what it costs."""
+
+    cost_metric: str | None
+    """Metric under which costs are reported, for a method that learns them; else None."""
+
+
 def completion_record(
     trial: Trial,
-    *,
+    terms: TrialTerms,
     raw_data: RawData | RawCurve | None,
     realized: Mapping[str, TParamValue] | None,
     cost: float | None,
-    controlled: Sequence[str] | None,
-    learned: ControlSet | None,
-    cost_metric: str | None,
 ) -> dict[str, Any]:
     """The record of a completed trial, after everything in it was checked.
 
     Args:
         trial: The trial; nothing of it is changed.
+        terms: How it is reported.
         raw_data: As of ``complete_trial``.
         realized: As of ``complete_trial``.
         cost: As of ``complete_trial``.
-        controlled: Names of the parameters that the trial controls; None for all of them.
-        learned: The trial's control set; its cost is needed where it is unknown.
-        cost_metric: Metric under which costs are reported, for a method that learns them.
 
     Returns:
         ``realized``, by parameter; ``outcomes``, by metric the mean and its standard error (None if
@@ -72,11 +83,11 @@ def completion_record(
     Raises:
         UserInputError: As of ``complete_trial``.
     """
-    outcomes = read_outcomes(raw_data, trial.experiment, cost_metric)
-    values = read_realized(realized, trial.experiment.search_space, controlled)
-    paid = read_cost(cost, outcomes, cost_metric)
-    check_cost_of_control_set(paid, trial.index, learned)
-    return record_of(values, outcomes, paid, cost_metric)
+    outcomes = read_outcomes(raw_data, trial.experiment, terms.cost_metric)
+    values = read_realized(realized, trial.experiment.search_space, terms.controlled)
+    paid = read_cost(cost, outcomes, terms.cost_metric)
+    check_cost_of_control_set(paid, trial.index, terms.learned)
+    return record_of(values, outcomes, paid, terms.cost_metric)
 
 
 def record_of(
