@@ -29,11 +29,9 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.nodes import method_of
-from ax_costaware.ax_bridge.records import planned_trial
 from ax_costaware.ax_bridge.training_data import raw_data_of, restore_data
 from ax_costaware.ax_bridge.turns import turn_at
 from ax_costaware.methods.method import Method
-from ax_costaware.queries.control_sets import ControlSet
 
 logger = get_logger(__name__)
 
@@ -58,14 +56,6 @@ class Session:
     def method(self) -> Method:
         """The strategy's method; ``UserInputError`` if the strategy is not one of ours."""
         return method_of(self.strategy)
-
-    def control_set_of(self, trial: Trial) -> ControlSet | None:
-        """The control set of a trial; None: it controls every parameter.
-
-        Raises:
-            InputError: If the method has control sets and the trial names none of them.
-        """
-        return self.method.control_set_of(planned_trial(trial))
 
     def trial(self, trial_index: int) -> Trial:
         """The trial at ``trial_index``.

@@ -27,7 +27,7 @@ from botorch.models.model import Model
 from ax_costaware.ax_bridge.checks import ax_errors, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
+from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Pending, Problem, nothing_to_lend
 from ax_costaware.methods.space import Space
 
@@ -213,16 +213,6 @@ def planned_trial(trial: Trial) -> PastTrial:
         status=trial.status.name,
         record=decision_record(trial),
     )
-
-
-def ledger(experiment: Experiment, method: Method) -> tuple[LedgerEntry, ...]:
-    """The ledger of an experiment: one entry per trial, by increasing trial index.
-
-    Raises:
-        InputError: If the method does not fit a trial, as where it names no control set of it.
-        UnsupportedError: If a trial has several arms.
-    """
-    return ledger_of(past_trials(experiment, method), method)
 
 
 def _attempts(trial: Trial, record: Mapping[str, Any]) -> tuple[list[float | None], float | None]:

@@ -27,6 +27,7 @@ from ax_costaware.ax_bridge.records import (
     EXCLUDED,
     RECORD,
     outcome_record,
+    planned_trial,
     recorded_outcomes,
     values_in_data,
 )
@@ -103,7 +104,7 @@ def complete_trial(
     """
     session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
-    control_set = session.control_set_of(trial)
+    control_set = session.method.control_set_of(planned_trial(trial))
     is_added = control_set is not None and _lacks_realized(trial)
     may_be_unsaved = trial.status.is_completed and session.has_database
     if is_added:
@@ -260,7 +261,8 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     paid = read_cost(cost, {}, metric)
     if paid is None:
         raise UserInputError("cost=None: expected a finite number >= 0.")
-    check_cost_of_control_set(paid, trial.index, session.control_set_of(trial))
+    control_set = session.method.control_set_of(planned_trial(trial))
+    check_cost_of_control_set(paid, trial.index, control_set)
     record = {**outcome_record(trial), "cost": paid}
     if metric is not None:
         record["outcomes"] = {**recorded_outcomes(trial), metric: [paid, None]}

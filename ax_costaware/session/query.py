@@ -190,8 +190,8 @@ def query(client: SessionClient, trial_index: int) -> Query:
     """
     session = open_session(client)
     trial = session.trial(trial_index)
-    control_set = session.control_set_of(trial)
     planned = planned_trial(trial)
+    control_set = session.method.control_set_of(planned)
     decision = dict(planned.decision)
     cost = expected_cost_of(planned, session.method)
     return Query(

@@ -13,11 +13,11 @@ from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
-from ax_costaware.ax_bridge.records import ledger
+from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.ax_bridge.strategy import set_method
 from ax_costaware.display import display_number
 from ax_costaware.methods.money import remaining, spent
-from ax_costaware.methods.past import ROUNDING, LedgerEntry
+from ax_costaware.methods.past import ROUNDING, LedgerEntry, ledger_of
 from ax_costaware.queries.argument_checks import positive_number
 
 _COSTS = ("expected_cost", "reported_cost", "charged", "lost", "change_over")
@@ -115,12 +115,12 @@ def spending(client: SessionClient) -> Spending:
         UnsupportedError: If a trial has several arms.
     """
     session = open_session(client)
-    entries = ledger(session.experiment, session.method)
-    budget = session.method.budget
+    method = session.method
+    entries = ledger_of(past_trials(session.experiment, method), method)
     return Spending(
-        budget=budget,
+        budget=method.budget,
         spent=spent(entries),
-        remaining=remaining(entries, budget),
+        remaining=remaining(entries, method.budget),
         entries=entries,
     )
 
