@@ -151,11 +151,10 @@ class SubmititRunner(PolledRunner):
         if job is None:
             return lost("no job was submitted for it")
         if not self._is_over(job):
-            try:
-                began = (folder / BEGAN).stat().st_mtime
-            except FileNotFoundError:
-                return AttemptState(AttemptStatus.RUNNING, seconds=0.0)
-            return AttemptState(AttemptStatus.RUNNING, seconds=max(0.0, time.time() - began))
+            seconds = 0.0
+            with suppress(FileNotFoundError):
+                seconds = max(0.0, time.time() - (folder / BEGAN).stat().st_mtime)
+            return AttemptState(AttemptStatus.RUNNING, seconds=seconds)
         if self.executor == "local" and not job.paths.result_pickle.exists():
             return lost(f"its process has ended without a result: see {job.paths.stderr}")
         try:
