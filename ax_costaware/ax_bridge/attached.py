@@ -74,7 +74,8 @@ def attach_completed(
         for row in rows:
             _, index = experiment.attach_trial([row.parameters], run_metadata={RECORD: row.record})
             trial = with_one_arm(experiment.trials[index])
-            data[index] = _data_of(trial)
+            known = raw_data_of(recorded_outcomes(trial), experiment)
+            data[index] = trial._raw_evaluations_to_data({trial.arms[0].name: known})
             trials.append(trial)
         experiment.attach_data(Data.from_multiple_data(data.values()))
         for trial in trials:
@@ -82,13 +83,6 @@ def attach_completed(
         if client is not None and client.db_settings_set:
             _store(experiment, trials, data, client)
     return list(data)
-
-
-def _data_of(trial: Trial) -> Data:
-    """The recorded outcomes of a trial under the metrics that the experiment has."""
-    assert trial.arm is not None
-    known = raw_data_of(recorded_outcomes(trial), trial.experiment)
-    return trial._raw_evaluations_to_data({trial.arm.name: known})
 
 
 @contextmanager
