@@ -35,7 +35,6 @@ from ax_costaware.queries import Conditional, Cost
 from ax_costaware.queries.argument_checks import integer_at_least
 
 
-@ax_errors()
 def indirect_query_strategy(
     target_parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig],
     conditional: Conditional,
@@ -139,7 +138,6 @@ def level_parameter(max_level: int) -> RangeParameterConfig:
     return RangeParameterConfig(LEVEL, bounds=(0, max_level), parameter_type="int")
 
 
-@ax_errors()
 def resolution_tree_strategy(
     target_parameters: Sequence[RangeParameterConfig],
     max_level: int,
@@ -215,7 +213,6 @@ def resolution_tree_strategy(
     return strategy_with(TreeSearch, settings)
 
 
-@ax_errors()
 def fidelity_strategy(
     cost: CostArgument,
     target: Mapping[str, Value],

@@ -14,10 +14,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
 from ax.api.protocols import IMetric
 from ax.core.base_trial import BaseTrial
-from ax.core.data import Data
+from ax.core.data import MAP_KEY, Data
 from ax.core.experiment import Experiment
 from ax.core.metric import Metric, MetricFetchResult
 from ax.utils.common.result import Ok
@@ -27,7 +26,6 @@ from ax_costaware.ax_bridge.records import (
     is_to_be_measured,
     outcome_record,
     values_in_data,
-    with_one_arm,
 )
 from ax_costaware.ax_bridge.storage import register_metric
 
@@ -135,20 +133,9 @@ class ReportedMetric(SkippingMetric):
         return self.name in (outcome_record(trial).get("outcomes") or {})
 
     def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
-        """The recorded value; no data where there is none."""
-        if not self.has_value(trial):
-            return Ok(value=Data())
-        trial = with_one_arm(trial)
-        _, (mean, sem) = self.fetch(trial.index, trial.run_metadata)
-        row = {
-            "trial_index": trial.index,
-            "arm_name": trial.arms[0].name,
-            "metric_name": self.name,
-            "metric_signature": self.signature,
-            "mean": mean,
-            "sem": sem,
-        }
-        return Ok(value=Data(df=pd.DataFrame([row])))
+        """The recorded value, without the progression that Ax adds; no data where there is none."""
+        frame = super().fetch_trial_data(trial, **kwargs).unwrap().full_df
+        return Ok(value=Data(df=frame.drop(columns=MAP_KEY, errors="ignore")))
 
 
 class CostMetric(ReportedMetric):

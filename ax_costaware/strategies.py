@@ -61,7 +61,6 @@ def control_set_parameter(control_sets: Sequence[ControlSet]) -> ChoiceParameter
     )
 
 
-@ax_errors()
 def control_set_strategy(
     control_sets: Sequence[ControlSet],
     marginals: Mapping[str, Marginal],
@@ -155,7 +154,6 @@ def control_set_strategy(
     return strategy_with(ControlSets, locals())
 
 
-@ax_errors()
 def gittins_strategy(
     cost: CostArgument,
     budget: float | None = None,
@@ -256,7 +254,6 @@ def gittins_strategy(
     return strategy_with(Gittins, locals())
 
 
-@ax_errors()
 def costly_feedback_strategy(
     rule: FeedbackRule | None = None,
     forgetting: float | None = None,

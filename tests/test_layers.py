@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "ax_costaware"
 # The layers that work without Ax, each of which may import itself and those before it.
 LAYERS = ["exceptions.py", "queries", "models", "acquisition", "policies", "methods"]
 # What knows neither Ax nor the package, and may be imported above these layers.
-BESIDE = ["display.py", "precision.py"]
+BESIDE = ["display.py"]
 
 
 def _imports(path: Path) -> set[str]:

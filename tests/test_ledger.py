@@ -19,18 +19,24 @@ from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError, UserInputError
 
-from ax_costaware.ax_bridge.records import RECORD, ledger, past_trials
+from ax_costaware.ax_bridge.records import RECORD, past_trials
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.money import remaining, spent
 from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.past import LedgerEntry, ledger_of
 from ax_costaware.methods.problem import Decision, Problem
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.session import spending
 from tests.session.conftest import strategy_with
+
+
+def ledger(experiment: Experiment, method: Method) -> tuple[LedgerEntry, ...]:
+    """The ledger of an experiment."""
+    return ledger_of(past_trials(experiment, method), method)
 
 
 def _settings(**changes: Any) -> ControlSets:

@@ -21,7 +21,6 @@ from ax.adapter.base import gen_arms
 from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
 from ax.core.data_utils import ExperimentData, extract_experiment_data
-from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
@@ -89,11 +88,6 @@ class CostAwareAdapter(TorchAdapter):
     def method(self) -> Method:
         """The method."""
         return self.generator.method
-
-    @property
-    def experiment(self) -> Experiment:
-        """The experiment."""
-        return self._experiment
 
     def times(self) -> TrialTimes:
         """The times of the trials, past and to come."""

@@ -16,13 +16,13 @@ from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.trial import Trial
 from ax.core.types import TParamValue
-from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 from ax.service.ax_client import AxClient
 
 from ax_costaware.ax_bridge.records import (
     RECORD,
     decision_record,
     is_excluded,
+    objective_metrics,
     recorded_outcomes,
     values_in_data,
     with_one_arm,
@@ -43,40 +43,16 @@ class PastRow:
 
 def attached_with_data(experiment: Experiment) -> set[int]:
     """Indices of the trials with an outcome that no strategy of this package has generated."""
-    config = experiment.optimization_config
-    if config is None:
-        return set()
-    measured = set.intersection(
-        *(set(values_in_data(experiment, name)) for name in config.objective.metric_names)
-    )
-    trials = ((index, experiment.trials[index]) for index in measured)
+    measured = [values_in_data(experiment, name) for name in objective_metrics(experiment)]
     return {
         index
-        for index, trial in trials
-        if trial.status.is_completed and not is_excluded(trial) and not decision_record(trial)
+        for index, trial in experiment.trials.items()
+        if measured
+        and all(index in values for values in measured)
+        and trial.status.is_completed
+        and not is_excluded(trial)
+        and not decision_record(trial)
     }
-
-
-class MinTrialsOrAttached(MinTrials):
-    """Of a node's own trials and those that were attached with data, there are enough."""
-
-    def num_contributing_to_threshold(
-        self, experiment: Experiment, trials_from_node: set[int]
-    ) -> int:
-        """How many there are."""
-        trials = trials_from_node | attached_with_data(experiment)
-        return super().num_contributing_to_threshold(experiment, trials)
-
-
-class MaxTrialsOrAttached(MaxTrialsAwaitingData):
-    """No more trials than a number, with those that were attached with data, before others end."""
-
-    def num_contributing_to_threshold(
-        self, experiment: Experiment, trials_from_node: set[int]
-    ) -> int:
-        """How many there are."""
-        trials = trials_from_node | attached_with_data(experiment)
-        return super().num_contributing_to_threshold(experiment, trials)
 
 
 def attach_completed(
@@ -98,7 +74,8 @@ def attach_completed(
         for row in rows:
             _, index = experiment.attach_trial([row.parameters], run_metadata={RECORD: row.record})
             trial = with_one_arm(experiment.trials[index])
-            data[index] = _data_of(trial)
+            known = raw_data_of(recorded_outcomes(trial), experiment)
+            data[index] = trial._raw_evaluations_to_data({trial.arms[0].name: known})
             trials.append(trial)
         experiment.attach_data(Data.from_multiple_data(data.values()))
         for trial in trials:
@@ -106,14 +83,6 @@ def attach_completed(
         if client is not None and client.db_settings_set:
             _store(experiment, trials, data, client)
     return list(data)
-
-
-def _data_of(trial: Trial) -> Data:
-    """The recorded outcomes of a trial under the metrics that the experiment has."""
-    metrics = trial.experiment.metrics
-    known = {name: part for name, part in recorded_outcomes(trial).items() if name in metrics}
-    assert trial.arm is not None
-    return trial._raw_evaluations_to_data({trial.arm.name: raw_data_of(known)})
 
 
 @contextmanager

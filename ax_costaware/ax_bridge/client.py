@@ -29,11 +29,9 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.nodes import method_of
-from ax_costaware.ax_bridge.records import planned_trial
 from ax_costaware.ax_bridge.training_data import raw_data_of, restore_data
 from ax_costaware.ax_bridge.turns import turn_at
 from ax_costaware.methods.method import Method
-from ax_costaware.queries.control_sets import ControlSet
 
 logger = get_logger(__name__)
 
@@ -58,15 +56,6 @@ class Session:
     def method(self) -> Method:
         """The strategy's method; ``UserInputError`` if the strategy is not one of ours."""
         return method_of(self.strategy)
-
-    def control_set_of(self, trial: Trial) -> ControlSet | None:
-        """The control set of a trial; None: it controls every parameter.
-
-        Raises:
-            UserInputError: If the method has control sets and the trial names none of them.
-        """
-        with ax_errors():
-            return self.method.control_set_of(planned_trial(trial))
 
     def trial(self, trial_index: int) -> Trial:
         """The trial at ``trial_index``.
@@ -111,13 +100,11 @@ class Session:
             outcomes: What was measured; metrics that the experiment does not have are left out.
             curve: The same by step, these outcomes last, where they are the end of a curve.
         """
-
-        def known(found: Outcomes) -> dict[str, float | tuple[float, float]]:
-            return raw_data_of({m: o for m, o in found.items() if m in self.experiment.metrics})
-
-        steps = [(step, known(found)) for step, found in (curve or {}).items() if known(found)]
-        if steps or known(outcomes):
-            trial.update_trial_data(raw_data=steps or known(outcomes))
+        by_step = (curve or {}).items()
+        points = [(step, raw_data_of(found, self.experiment)) for step, found in by_step]
+        steps = [(step, known) for step, known in points if known]
+        if raw_data := steps or raw_data_of(outcomes, self.experiment):
+            trial.update_trial_data(raw_data=raw_data)
         trial.mark_completed()
         self._log_completion(trial, outcomes)
         self.save_trial(trial)
@@ -209,11 +196,14 @@ def locked(client: SessionClient) -> Iterator[None]:
 
 
 def holding_lock(function: AnyFunction) -> AnyFunction:
-    """Let a function whose first argument is a client hold the lock of its experiment."""
+    """Let a function whose first argument is a client hold the lock of its experiment.
+
+    The package's own errors leave it as Ax's.
+    """
 
     @wraps(function)
     def held(client: SessionClient, *args: Any, **kwargs: Any) -> Any:
-        with locked(client):
+        with locked(client), ax_errors():
             return function(client, *args, **kwargs)
 
     return cast(AnyFunction, held)
@@ -243,16 +233,21 @@ def take_over(client: SessionClient) -> None:
 
 
 def _session_of(client: SessionClient) -> Session:
-    if isinstance(client, tuple):
-        return _session_of_pair(client)
-    if isinstance(client, Client):
-        experiment = client._maybe_experiment
-        strategy = client._maybe_generation_strategy
-    elif isinstance(client, AxClient):
-        experiment = client._experiment
-        strategy = client._generation_strategy
-    else:
-        raise _refused(f"a {type(client).__name__}")
+    match client:
+        case Client():
+            experiment, strategy = client._maybe_experiment, client._maybe_generation_strategy
+        case AxClient():
+            experiment, strategy = client._experiment, client._generation_strategy
+        case (Experiment() as experiment, GenerationStrategy() as strategy):
+            return Session(experiment, strategy)
+        case _:
+            got = f"a {type(client).__name__}"
+            if isinstance(client, tuple):
+                got += f" of {[type(part).__name__ for part in client]}"
+            raise UserInputError(
+                f"client is {got}: expected an ax Client, an AxClient, or a tuple "
+                "(Experiment, GenerationStrategy)."
+            )
     if experiment is None:
         raise UserInputError("client has no experiment yet: configure one first.")
     if strategy is None:
@@ -260,21 +255,7 @@ def _session_of(client: SessionClient) -> Session:
             "client has no generation strategy yet: set one of this package first, for example "
             "with client.set_generation_strategy(gittins_strategy(...))."
         )
-    return Session(experiment=experiment, strategy=strategy, client=client)
-
-
-def _session_of_pair(pair: tuple[Any, ...]) -> Session:
-    match pair:
-        case (Experiment() as experiment, GenerationStrategy() as strategy):
-            return Session(experiment=experiment, strategy=strategy)
-    raise _refused(f"a tuple of {[type(part).__name__ for part in pair]}")
-
-
-def _refused(got: str) -> UserInputError:
-    return UserInputError(
-        f"client is {got}: expected an ax Client, an AxClient, or a tuple "
-        "(Experiment, GenerationStrategy)."
-    )
+    return Session(experiment, strategy, client)
 
 
 def create_tables(url: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from ax.core.search_space import SearchSpaceDigest
 from ax.core.types import TCandidateMetadata
-from ax.exceptions.core import SearchSpaceExhausted, UserInputError
+from ax.exceptions.core import SearchSpaceExhausted
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from ax.generators.torch.botorch_modular.surrogate import Surrogate, SurrogateSpec
@@ -40,6 +40,7 @@ from ax_costaware.methods.problem import (
 )
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
+from ax_costaware.queries.argument_checks import instance_of
 
 
 class CostAwareGenerator(BoTorchGenerator):
@@ -65,7 +66,7 @@ class CostAwareGenerator(BoTorchGenerator):
         found = method or settings
         assert found is not None
         super().__init__(
-            surrogate_spec=surrogate_spec or surrogate_spec_of([found.model()]),
+            surrogate_spec=surrogate_spec or surrogate_spec_of(found.model()),
             refit_on_cv=refit_on_cv,
             warm_start_refit=warm_start_refit,
         )
@@ -94,7 +95,7 @@ class CostAwareGenerator(BoTorchGenerator):
         """
         model = self.model_now
         if model is not None:
-            self._use(surrogate_spec_of([model]))
+            self._use(surrogate_spec_of(model))
         with ax_errors(), reproducible(self.method.seed):
             super().fit(
                 datasets=datasets,
@@ -217,9 +218,9 @@ class LentOptimizer(Acquisition):
         return Maximum(point, float(torch.as_tensor(values).flatten()[0]))
 
 
-def surrogate_spec_of(models: Sequence[ModelOptions]) -> SurrogateSpec:
-    """Ax's surrogate of some models."""
-    return SurrogateSpec(model_configs=[_config(model) for model in models])
+def surrogate_spec_of(model: ModelOptions) -> SurrogateSpec:
+    """Ax's surrogate of a model."""
+    return SurrogateSpec(model_configs=[_config(model)])
 
 
 def resolved_surrogate_spec(
@@ -232,17 +233,13 @@ def resolved_surrogate_spec(
     asks for none.
 
     Raises:
-        UserInputError: If ``given`` is neither of the two.
-        InputError: If the method cannot use it.
+        InputError: If ``given`` is neither of the two, or the method cannot use it.
     """
     if given is None or isinstance(given, FixedHyperparameters):
         options = method.model(given)
-        return surrogate_spec_of([options]), [options]
-    if not isinstance(given, SurrogateSpec):
-        raise UserInputError(
-            f"surrogate_spec={given!r}: expected an Ax SurrogateSpec, FixedHyperparameters, "
-            "or None for Ax's default."
-        )
+        return surrogate_spec_of(options), [options]
+    expected = "an Ax SurrogateSpec, FixedHyperparameters, or None for Ax's default"
+    instance_of(given, "surrogate_spec", SurrogateSpec, expected)
     seen: list[ModelOptions] = []
 
     def adapted(config: ModelConfig) -> ModelConfig:

@@ -20,11 +20,7 @@ from ax.exceptions.core import OptimizationShouldStop, SearchSpaceExhausted, Use
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 
-from ax_costaware.ax_bridge.attached import (
-    MaxTrialsOrAttached,
-    MinTrialsOrAttached,
-    attached_with_data,
-)
+from ax_costaware.ax_bridge.attached import attached_with_data
 from ax_costaware.ax_bridge.checks import (
     ax_errors,
     check_lengthscales,
@@ -86,8 +82,6 @@ class InitialNode(MethodNode):
         waits: bool = True,
         counts_attached: bool = False,
     ) -> None:
-        enough = MinTrialsOrAttached if counts_attached else MinTrials
-        most = MaxTrialsOrAttached if counts_attached else MaxTrialsAwaitingData
         super().__init__(
             name=name,
             generator_specs=[
@@ -102,7 +96,7 @@ class InitialNode(MethodNode):
             ],
             should_deduplicate=False,
             transition_criteria=[
-                enough(threshold=count, transition_to=next_node, not_in_statuses=_NOT_TRIED),
+                MinTrials(threshold=count, transition_to=next_node, not_in_statuses=_NOT_TRIED),
                 MinTrials(
                     threshold=min(count, max(2, count // 2)),
                     transition_to=next_node,
@@ -112,7 +106,7 @@ class InitialNode(MethodNode):
                 ),
             ],
             fallback_specs={},
-            pausing_criteria=[most(threshold=count)] if waits else None,
+            pausing_criteria=[MaxTrialsAwaitingData(threshold=count)] if waits else None,
         )
         self.count = count
         self.seed = seed
@@ -120,6 +114,12 @@ class InitialNode(MethodNode):
         self.deduplicate = deduplicate
         self.waits = waits
         self.counts_attached = counts_attached
+
+    @property
+    def trials_from_node(self) -> set[int]:
+        """Indices of the trials that are counted: its own, and those attached with data."""
+        own: set[int] = super().trials_from_node
+        return own | attached_with_data(self.experiment) if self.counts_attached else own
 
     def gen(
         self,
@@ -143,6 +143,13 @@ class InitialNode(MethodNode):
         check_one_arm(n)
         check_optimization_config(experiment.optimization_config)
         drawn: list[GeneratorRun] = []
+        arguments: dict[str, Any] = {
+            "experiment": experiment,
+            "pending_observations": pending_observations,
+            "data": data,
+            "n": n,
+            **gs_gen_kwargs,
+        }
 
         def draw() -> Row:
             if self.deduplicate and problem.is_exhausted:
@@ -151,12 +158,8 @@ class InitialNode(MethodNode):
                 return next(design)
             try:
                 run = super(InitialNode, self).gen(
-                    experiment=experiment,
-                    pending_observations=pending_observations,
                     skip_fit=(skip_fit or bool(drawn)) and _is_fitted(self.generator_specs[0]),
-                    data=data,
-                    n=n,
-                    **gs_gen_kwargs,
+                    **arguments,
                 )
             except SearchSpaceExhausted as error:
                 raise SpaceExhausted from error
@@ -181,14 +184,7 @@ class InitialNode(MethodNode):
         if decision == Stop(SpaceExhausted.REASON) and any(t.is_completed for t in problem.trials):
             # The design has no further point, but the model may know of something to do.
             following = self.generation_strategy.nodes_by_name[self.next_node]
-            return following.gen(
-                experiment=experiment,
-                pending_observations=pending_observations,
-                skip_fit=skip_fit,
-                data=data,
-                n=n,
-                **gs_gen_kwargs,
-            )
+            return following.gen(skip_fit=skip_fit, **arguments)
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason)
         run = drawn[-1] if drawn else None

@@ -8,6 +8,7 @@ properties.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,10 +27,9 @@ from botorch.models.model import Model
 from ax_costaware.ax_bridge.checks import ax_errors, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
+from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Pending, Problem, nothing_to_lend
 from ax_costaware.methods.space import Space
-from ax_costaware.precision import STORED_DECIMALS, more_precise
 
 RECORD = "ax_costaware"
 """Key of our record in ``run_metadata``, ``gen_metadata`` and the experiment's properties."""
@@ -45,6 +45,9 @@ CHARGED = "charged"
 
 CLAIM = "claim"
 """Key of the process that runs a stored experiment, in the record of the experiment."""
+
+STORED_DECIMALS = 10
+"""Decimals that Ax's stores keep of an observation."""
 
 Curves: TypeAlias = dict[str, dict[float, tuple[float, float | None]]]
 """Mean and standard error (None: unknown) by metric and step."""
@@ -150,17 +153,16 @@ def past_trials(
         UnsupportedError: If a trial has several arms.
     """
     observed = observed or {}
-    config = experiment.optimization_config
-    objectives = [] if config is None else config.objective.metric_names
+    objectives = objective_metrics(experiment)
     metric = method.cost_metric or ""  # no metric has the empty name
     data = {n: values_in_data(experiment, n) for n in {*objectives, *method.reads, metric}}
     curves, realized = curves_in_data(experiment, method), realized_inputs(experiment, method)
     found = []
     for index, base_trial in sorted(experiment.trials.items()):
         trial, record = with_one_arm(base_trial), outcome_record(base_trial)
-        parameters = {} if trial.arm is None else trial.arm.parameters
+        planned = planned_trial(trial)
         if is_excluded(trial):
-            found.append(PastTrial(index, parameters, "ABANDONED", record=decision_record(trial)))
+            found.append(replace(planned, status="ABANDONED"))
             continue
         recorded = {name: mean for name, (mean, _) in recorded_outcomes(trial).items()}
         values = {name: known[index] for name, known in data.items() if index in known}
@@ -174,11 +176,8 @@ def past_trials(
         is_measured = bool(objectives) and measured.keys() >= set(objectives)
         lost, last_attempt = _attempts(trial, record)
         found.append(
-            PastTrial(
-                index=index,
-                parameters=parameters,
-                status=trial.status.name,
-                record=decision_record(trial),
+            replace(
+                planned,
                 outcome=observed.get(
                     index, float(measured[objectives[0]]) if is_measured else None
                 ),
@@ -200,6 +199,12 @@ def past_trials(
     return tuple(found)
 
 
+def objective_metrics(experiment: Experiment) -> list[str]:
+    """Names of the metrics of the objective; none where the experiment has no objective."""
+    config = experiment.optimization_config
+    return [] if config is None else list(config.objective.metric_names)
+
+
 def planned_trial(trial: Trial) -> PastTrial:
     """What was planned of one trial and recorded of its decision, without what came of it."""
     return PastTrial(
@@ -208,16 +213,6 @@ def planned_trial(trial: Trial) -> PastTrial:
         status=trial.status.name,
         record=decision_record(trial),
     )
-
-
-def ledger(experiment: Experiment, method: Method) -> tuple[LedgerEntry, ...]:
-    """The ledger of an experiment: one entry per trial, by increasing trial index.
-
-    Raises:
-        InputError: If the method does not fit a trial, as where it names no control set of it.
-        UnsupportedError: If a trial has several arms.
-    """
-    return ledger_of(past_trials(experiment, method), method)
 
 
 def _attempts(trial: Trial, record: Mapping[str, Any]) -> tuple[list[float | None], float | None]:
@@ -229,6 +224,19 @@ def _attempts(trial: Trial, record: Mapping[str, Any]) -> tuple[list[float | Non
     if record.get("running") or by_hand or not costs:
         return costs, None
     return costs[:-1], costs[-1]
+
+
+def more_precise(value: float, recorded: float | None) -> float:
+    """``recorded`` if it is ``value`` before Ax's stores rounded it; else ``value``.
+
+    What is reported is recorded on the trial at full precision before Ax stores it. The two agree
+    until somebody changes Ax's data afterwards, and then what was changed counts.
+    """
+    if recorded is None or not math.isclose(
+        value, recorded, rel_tol=1e-12, abs_tol=10.0**-STORED_DECIMALS
+    ):
+        return value
+    return float(recorded)
 
 
 def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
@@ -267,13 +275,13 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
         for index, trial in experiment.trials.items()
         if not is_excluded(trial)
     }
-    config, parameter = experiment.optimization_config, progress_parameter(experiment, method)
-    if config is None or parameter is None:
+    objectives, parameter = objective_metrics(experiment), progress_parameter(experiment, method)
+    if not objectives or parameter is None:
         return found
     frame = experiment.lookup_data().df
     if MAP_KEY not in frame:
         return found
-    is_outcome = frame["metric_name"] == config.objective.metric_names[0]
+    is_outcome = frame["metric_name"] == objectives[0]
     outcomes = frame[is_outcome & np.isfinite(frame[MAP_KEY])]
     for index, step in zip(outcomes["trial_index"], outcomes[MAP_KEY], strict=True):
         if index in found:

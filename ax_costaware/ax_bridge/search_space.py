@@ -61,12 +61,12 @@ def parameter_of(parameter: Parameter) -> OurParameter:
     )
 
 
+@ax_errors()
 def parameters_of_configs(configs: Any) -> tuple[FreeParameter, ...]:
     """Ax's configurations of parameters that are none of the experiment's, as value objects.
 
     Raises:
-        UserInputError: If there is no list of them, or one is of another kind.
-        InputError: If one cannot be used.
+        UserInputError: If there is no list of them, one is of another kind, or cannot be used.
     """
     expected = "RangeParameterConfig and ChoiceParameterConfig"
     if not isinstance(configs, Iterable) or isinstance(configs, str | Mapping):

@@ -11,13 +11,14 @@ from typing import Any
 
 from ax.core.experiment import Experiment
 from ax.core.utils import extract_pending_observations
-from ax.exceptions.core import DataRequiredError, UserInputError
+from ax.exceptions.core import DataRequiredError
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import ModelNode, fitted
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins import Gittins, StopRule
 from ax_costaware.methods.gittins.weighing import Weighed, weigh
 from ax_costaware.methods.loop import check_all
@@ -51,7 +52,6 @@ def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpe
         raise DataRequiredError(str(error)) from error
 
 
-@ax_errors()
 def method_to_check(
     cost: CostArgument,
     lmbda: float | None,
@@ -69,10 +69,10 @@ def method_to_check(
         settings: Further ones of ``Gittins``.
 
     Raises:
-        UserInputError: If a value cannot be used, or nothing says what a unit of cost is worth.
+        InputError: If a value cannot be used, or nothing says what a unit of cost is worth.
     """
     if lmbda is None and budget is None and (rule is None or rule.lmbda is None):
-        raise UserInputError(
+        raise InputError(
             "lmbda=None and budget=None: expected lmbda, what one unit of cost is worth in units "
             "of the objective, or a budget to find it from."
         )
@@ -126,10 +126,10 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
     min_trials: int = 5
     inactive_when_pending_trials: bool = True
 
+    @ax_errors()
     def __post_init__(self) -> None:
-        with ax_errors():
-            integer_at_least(self.min_trials, 0, "min_trials")
-            boolean(self.inactive_when_pending_trials, "inactive_when_pending_trials")
+        integer_at_least(self.min_trials, 0, "min_trials")
+        boolean(self.inactive_when_pending_trials, "inactive_when_pending_trials")
         super().__init__(
             min_trials=self.min_trials,
             inactive_when_pending_trials=self.inactive_when_pending_trials,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
@@ -16,7 +15,7 @@ from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import ModelNode, model_spec_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.queries.argument_checks import boolean
+from ax_costaware.queries.argument_checks import boolean, instance_of
 
 logger = get_logger(__name__)
 
@@ -50,8 +49,7 @@ def strategy_of(
         UserInputError: If ``method`` is none, or cannot use the model, or torch does not compute on
             the device here.
     """
-    if not isinstance(method, Method):
-        raise UserInputError(f"method={method!r}: expected a Method, such as Gittins(cost=1.0).")
+    instance_of(method, "method", Method, "a Method, such as Gittins(cost=1.0)")
     boolean(count_attached, "count_attached")
     if torch_device is not None:
         usable_device(torch_device)
@@ -76,6 +74,7 @@ def strategy_of(
     return GenerationStrategy(name=name, nodes=nodes)
 
 
+@ax_errors()
 def strategy_with(method_class: type[Method], settings: dict[str, Any]) -> GenerationStrategy:
     """The strategy of a method with these fields, and with what else ``strategy_of`` takes."""
     names = ("surrogate_spec", "count_attached", "torch_device")

@@ -25,12 +25,13 @@ from pandas import DataFrame, Series
 from pandas.api.types import is_string_dtype
 
 from ax_costaware.ax_bridge.records import (
+    STORED_DECIMALS,
+    more_precise,
     recorded_outcomes,
     with_one_arm,
 )
 from ax_costaware.methods.curves import CurvePoint
 from ax_costaware.methods.space import Space
-from ax_costaware.precision import STORED_DECIMALS, more_precise
 
 _TOO_SMALL_TO_ROUND = 1e-6
 """Observations that differ by no more than this are left as they are: rounding would harm them."""
@@ -144,34 +145,35 @@ def restore_data(experiment: Experiment) -> list[int]:
     and write it anew. What was recorded of the trial is stored with its status, in the first one.
 
     Args:
-        experiment: The experiment; metrics that it does not have are left out.
+        experiment: The experiment.
 
     Returns:
         Indices of the trials whose data were restored.
     """
-    recorded: dict[int, Mapping[str, tuple[float, float | None]]] = {}
-    for index, trial in experiment.trials.items():
+    has_data = set(experiment.lookup_data().df["trial_index"])
+    restored = []
+    for index, trial in sorted(experiment.trials.items()):
         outcomes = recorded_outcomes(trial) if trial.status.is_completed else {}
-        known = {name: value for name, value in outcomes.items() if name in experiment.metrics}
-        if known:
-            recorded[index] = known
-    restored = sorted(recorded.keys() - set(experiment.lookup_data().df["trial_index"]))
-    for index in restored:
-        trial = with_one_arm(experiment.trials[index])
-        trial.update_trial_data(raw_data=raw_data_of(recorded[index]))
+        raw_data = raw_data_of(outcomes, experiment)
+        if raw_data and index not in has_data:
+            with_one_arm(trial).update_trial_data(raw_data=raw_data)
+            restored.append(index)
     return restored
 
 
 def raw_data_of(
-    outcomes: Mapping[str, tuple[float, float | None]],
+    outcomes: Mapping[str, tuple[float, float | None]], experiment: Experiment
 ) -> dict[str, float | tuple[float, float]]:
     """Outcomes as Ax takes them: an unknown standard error is left out.
 
     Args:
         outcomes: Per metric the mean and its standard error (None: unknown).
+        experiment: The experiment; metrics that it does not have are left out.
     """
     return {
-        metric: mean if sem is None else (mean, sem) for metric, (mean, sem) in outcomes.items()
+        metric: mean if sem is None else (mean, sem)
+        for metric, (mean, sem) in outcomes.items()
+        if metric in experiment.metrics
     }
 
 

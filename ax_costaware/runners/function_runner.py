@@ -49,12 +49,10 @@ class LocalRunner(PolledRunner):
         return attempt.result() if attempt.done() else RUNNING
 
     def cancel(self, key: str) -> None:
-        """Ask no more for the attempt: Python cannot stop a thread."""
+        """Ask no more for the attempt, over or not: Python cannot stop a thread."""
         self._attempts.pop(key, None)
 
-    def forget(self, key: str) -> None:
-        """Drop what came of the attempt."""
-        self._attempts.pop(key, None)
+    forget = cancel
 
 
 class FunctionRunner(LocalRunner):

@@ -18,8 +18,9 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from ax.core.base_trial import BaseTrial
@@ -45,7 +46,6 @@ from ax_costaware.runners.result import (
     AttemptState,
     AttemptStatus,
     TrialFunction,
-    read_result,
 )
 from ax_costaware.session.realized import warn_out_of_bounds
 
@@ -56,6 +56,12 @@ _ATTEMPTS = "attempts"
 _COMPLETED = "completed"
 _STOPPED = "stopped"
 _TIMED_OUT = "timed out"
+
+_END_WITHIN = 30.0
+"""Seconds that an attempt may take to be gone after it was cancelled."""
+
+_PAUSE = 0.02
+"""Seconds between two looks at whether it is."""
 
 _REASON_LENGTH = 100
 """Characters of Ax's database column for the reason of a failure."""
@@ -216,7 +222,7 @@ class PolledRunner(StoredRunner):
                 how, cost = _COMPLETED, outcome.get("cost")
             except UserInputError as refused:
                 how, error = AttemptStatus.FAILED.value, str(refused)
-                cost = failed_cost(read_result(returned).cost)
+                cost = failed_cost(returned["cost"])
         ran = state.seconds if state.status is AttemptStatus.LOST else seconds
         record = self._record(trial, {**record, **outcome}, running, how, ran, error, cost)
         if how == _COMPLETED:
@@ -307,6 +313,33 @@ class PolledRunner(StoredRunner):
             key = self._over.popleft()
             with _tolerated(f"let go of {key!r}"):
                 self.forget(key)
+
+
+def imported(module: str, runner: str, name: str, extra: str) -> Any:
+    """The package of a backend.
+
+    Raises:
+        UserInputError: If it is not installed; the extra of this package would install it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UserInputError(
+            f"{runner} needs {name}, which is not installed: pip install 'ax-costaware[{extra}]'."
+        ) from error
+
+
+def wait_until_gone(key: str, is_there: Callable[[], bool]) -> None:
+    """Wait for the end of an attempt that was cancelled, so that another one can have its key.
+
+    Raises:
+        TimeoutError: If it does not end.
+    """
+    deadline = time.monotonic() + _END_WITHIN
+    while is_there():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"an attempt of the key {key!r} is still there")
+        time.sleep(_PAUSE)
 
 
 @contextmanager

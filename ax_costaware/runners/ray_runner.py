@@ -10,7 +10,6 @@ attempt that takes too long is killed. ``docs/cluster.md`` says how to start a c
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +24,7 @@ from ax_costaware.queries.argument_checks import (
     optional,
     positive_number,
 )
-from ax_costaware.runners.polled_runner import PolledRunner
+from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_gone
 from ax_costaware.runners.ray_worker import attempt_class, pack, results_class
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.result import AttemptState, AttemptStatus, TrialFunction, lost
@@ -40,9 +39,6 @@ _OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 
 _ANSWER_WITHIN = 30.0
 """Seconds after which the cluster counts as unreachable for now."""
-
-_END_WITHIN = 30.0
-"""Seconds that an actor may take to be gone after it was killed."""
 
 
 class RayRunner(PolledRunner):
@@ -108,7 +104,8 @@ class RayRunner(PolledRunner):
         is_known = self._answer(results.announce.remote(key, parameters))
         if is_known and self.poll(key).status is not AttemptStatus.LOST:
             return
-        self._end(key)
+        self.cancel(key)
+        wait_until_gone(key, lambda: self._actor(key) is not None)
         self._warn_if_too_large(ray)
         own = {name: n for name, n in self.resources.items() if name not in _OPTIONS}
         options = {_OPTIONS[name]: n for name, n in self.resources.items() if name in _OPTIONS}
@@ -144,12 +141,7 @@ class RayRunner(PolledRunner):
 
     def _ray(self) -> Any:
         """Ray, connected to the cluster."""
-        try:
-            import ray
-        except ImportError as error:
-            raise UserInputError(
-                "RayRunner needs Ray, which is not installed: pip install 'ax-costaware[ray]'."
-            ) from error
+        ray = imported("ray", "RayRunner", "Ray", "ray")
         if not ray.is_initialized():
             try:
                 ray.init(
@@ -191,15 +183,6 @@ class RayRunner(PolledRunner):
             return self._ray().get_actor(key, namespace=self.namespace)
         except ValueError:
             return None
-
-    def _end(self, key: str) -> None:
-        """Kill what bears the key, so that another one can."""
-        self.cancel(key)
-        deadline = time.monotonic() + _END_WITHIN
-        while self._actor(key) is not None:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"an attempt of the key {key!r} is still there")
-            time.sleep(0.01)
 
     def _warn_if_too_large(self, ray: Any) -> None:
         """Say so if an attempt would wait for ever on the cluster as it is."""

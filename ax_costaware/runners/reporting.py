@@ -7,7 +7,6 @@ the records of the decisions: which parameters a control set controls, and what 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ax.core.map_metric import MapMetric
@@ -23,21 +22,7 @@ from ax_costaware.metrics import ReportedMetric
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import nonnegative_number
 from ax_costaware.runners.result import EXPECTED, read_result
-from ax_costaware.session.reported import completion_record
-
-
-@dataclass(frozen=True)
-class TrialTerms:
-    """What the strategy's records say of how a trial is run and reported."""
-
-    controlled: tuple[str, ...] | None
-    """Names of the parameters to set; None for all of them."""
-
-    learned: ControlSet | None
-    """The trial's control set, if its cost is learned from what trials cost; else None."""
-
-    cost_metric: str | None
-    """Metric under which costs are reported, for a method that learns them; else None."""
+from ax_costaware.session.reported import TrialTerms, completion_record
 
 
 def trial_parameters(trial: Trial) -> dict[str, TParamValue]:
@@ -118,15 +103,7 @@ def read_outcome(
     elif (left := _without_objective(trial, raw_data)) != raw_data:
         # The strategy asked for no measurement: none is taken for one, nor charged as one.
         raw_data, cost = left, None
-    record = completion_record(
-        trial,
-        raw_data=raw_data,
-        realized=result.realized,
-        cost=cost,
-        controlled=terms.controlled,
-        learned=terms.learned,
-        cost_metric=metric,
-    )
+    record = completion_record(trial, terms, raw_data, result.realized, cost)
     if metric is not None and "cost" not in record:
         raise UserInputError(
             f"cost=None: the strategy learns costs, from the metric {metric!r}: expected the "

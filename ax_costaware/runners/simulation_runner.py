@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -136,11 +137,7 @@ class SimulationRunner(LocalRunner):
         """
         trial_index, attempt = (int(part) for part in key.rsplit("/", 2)[1:])
         random = np.random.default_rng([self.seed, trial_index, attempt])
-        function = trial_function(self.function)
-
-        def simulate(given: dict[str, TParamValue]) -> TrialResult:
-            return self._simulate(function, given, random)
-
+        simulate = partial(self._simulate, trial_function(self.function), random)
         simulated: Future[AttemptState] = Future()
         simulated.set_result(run_function(simulate, parameters))
         self._attempts[key] = simulated
@@ -148,8 +145,8 @@ class SimulationRunner(LocalRunner):
     def _simulate(
         self,
         function: TrialFunction,
-        given: dict[str, TParamValue],
         random: np.random.Generator,
+        given: dict[str, TParamValue],
     ) -> TrialResult:
         control_set = given.pop(CONTROL_SET, None)
         realized: dict[str, TParamValue] = {}

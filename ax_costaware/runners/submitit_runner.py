@@ -27,7 +27,7 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.queries.argument_checks import instance_of
-from ax_costaware.runners.polled_runner import PolledRunner
+from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_gone
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.result import (
     AttemptState,
@@ -45,9 +45,6 @@ _SPARE_MINUTES = 2
 
 _NO_LIMIT_MINUTES = 366 * 24 * 60
 """submitit ends a job of this machine after two minutes unless it is told otherwise."""
-
-_END_WITHIN = 30.0
-"""Seconds that a job may take to be gone after it was cancelled."""
 
 _JOBS: dict[Path, Any] = {}
 """Jobs that this process has submitted, or asked about, by their folders."""
@@ -154,11 +151,10 @@ class SubmititRunner(PolledRunner):
         if job is None:
             return lost("no job was submitted for it")
         if not self._is_over(job):
-            try:
-                began = (folder / BEGAN).stat().st_mtime
-            except FileNotFoundError:
-                return AttemptState(AttemptStatus.RUNNING, seconds=0.0)
-            return AttemptState(AttemptStatus.RUNNING, seconds=max(0.0, time.time() - began))
+            seconds = 0.0
+            with suppress(FileNotFoundError):
+                seconds = max(0.0, time.time() - (folder / BEGAN).stat().st_mtime)
+            return AttemptState(AttemptStatus.RUNNING, seconds=seconds)
         if self.executor == "local" and not job.paths.result_pickle.exists():
             return lost(f"its process has ended without a result: see {job.paths.stderr}")
         try:
@@ -184,14 +180,7 @@ class SubmititRunner(PolledRunner):
         _JOBS.pop(self._folder_of(key), None)
 
     def _submitit(self) -> Any:
-        try:
-            import submitit
-        except ImportError as error:
-            raise UserInputError(
-                "SubmititRunner needs submitit, which is not installed: pip install "
-                "'ax-costaware[slurm]'."
-            ) from error
-        return submitit
+        return imported("submitit", "SubmititRunner", "submitit", "slurm")
 
     def _folder_of(self, key: str) -> Path:
         """The folder of an attempt, whose name submitit does not take for a pattern."""
@@ -226,10 +215,7 @@ class SubmititRunner(PolledRunner):
     def _end(self, key: str) -> None:
         """Kill what has the key, and remove its folder."""
         self.cancel(key)
-        deadline = time.monotonic() + _END_WITHIN
-        while (job := self._job(key)) is not None and not self._is_over(job):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"an attempt of the key {key!r} is still there")
-            time.sleep(0.05)
+        if (job := self._job(key)) is not None:
+            wait_until_gone(key, lambda: not self._is_over(job))
         self.forget(key)
         shutil.rmtree(self._folder_of(key))

@@ -27,14 +27,17 @@ from ax_costaware.ax_bridge.records import (
     EXCLUDED,
     RECORD,
     outcome_record,
+    planned_trial,
     recorded_outcomes,
     values_in_data,
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
+from ax_costaware.queries.argument_checks import instance_of
 from ax_costaware.session.realized import warn_out_of_bounds
 from ax_costaware.session.reported import (
     RawCurve,
     RawData,
+    TrialTerms,
     check_cost_of_control_set,
     completion_record,
     read_cost,
@@ -101,7 +104,7 @@ def complete_trial(
     """
     session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
-    control_set = session.control_set_of(trial)
+    control_set = session.method.control_set_of(planned_trial(trial))
     is_added = control_set is not None and _lacks_realized(trial)
     may_be_unsaved = trial.status.is_completed and session.has_database
     if is_added:
@@ -121,15 +124,9 @@ def complete_trial(
         if name in (realized or {}):
             raise UserInputError(f"realized={realized!r}: progression says {name!r}.")
         raw_data, realized = curve[last] or None, {**(realized or {}), name: last}
-    record = completion_record(
-        trial,
-        raw_data=raw_data,
-        realized=realized,
-        cost=cost,
-        controlled=None if control_set is None else control_set.parameters,
-        learned=control_set,
-        cost_metric=cost_metric,
-    )
+    controlled = None if control_set is None else control_set.parameters
+    terms = TrialTerms(controlled, control_set, cost_metric)
+    record = completion_record(trial, terms, raw_data, realized, cost)
     _check_reads(session, trial, record)
     if is_added:
         warn_out_of_bounds(record["realized"], session.experiment.search_space)
@@ -264,12 +261,13 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     paid = read_cost(cost, {}, metric)
     if paid is None:
         raise UserInputError("cost=None: expected a finite number >= 0.")
-    check_cost_of_control_set(paid, trial.index, session.control_set_of(trial))
+    control_set = session.method.control_set_of(planned_trial(trial))
+    check_cost_of_control_set(paid, trial.index, control_set)
     record = {**outcome_record(trial), "cost": paid}
     if metric is not None:
         record["outcomes"] = {**recorded_outcomes(trial), metric: [paid, None]}
-        if metric in session.experiment.metrics:
-            trial.update_trial_data(raw_data=raw_data_of({metric: (paid, None)}))
+        if known := raw_data_of({metric: (paid, None)}, session.experiment):
+            trial.update_trial_data(raw_data=known)
     trial.update_run_metadata({RECORD: record})
     session.save_trial(trial)
 
@@ -295,8 +293,7 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
     """
     session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
-    if not isinstance(reason, str):
-        raise UserInputError(f"reason={reason!r}: expected a string.")
+    instance_of(reason, "reason", str, "a string")
     trial.update_run_metadata({RECORD: {**outcome_record(trial), EXCLUDED: reason}})
     if not trial.status.is_terminal:
         trial.mark_abandoned(reason or None)  # or Ax would wait for its data

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.nodes import method_of_class
 from ax_costaware.ax_bridge.records import past_trials
@@ -149,7 +148,6 @@ class InputFitReport:
         return [test for test, no in zip(tests, verdicts, strict=True) if no]
 
 
-@ax_errors()
 @holding_lock
 def input_fit(
     client: SessionClient, last: int | None = None, significance: float = 0.01

@@ -6,14 +6,16 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
+from ax.core.parameter import ChoiceParameter, Parameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.search_space import parameter_of
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.parameters import Choice
 from ax_costaware.queries.argument_checks import finite_number
 
 _FARTHEST = 1e6
@@ -78,17 +80,20 @@ def warn_out_of_bounds(realized: Mapping[str, TParamValue], search_space: Search
     """Warn of every realised value outside the bounds of its range parameter."""
     for name, value in realized.items():
         parameter = search_space.parameters[name]
-        if (
-            isinstance(parameter, RangeParameter)
-            and isinstance(value, int | float)
-            and not parameter.lower <= value <= parameter.upper
-        ):
+        if isinstance(parameter, RangeParameter) and value != within_bounds(value, parameter):
             warnings.warn(
                 f"realized[{name!r}]={value!r} lies outside the bounds [{parameter.lower}, "
                 f"{parameter.upper}]: it is recorded and used as it is.",
                 OutOfBoundsWarning,
                 stacklevel=3,
             )
+
+
+def within_bounds(value: TParamValue, parameter: Parameter) -> TParamValue:
+    """The value within the bounds of its parameter that is next to one."""
+    if not isinstance(parameter, RangeParameter) or not isinstance(value, int | float):
+        return value
+    return min(max(value, parameter.lower), parameter.upper)
 
 
 @ax_errors()
@@ -104,7 +109,13 @@ def read_value(value: Any, parameter: RangeParameter | ChoiceParameter, what: st
         UserInputError: If it does not fit the parameter.
     """
     if isinstance(parameter, ChoiceParameter):
-        return _read_choice(value, parameter, what)
+        choice = parameter_of(parameter)
+        assert isinstance(choice, Choice)
+        try:
+            return choice.values[choice.index(value)]
+        except InputError as error:
+            expected = f"expected one of {parameter.values}"
+            raise UserInputError(f"{what}={value!r}: {expected}.") from error
     number = finite_number(value, what)
     width = parameter.upper - parameter.lower
     if not -_FARTHEST * width <= number - parameter.lower <= _FARTHEST * width:
@@ -125,15 +136,3 @@ def read_value(value: Any, parameter: RangeParameter | ChoiceParameter, what: st
     if not number.is_integer():
         raise UserInputError(f"{what}={value!r}: the parameter is an integer.")
     return int(value)
-
-
-def _read_choice(value: Any, parameter: ChoiceParameter, what: str) -> TParamValue:
-    """The declared value that ``value`` is: ``True`` is not 1, while 2.0 is 2 and numpy's 2 is."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    for declared in parameter.values:
-        same_kind = isinstance(declared, bool) == isinstance(plain, bool) and isinstance(
-            declared, str
-        ) == isinstance(plain, str)
-        if same_kind and declared == plain:
-            return declared
-    raise UserInputError(f"{what}={value!r}: expected one of {parameter.values}.")

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UserInputError
 
-from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.display import display_cost, display_number, display_values
@@ -90,8 +89,7 @@ def recommend(client: SessionClient, max_cost: float | None = None) -> Recommend
             everything that could be deployed.
     """
     session = open_session(client)
-    with ax_errors():
-        limit = positive_number_or_none(max_cost, "max_cost")
+    limit = positive_number_or_none(max_cost, "max_cost")
     try:
         adapter = fitted_adapter(session.experiment, session.strategy)
     except DataRequiredError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import Outcomes
-from ax_costaware.ax_bridge.records import progress_parameter
+from ax_costaware.ax_bridge.records import objective_metrics, progress_parameter
 from ax_costaware.methods.method import Method
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import (
@@ -44,26 +45,36 @@ _SAME = 1e-9
 """Relative difference of one cost that is given in two places."""
 
 
+@dataclass(frozen=True)
+class TrialTerms:
+    """How a trial is run and reported, by its strategy."""
+
+    controlled: tuple[str, ...] | None
+    """Names of the parameters to set; None for all of them."""
+
+    learned: ControlSet | None
+    """The trial's control set, whose cost is learned if it is unknown; None where there is none, or
+    where it is known that nothing is learned from what it costs."""
+
+    cost_metric: str | None
+    """Metric under which costs are reported, for a method that learns them; else None."""
+
+
 def completion_record(
     trial: Trial,
-    *,
+    terms: TrialTerms,
     raw_data: RawData | RawCurve | None,
     realized: Mapping[str, TParamValue] | None,
     cost: float | None,
-    controlled: Sequence[str] | None,
-    learned: ControlSet | None,
-    cost_metric: str | None,
 ) -> dict[str, Any]:
     """The record of a completed trial, after everything in it was checked.
 
     Args:
         trial: The trial; nothing of it is changed.
+        terms: How it is reported.
         raw_data: As of ``complete_trial``.
         realized: As of ``complete_trial``.
         cost: As of ``complete_trial``.
-        controlled: Names of the parameters that the trial controls; None for all of them.
-        learned: The trial's control set; its cost is needed where it is unknown.
-        cost_metric: Metric under which costs are reported, for a method that learns them.
 
     Returns:
         ``realized``, by parameter; ``outcomes``, by metric the mean and its standard error (None if
@@ -72,11 +83,11 @@ def completion_record(
     Raises:
         UserInputError: As of ``complete_trial``.
     """
-    outcomes = read_outcomes(raw_data, trial.experiment, cost_metric)
-    values = read_realized(realized, trial.experiment.search_space, controlled)
-    paid = read_cost(cost, outcomes, cost_metric)
-    check_cost_of_control_set(paid, trial.index, learned)
-    return record_of(values, outcomes, paid, cost_metric)
+    outcomes = read_outcomes(raw_data, trial.experiment, terms.cost_metric)
+    values = read_realized(realized, trial.experiment.search_space, terms.controlled)
+    paid = read_cost(cost, outcomes, terms.cost_metric)
+    check_cost_of_control_set(paid, trial.index, terms.learned)
+    return record_of(values, outcomes, paid, terms.cost_metric)
 
 
 def record_of(
@@ -216,14 +227,13 @@ def _read_measurement(value: Any, what: str) -> tuple[float, float | None]:
 
 
 def _objective_metric(experiment: Experiment) -> str:
-    config = experiment.optimization_config
-    metrics = [] if config is None else config.objective.metric_names
+    metrics = objective_metrics(experiment)
     if len(metrics) != 1:
         raise UserInputError(
             f"raw_data is one measurement, but the objective has the metrics {metrics}: expected "
             "a mapping from metric to measurement."
         )
-    return str(metrics[0])
+    return metrics[0]
 
 
 @ax_errors()

@@ -15,7 +15,6 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputError
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
-from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import Session, SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.nodes import method_of, model_spec_of
@@ -73,7 +72,6 @@ class StopAssessment:
         )
 
 
-@ax_errors()
 @holding_lock
 def should_stop(
     client: SessionClient,

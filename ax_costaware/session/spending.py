@@ -12,13 +12,12 @@ import pandas as pd
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
-from ax_costaware.ax_bridge.records import ledger
+from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.ax_bridge.strategy import set_method
 from ax_costaware.display import display_number
 from ax_costaware.methods.money import remaining, spent
-from ax_costaware.methods.past import ROUNDING, LedgerEntry
+from ax_costaware.methods.past import ROUNDING, LedgerEntry, ledger_of
 from ax_costaware.queries.argument_checks import positive_number
 
 _COSTS = ("expected_cost", "reported_cost", "charged", "lost", "change_over")
@@ -116,13 +115,12 @@ def spending(client: SessionClient) -> Spending:
         UnsupportedError: If a trial has several arms.
     """
     session = open_session(client)
-    with ax_errors():
-        entries = ledger(session.experiment, session.method)
-    budget = session.method.budget
+    method = session.method
+    entries = ledger_of(past_trials(session.experiment, method), method)
     return Spending(
-        budget=budget,
+        budget=method.budget,
         spent=spent(entries),
-        remaining=remaining(entries, budget),
+        remaining=remaining(entries, method.budget),
         entries=entries,
     )
 
@@ -172,10 +170,8 @@ def set_budget(client: SessionClient, budget: float) -> None:
         f"a finite number > 0, and no less than what is spent: {money.spent:.10g} of "
         f"{money.budget:.10g}, reservations for unfinished trials included"
     )
-    with ax_errors():
-        number = positive_number(budget, "budget", expected)
-        if number * (1 + ROUNDING) < money.spent:
-            raise UserInputError(f"budget={budget!r}: expected {expected}.")
-        method = replace(method, budget=number)
-    set_method(session.strategy, method)
+    number = positive_number(budget, "budget", expected)
+    if number * (1 + ROUNDING) < money.spent:
+        raise UserInputError(f"budget={budget!r}: expected {expected}.")
+    set_method(session.strategy, replace(method, budget=number))
     session.save_everything()

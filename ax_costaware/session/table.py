@@ -15,11 +15,10 @@ from typing import Any
 import pandas as pd
 from ax.core.experiment import Experiment
 from ax.core.parameter import ChoiceParameter, FixedParameter, RangeParameter
-from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.attached import PastRow, attach_completed
-from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
+from ax_costaware.ax_bridge.checks import check_optimization_config
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import CHARGED, problem_of
 from ax_costaware.exceptions import InputError
@@ -27,7 +26,7 @@ from ax_costaware.methods import Method, PastTrial, Problem
 from ax_costaware.methods.loop import check_all
 from ax_costaware.methods.past import ledger_of
 from ax_costaware.queries.argument_checks import boolean, nonnegative_number, positive_number
-from ax_costaware.session.realized import OutOfBoundsWarning, read_value
+from ax_costaware.session.realized import OutOfBoundsWarning, read_value, within_bounds
 from ax_costaware.session.reported import (
     check_cost_of_control_set,
     outcome_number,
@@ -41,7 +40,6 @@ _SEM = "_sem"
 
 
 @holding_lock
-@ax_errors()
 def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = False) -> list[int]:
     """Attach completed trials of before, a row each, with what came of them and what they cost.
 
@@ -158,7 +156,7 @@ class _Table:
             for column, parameter in self.inputs.items()
         }
         # An arm is within bounds, as it would have been planned.
-        planned = {column: _within(self.inputs[column], x) for column, x in realized.items()}
+        planned = {column: within_bounds(x, self.inputs[column]) for column, x in realized.items()}
         arm = {**planned, **self.fixed}
         try:
             self.search_space.validate_membership(arm)
@@ -251,7 +249,7 @@ def _warn_out_of_bounds(table: _Table, rows: Sequence[PastRow]) -> None:
         f"{table.name(i)}, {name!r}={value!r}"
         for i, row in enumerate(rows)
         for name, value in row.record["realized"].items()
-        if value != _within(table.inputs[name], value)
+        if value != within_bounds(value, table.inputs[name])
     ]
     if found:
         count = f" {len(found)} values do, the first of them at" if len(found) > 1 else ""
@@ -259,15 +257,8 @@ def _warn_out_of_bounds(table: _Table, rows: Sequence[PastRow]) -> None:
             f"values outside the bounds of their parameter:{count} {found[0]}. They are recorded "
             "and used as they are.",
             OutOfBoundsWarning,
-            stacklevel=5,  # beyond the decorators
+            stacklevel=4,  # beyond the decorator
         )
-
-
-def _within(parameter: RangeParameter | ChoiceParameter, value: TParamValue) -> TParamValue:
-    """The value within the bounds of its parameter that is next to one."""
-    if isinstance(parameter, ChoiceParameter) or not isinstance(value, int | float):
-        return value
-    return min(max(value, parameter.lower), parameter.upper)
 
 
 def _is_missing(value: object) -> bool:

@@ -92,8 +92,8 @@ def test_encodes_as_ax_does(adapter: CostAwareAdapter, space: Space) -> None:
     assert torch.allclose(X, by_ax(adapter, rows), atol=1e-12, rtol=0.0)
     for row, found in zip(rows, space.decode(X), strict=True):
         check_same(found, row, but_for_rounding=("rate",))
-        assert list(found) == list(adapter.experiment.search_space.parameters)
-        adapter.experiment.search_space.check_types(found, raise_error=True)
+        assert list(found) == list(adapter._experiment.search_space.parameters)
+        adapter._experiment.search_space.check_types(found, raise_error=True)
 
 
 def test_columns_are_those_of_the_model(adapter: CostAwareAdapter, space: Space) -> None:
@@ -112,7 +112,7 @@ def test_points_are_valid_and_decode_as_ax_does(
     rows = space.decode(points)
     assert len(rows) == 128
     for row, point in zip(rows, points, strict=True):
-        adapter.experiment.search_space.check_types(row, raise_error=True)
+        adapter._experiment.search_space.check_types(row, raise_error=True)
         assert row["dose"] + row["pots"] <= 5 + 1e-9  # type: ignore[operator]
         features = [ObservationFeatures(dict(zip(adapter.parameters, point.tolist(), strict=True)))]
         for transform in reversed(list(adapter.transforms.values())):
@@ -194,7 +194,7 @@ def test_what_is_no_input_of_the_model() -> None:
 
 def test_before_there_is_a_model(adapter: CostAwareAdapter, space: Space) -> None:
     """The space is the same: it follows from the parameters alone."""
-    early = space_of(adapter.experiment.search_space)
+    early = space_of(adapter._experiment.search_space)
     assert early.parameters == space.parameters
     assert early.names == space.names
     assert (early.sums, early.fixed, early.order) == (space.sums, space.fixed, space.order)
