@@ -101,10 +101,9 @@ class Replay:
     def _values(self, queries: Sequence[tuple[str, Tensor]]) -> list[ExpectedValue]:
         if not queries:
             return []
-        names = self.method.names
-        means, variances = self.space.expectations(
-            [(point, names.index(name)) for name, point in queries]
-        )
+        points = torch.stack([point for _, point in queries])
+        sets = [self.method.names.index(name) for name, _ in queries]
+        means, variances = self.space.expectations(points, sets)
         return [
             ExpectedValue(name, float(mean), float(variance) ** 0.5)
             for (name, _), mean, variance in zip(queries, means, variances, strict=True)

@@ -29,7 +29,7 @@ from ax_costaware.methods.past import unfit
 from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from ax_costaware.queries import CellConditional
-from ax_costaware.queries.argument_checks import integer_at_least
+from ax_costaware.queries.argument_checks import integer_at_least, set_fields
 
 LEVEL = "level"
 """Name of the integer parameter that says how fine a cell of a resolution tree is."""
@@ -65,11 +65,10 @@ class TreeSearch(Targets):
     """Number of initial cells, the coarsest first; None: the whole space and those of level 1."""
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
         integer_at_least(self.max_level, 1, "max_level")
         by_default = self.initial_trials is None
         if by_default:
-            set_field(self, "initial_trials", 0)
+            set_fields(self, initial_trials=0)
         super().__post_init__()
         for parameter in self.target_parameters:
             if not _is_plain(parameter):
@@ -86,12 +85,12 @@ class TreeSearch(Targets):
             if hasattr(value, "tolist"):
                 value = value.tolist()
             if isinstance(value, list):
-                set_field(self, name, tuple(value))
+                set_fields(self, **{name: tuple(value)})
         noise = self.tree.noise
         if isinstance(noise, tuple) and min(noise) <= 0:
             raise InputError(f"noise={self.noise_sd!r}: expected numbers > 0.")
         if by_default:
-            set_field(self, "initial_trials", 1 + self.tree.num_children)
+            set_fields(self, initial_trials=1 + self.tree.num_children)
 
     @cached_property
     def tree(self) -> ResolutionTree:

@@ -215,26 +215,21 @@ class ResolutionTree:
         numbers = checked_items(
             centre, "centre", f"{self.num_columns} numbers", length=self.num_columns
         )
-        index = []
-        for column, (value, n) in enumerate(zip(numbers, self._counts[level], strict=True)):
-            low, high = self.lower[column], self.upper[column]
-            place = (value - low) / (high - low) * n - 0.5
-            i = min(max(round(min(max(place, -1.0), n)), 0), n - 1)
-            if abs(place - i) > _SAME_CENTRE:
-                nearest = low + (high - low) * ((i + 0.5) / n)
+        cell = self.cell_around(level, numbers)
+        pairs = zip(numbers, self.centre(cell), self.half_widths(level), strict=True)
+        for column, (value, nearest, half) in enumerate(pairs):
+            if abs(value - nearest) > 2 * half * _SAME_CENTRE:
                 raise InputError(
                     f"centre={numbers!r} has {value!r} in column {column}: expected the centre of a"
                     f" cell of level {level}; the nearest is {nearest!r}."
                 )
-            index.append(i)
-        return Cell(level, tuple(index))
+        return cell
 
     def cell_around(self, level: int, point: Sequence[float]) -> Cell:
         """The cell of a level that a point of the box, ``d`` numbers in raw units, lies in."""
         sides = zip(point, self.lower, self.upper, self._counts[self._level(level)], strict=True)
-        places = (int((x - low) / (high - low) * n) for x, low, high, n in sides)
-        index = (min(i, n - 1) for i, n in zip(places, self._counts[level], strict=True))
-        return Cell(level, tuple(max(i, 0) for i in index))
+        places = (((x - low) / (high - low) * n, n) for x, low, high, n in sides)
+        return Cell(level, tuple(int(min(max(place, 0.0), n - 1)) for place, n in places))
 
     def children(self, cell: Cell) -> tuple[Cell, ...]:
         """The cells into which a cell is split; none at the finest level."""

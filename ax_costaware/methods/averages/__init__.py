@@ -58,6 +58,7 @@ from ax_costaware.queries.argument_checks import (
     one_of,
     optional,
     positive_number,
+    set_fields,
 )
 
 
@@ -130,7 +131,7 @@ class Targets(Method):
 
     def __post_init__(self) -> None:
         check_fields(self, lmbda=optional(positive_number))
-        object.__setattr__(self, "target_parameters", checked_targets(self.target_parameters))
+        set_fields(self, target_parameters=checked_targets(self.target_parameters))
         super().__post_init__()
         one_of(self.acquisition, "acquisition", get_args(Information))
         integer_at_least(self.num_samples, 1, "num_samples")
@@ -297,7 +298,7 @@ class Targets(Method):
             return Stop(
                 f"Stopped: {verdict.reason}. Spent {money.spent:g}. {self._to_deploy(problem)}"
             )
-        chosen = self._chosen(problem, region, money, optima)
+        acquisition, chosen = self._chosen(problem, region, money, optima)
         best = self.recommend(problem)[0]
         with torch.no_grad():
             moments = believed.moments(chosen.query.unsqueeze(0))
@@ -312,7 +313,7 @@ class Targets(Method):
             ),
             expected_cost=self.cost_at(row),
             details={
-                "acquisition": self.acquisition,
+                "acquisition": acquisition,
                 "information": chosen.information,
                 "mean": problem.sign * mean,
                 "standard_deviation": variance**0.5,
@@ -376,25 +377,25 @@ class Targets(Method):
 
     def _chosen(
         self, problem: Problem, region: Region, money: Money, optima: tuple[Tensor, Tensor]
-    ) -> ChosenQuery:
-        """The query of most information, about the point, too, where none tells of the value."""
+    ) -> tuple[str, ChosenQuery]:
+        """The query of most information, about the point, too, where none tells of the value.
+
+        Returns:
+            By which information it was chosen, and the query.
+        """
 
         def by(acquisition: str) -> ChosenQuery:
             information = information_of(problem, optima, acquisition)
             return self.choose(problem, region, information, money)
 
         if problem.constraints:
-            chosen = by("joint_entropy")
-            return replace(chosen, details={**chosen.details, "acquisition": "joint_entropy"})
+            return "joint_entropy", by("joint_entropy")
         chosen = by(self.acquisition)
         if chosen.information >= NEXT_TO_NOTHING or self.acquisition == "joint_entropy":
-            return chosen
+            return self.acquisition, chosen
         by_point = by("joint_entropy")
         if by_point.information <= chosen.information:
-            return chosen
+            return self.acquisition, chosen
         extreme = "least" if problem.minimize else "greatest"
-        return replace(
-            by_point,
-            why=f"No answer tells of the {extreme} value by itself any more. {by_point.why}",
-            details={**by_point.details, "acquisition": "joint_entropy"},
-        )
+        why = f"No answer tells of the {extreme} value by itself any more. {by_point.why}"
+        return "joint_entropy", replace(by_point, why=why)

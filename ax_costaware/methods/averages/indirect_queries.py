@@ -26,6 +26,7 @@ from ax_costaware.methods.costs import (
     MOST_VALUES,
     CostOfPoints,
     check_cost,
+    cost_of,
     known_cost,
     named_cost,
 )
@@ -34,7 +35,12 @@ from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, V
 from ax_costaware.methods.past import unfit
 from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.queries import Conditional, FiniteConditional, LearnedConditional
-from ax_costaware.queries.argument_checks import instance_of, positive_number
+from ax_costaware.queries.argument_checks import (
+    instance_of,
+    positive_number,
+    sequence_of,
+    set_fields,
+)
 from ax_costaware.queries.costs import Cost
 
 NUM_STARTS = 512
@@ -78,7 +84,6 @@ class IndirectQueries(Targets):
     experiment's own order."""
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
         super().__post_init__()
         classes = (
             "GaussianConditional, UniformBoxConditional, FiniteConditional or LearnedConditional"
@@ -88,7 +93,7 @@ class IndirectQueries(Targets):
             named_cost(self.cost)
         else:
             expected = "a finite number > 0, or a value object such as AffineCost({'hours': 2.5})"
-            set_field(self, "cost", positive_number(self.cost, "cost", expected))
+            set_fields(self, cost=positive_number(self.cost, "cost", expected))
         d, columns = len(self.target_parameters), self.conditional.num_target_columns
         if columns is not None and columns != d and not _counts_arms(self.conditional):
             raise InputError(
@@ -98,13 +103,13 @@ class IndirectQueries(Targets):
         _ = self.law
         columns = getattr(self.conditional, "query_names", None)
         if self.query_parameters is not None:
-            set_field(self, "query_parameters", self._checked_names(self.query_parameters))
+            set_fields(self, query_parameters=self._checked_names(self.query_parameters))
             if columns not in (None, self.query_parameters):
                 raise InputError(
                     f"query_parameters={self.query_parameters!r}: A of the conditional has the "
                     f"columns {columns}; expected these, or None."
                 )
-        set_field(self, "query_parameters", columns or self.query_parameters)
+        set_fields(self, query_parameters=columns or self.query_parameters)
 
     @cached_property
     def law(self) -> Conditional:
@@ -129,12 +134,7 @@ class IndirectQueries(Targets):
         Raises:
             InputError: If that is no finite number > 0.
         """
-        if not isinstance(self.cost, Cost):
-            return self.cost
-        try:
-            return self.cost.at(parameters)
-        except InputError as error:
-            raise InputError(f"cost={self.cost!r} at {dict(parameters)}: {error}") from error
+        return cost_of(self.cost, parameters)
 
     def check(self, problem: Problem) -> None:
         """Refuse what does not fit the law: parameters, a cost, or a trial that is no query."""
@@ -248,17 +248,12 @@ class IndirectQueries(Targets):
         return known_cost(self.cost, self.cost_at, problem.space)
 
     def _checked_names(self, names: Any) -> tuple[str, ...]:
-        is_list = isinstance(names, Iterable) and not isinstance(names, str)
-        found = tuple(names) if is_list else ()
-        if (
-            len(set(found)) < len(found)
-            or not all(isinstance(name, str) for name in found)
-            or len(found) != self.law.num_query_columns
-        ):
-            raise InputError(
-                f"query_parameters={names!r}: expected the names of "
-                f"{self.law.num_query_columns} parameters of the experiment, each once."
-            )
+        count = self.law.num_query_columns
+        expected = f"the names of {count} parameters of the experiment, each once"
+        found = sequence_of(names, "query_parameters", expected)
+        are_names = all(isinstance(name, str) for name in found)
+        if not are_names or len(set(found)) < len(found) or len(found) != count:
+            raise InputError(f"query_parameters={names!r}: expected {expected}.")
         return found
 
     def _check_names(self, problem: Problem) -> None:

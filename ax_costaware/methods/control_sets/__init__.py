@@ -49,6 +49,7 @@ from ax_costaware.queries.argument_checks import (
     one_of,
     optional,
     positive_number,
+    set_fields,
 )
 from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
@@ -112,7 +113,6 @@ class ControlSets(Method):
     their cost, there are none. None: only the budget ends a run."""
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
         check_fields(self, lmbda=optional(positive_number))
         instance_of(self.change_cost, "change_cost", ChangeCost | None, "a ChangeCost, or None")
         if self.change_cost is not None and self.change_cost.base is not None:
@@ -120,20 +120,23 @@ class ControlSets(Method):
                 f"change_cost={self.change_cost!r}: expected no base, since control sets have "
                 "costs of their own."
             )
-        set_field(self, "control_sets", check_control_sets(self.control_sets))
-        set_field(self, "marginals", checked_marginals(self.marginals))
+        set_fields(
+            self,
+            control_sets=check_control_sets(self.control_sets),
+            marginals=checked_marginals(self.marginals),
+        )
         check_joint(self.joint, self.marginals)
         super().__post_init__()
         if self.rule is None:
             # An improvement is counted from what is in hand, whatever the worst is.
             above = "zero" if self.acquisition == "ei" else "worst"
-            set_field(self, "rule", LargestValuePerCost(above))
+            set_fields(self, rule=LargestValuePerCost(above))
         if not isinstance(self.beta, TheoreticalBeta):
             expected = "a finite number >= 0, or a TheoreticalBeta"
-            set_field(self, "beta", nonnegative_number(self.beta, "beta", expected))
+            set_fields(self, beta=nonnegative_number(self.beta, "beta", expected))
         one_of(self.acquisition, "acquisition", ACQUISITIONS)
         integer_at_least(self.num_nodes, 1, "num_nodes")
-        set_field(self, "initial_control_sets", checked_initial_control_sets(self))
+        set_fields(self, initial_control_sets=checked_initial_control_sets(self))
         check_budget(self)
         check_rule(self)
 
@@ -203,12 +206,11 @@ class ControlSets(Method):
         Raises:
             InputError: If there is none.
         """
-        for control_set in self.control_sets:
-            if control_set.name == name:
-                return control_set
-        raise InputError(
-            f"{name!r} is no control set of this strategy: expected one of {self.names}."
-        )
+        if name not in self.names:
+            raise InputError(
+                f"{name!r} is no control set of this strategy: expected one of {self.names}."
+            )
+        return self.control_sets[self.names.index(name)]
 
     def index_of(self, parameters: Row) -> int:
         """Place of the control set that a parameterization names, in declared order.
@@ -321,7 +323,7 @@ class ControlSets(Method):
         space, chances = values.space, None
         if problem.constraints:
             points, chances = values.best_feasible()
-            means = problem.sign * space.expectations(list(zip(points, every, strict=True)))[0]
+            means = problem.sign * space.expectations(points, every)[0]
         else:
             points, means = space.best_means(every, trial=len(problem.trials))
         order = means.argsort(descending=True).tolist()
@@ -330,7 +332,7 @@ class ControlSets(Method):
         found = []
         for i in order:
             control_set, point = self.control_sets[i], points[i].detach()
-            mean, variance = (float(moment) for moment in space.expectations([(point, i)]))
+            mean, variance = map(float, space.expectations(points[[i]], [i]))
             cost = space.costs.at(i, point)
             found.append(
                 Best(
@@ -354,9 +356,8 @@ class ControlSets(Method):
 
         A trial's realised point is not what the arm would give again, so it is judged by that.
         """
-        points = problem.space.encode(rows)
-        places = [self.index_of(row) for row in rows]
-        return QuerySpace(problem, self).expectations(list(zip(points, places, strict=True)))
+        points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
+        return QuerySpace(problem, self).expectations(points, places)
 
     def may_repeat(self, problem: Problem, parameters: Row) -> bool:
         """A trial that leaves inputs to chance is no other one's repeat."""

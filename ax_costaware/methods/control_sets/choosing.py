@@ -8,11 +8,8 @@ maximisation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
-
-import torch
-from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import kept_settings
@@ -306,15 +303,9 @@ def _initial_arm(space: QuerySpace, index: int, chosen: ControlSet) -> dict[str,
 
 def _draws(space: QuerySpace, index: int, chosen: ControlSet) -> Iterator[dict[str, Value]]:
     """Quasi-random values for a control set in the trial of an index, then others instead."""
-    seed = space.method.seed
-    if space.space.equalities:
-        rows = islice(space.space.design(seed), index, None)
-        yield from ({name: row[name] for name in chosen.parameters} for row in rows)
-    free = {name: column.parameter for name, column in space.space.columns.items()}
-    place = {name: i for i, name in enumerate(free) if name in chosen.parameters}
-    first = SobolEngine(len(free), scramble=True, seed=seed)
-    spare = SobolEngine(len(free), scramble=True, seed=decision_seed(seed, index))
-    point = first.fast_forward(index).draw(1, dtype=torch.double)[0]
-    while True:
-        yield {name: free[name].at(float(point[i])) for name, i in place.items()}
-        point = spare.draw(1, dtype=torch.double)[0]
+    seed, design = space.method.seed, space.space.design
+    rows: Iterator[dict[str, Value]] = islice(design(seed), index, None)
+    if not space.space.equalities:
+        rows = chain(islice(rows, 1), design(decision_seed(seed, index)))
+    for row in rows:
+        yield {name: row[name] for name in chosen.parameters}

@@ -107,16 +107,6 @@ def chances_of(
     )
 
 
-def updated_marginals(
-    marginals: Mapping[str, Marginal], trials: Sequence[RealizedInputs]
-) -> dict[str, Marginal]:
-    """The marginals after ``trials``: each ``Learned`` one updated, the others as they are."""
-    return {
-        name: learned_from(marginal, values_of(name, trials))
-        for name, marginal in marginals.items()
-    }
-
-
 def learned_from(marginal: Marginal, values: Sequence[RawValue]) -> Marginal:
     """``marginal`` after ``values``, if it is ``Learned``; else as it is.
 

@@ -29,8 +29,9 @@ from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import (
     ExpectedCosts,
     atoms_of,
+    learned_from,
     realized_inputs,
-    updated_marginals,
+    values_of,
 )
 from ax_costaware.methods.costs import MOST_VALUES
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row, Value
@@ -85,7 +86,8 @@ class QuerySpace:
     def marginals(self) -> dict[str, Marginal]:
         """Present laws of the inputs that are independent of the others, by name."""
         realized = realized_inputs(self.problem.trials, self.method)
-        return updated_marginals(self.method.marginals, realized)
+        laws = self.method.marginals.items()
+        return {name: learned_from(law, values_of(name, realized)) for name, law in laws}
 
     @cached_property
     def nominal(self) -> dict[str, Value]:
@@ -210,19 +212,12 @@ class QuerySpace:
             **options,
         )
 
-    def knowledge(
-        self, indices: Sequence[int], plays: Sequence[int], seed: int, held: Mapping[int, float]
-    ) -> list[float]:
-        """What trials are worth to the recommendation, see ``batch_knowledge``.
+    def knowledge(self, indices: Sequence[int], count: int) -> list[float]:
+        """What so many trials of each of some control sets add to the best expectation.
 
-        Args:
-            indices: Of control sets, in declared order.
-            plays: How many trials of each.
-            seed: Seed of all samples.
-            held: Columns that are fixed, with their values.
+        See ``batch_knowledge``.
         """
         problem, space = self.problem, self.space
-        counts = dict(zip(indices, plays, strict=True))
         gains = batch_knowledge(
             PointPosterior.of(problem.model, problem.direction, problem.X_pending),
             [
@@ -233,14 +228,14 @@ class QuerySpace:
             SearchDomain(
                 space.bounds,
                 self.default,
-                self._discrete_but(held),
+                self._discrete_but(problem.held),
                 space.inequality_constraints,
-                held,
+                problem.held,
                 space.elimination,
             ),
             problem.evaluated,
-            [counts.get(i, 0) for i in range(len(self.control_sets))],
-            seed,
+            [count if i in indices else 0 for i in range(len(self.control_sets))],
+            decision_seed(self.method.seed, problem.next_index),
             [
                 (PointPosterior.of(bound.model(), None, problem.X_pending), bound.log_probability)
                 for bound in problem.constraints
@@ -290,26 +285,25 @@ class QuerySpace:
         with torch.no_grad():
             return objective(points, torch.tensor(sets)).exp()
 
-    def expectations(self, queries: Sequence[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+    def expectations(self, points: Tensor, sets: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the objective's expectation over what is left to chance.
 
         Args:
-            queries: Points ``d``, each with the index of the control set that sets its controlled
-                columns.
+            points: ``n x d``.
+            sets: For each the index of the control set that sets its controlled columns.
 
         Returns:
-            Means and variances, one for each query, in the units of the model's posterior.
+            Means and variances, ``n`` each, in the units of the model's posterior.
         """
-        found = []
+        queries = zip(points, sets, strict=True)
         with torch.no_grad():
-            for point, control_set in queries:
-                law = self.query(point, control_set)
-                rule, weights = (law, None) if isinstance(law, ProductNodes) else law
-                found.append(expectation_posterior(self.problem.model, rule, weights))
+            found = [expectation_posterior(self.problem.model, *self.query(*q)) for q in queries]
         means, variances = zip(*found, strict=True)
         return torch.stack(means), torch.stack(variances)
 
-    def query(self, point: Tensor, control_set: int) -> ProductNodes | tuple[Tensor, Tensor]:
+    def query(
+        self, point: Tensor, control_set: int
+    ) -> tuple[ProductNodes, None] | tuple[Tensor, Tensor]:
         """The law of the inputs when a control set is set as in ``point``, ``d``.
 
         Returns:
@@ -326,7 +320,7 @@ class QuerySpace:
             for i, block in enumerate(product.columns)
         ]
         block_nodes, block_weights = zip(*rules, strict=True)
-        return replace(product, nodes=block_nodes, weights=block_weights)
+        return replace(product, nodes=block_nodes, weights=block_weights), None
 
     def nodes_of(self, point: Tensor, control_set: int) -> tuple[Tensor, Tensor]:
         """The same law as quasi-random nodes ``n x d`` with weights ``n``."""

@@ -3,6 +3,10 @@
 One search of the values of the control sets that are asked about, each searched once: expected
 acquisition values, lower confidence bounds, the least value of the objective, and costs. Values are
 in raw units of the objective with the sign of maximisation, costs in the user's own unit.
+
+Where it costs to change settings, the values of a control set are searched whatever they cost, and
+once more with what it could keep of the trial before held. Of what is found, that is taken which is
+expected to improve most, per unit of cost, on the best expectation that could be deployed.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from scipy.special import log_ndtr
@@ -19,9 +23,10 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition import ControlSetOptima
+from ax_costaware.acquisition.criteria import LogExpectedImprovement
 from ax_costaware.acquisition.feasible_queries import FeasibleQueries
+from ax_costaware.methods.change_overs import change_over, kept_settings
 from ax_costaware.methods.constraints import MARGIN, STEEP
-from ax_costaware.methods.control_sets.change_overs import Query, price, worth_changing_for
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.problem import Problem, decision_seed
@@ -37,6 +42,12 @@ if TYPE_CHECKING:
 NUM_POINTS = 1024
 """Points of the model's space among which the least value of the objective is looked for."""
 
+_LEAST_DEVIATION = 1e-100
+"""Standard deviations are above this, so that a value that is known has an improvement of zero."""
+
+Query: TypeAlias = tuple[Tensor, float]
+"""A point ``d`` of a control set, and the acquisition value there."""
+
 
 @dataclass(frozen=True)
 class ControlSetValues:
@@ -51,7 +62,7 @@ class ControlSetValues:
     initial: bool = False
     """Whether the decision belongs to the initial design."""
 
-    _found: dict[int, tuple[Tensor, float]] = field(default_factory=dict)
+    _found: dict[int, Query] = field(default_factory=dict)
 
     @cached_property
     def space(self) -> QuerySpace:
@@ -129,50 +140,87 @@ class ControlSetValues:
         """The largest expected acquisition value of each control set."""
         return [value for _, value in self.found(indices)]
 
-    def found(self, indices: Sequence[int]) -> list[tuple[Tensor, float]]:
+    def found(self, indices: Sequence[int]) -> list[Query]:
         """Of each control set the point ``d`` with the largest value, and the value."""
         missing = [i for i in indices if i not in self._found]
         if missing:
-            found = self.search(missing, self.problem.held)
+            found = self._best_queries(missing, self.problem.held)
             if self.method.change_cost is not None:
-                found = worth_changing_for(self, missing, found)
+                found = self._worth_changing_for(missing, found)
             self._found.update(zip(missing, found, strict=True))
         return [self._found[i] for i in indices]
 
-    def search(self, indices: Sequence[int], held: Mapping[int, float]) -> list[Query]:
-        """The best points of control sets that set some columns, which are held, with values."""
-        held = {**self.problem.held, **held}
-        best_f = self.best_in_hand if self._feasible is not None else None
+    def _best_queries(self, indices: Sequence[int], held: Mapping[int, float]) -> list[Query]:
+        """The best query of each control set with some columns held."""
         optima = self._search(
             indices,
             self.acquisition,
-            self.problem.X_pending,
-            held,
+            X_pending=self.problem.X_pending,
+            held=held,
             feasible=self._feasible,
-            best_f=best_f,
+            best_f=self.best_in_hand if self._feasible is not None else None,
         )
         return [
             (point.detach(), float(value))
             for point, value in zip(optima.points, optima.values, strict=True)
         ]
 
+    def _worth_changing_for(self, indices: Sequence[int], found: Sequence[Query]) -> list[Query]:
+        """The best query of each control set: as found, or with settings of the trial before.
+
+        Args:
+            indices: Of the control sets.
+            found: The query of each that is best whatever it costs.
+        """
+        problem, method, space = self.problem, self.method, self.space
+        queries = {i: [query] for i, query in zip(indices, found, strict=True)}
+        sharing: dict[frozenset[tuple[int, float]], list[int]] = {}
+        for i in indices:
+            for kept in kept_settings(problem, method, method.control_sets[i].parameters):
+                columns = frozenset(problem.space.columns_of(kept).items())
+                sharing.setdefault(columns, []).append(i)
+        for columns, sets in sharing.items():
+            held = {**problem.held, **dict(columns)}
+            for i, query in zip(sets, self._best_queries(sets, held), strict=True):
+                queries[i].append(query)
+        if not sharing:
+            return list(found)
+        best = self.best_in_hand if problem.constraints else self._best_mean()
+        chosen = []
+        for i, ones in queries.items():
+            points, sets = torch.stack([point for point, _ in ones]), [i] * len(ones)
+            costs = [self._price(i, point) for point in points]
+            mean, variance = space.expectations(points, sets)
+            worth = -mean.new_tensor([1.0 if cost is None else cost.mean for cost in costs]).log()
+            if best is not None:
+                sd = variance.sqrt().clamp_min(_LEAST_DEVIATION)
+                worth = LogExpectedImprovement(best)(problem.sign * mean, sd) + worth
+            chances = space.chances(points, sets)
+            if chances is not None:
+                worth = worth + chances.log()
+            limited = [cost is not None and not self.money.pays(cost.mean) for cost in costs]
+            if not all(limited):
+                worth = worth.masked_fill(torch.tensor(limited, device=worth.device), -torch.inf)
+            chosen.append(ones[int(worth.argmax())])
+        return chosen
+
+    def _best_mean(self) -> float:
+        """The best expectation that could be deployed, without outcome constraints."""
+        every = range(len(self.method.control_sets))
+        return float(self.space.best_means(every, self.problem.next_index).values.max())
+
     def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """A lower bound of the best expected value of each, from observed outcomes only."""
-        values: list[float] = self._search(indices, "lcb" if pointwise else "lower").values.tolist()
-        return values
+        found: list[float] = self._search(indices, "lcb" if pointwise else "lower").values.tolist()
+        return found
 
     def upper(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """An upper bound of the best expected value of each, from observed outcomes only."""
         is_found = self.acquisition == "ucb" and self.method.change_cost is None
         if pointwise and is_found and self.problem.X_pending is None:
             return self(indices)
-        values: list[float] = self._search(indices, "ucb" if pointwise else "upper").values.tolist()
-        return values
-
-    def knowledge(self, indices: Sequence[int], plays: Sequence[int]) -> list[float]:
-        """What so many trials of each are expected to add to the best expectation."""
-        seed = decision_seed(self.method.seed, self.problem.next_index)
-        return self.space.knowledge(indices, plays, seed, self.problem.held)
+        found: list[float] = self._search(indices, "ucb" if pointwise else "upper").values.tolist()
+        return found
 
     def gain_per_cost(self, indices: Sequence[int]) -> float | None:
         """What trials of one control set are expected to add, at most, per unit of their cost.
@@ -186,7 +234,7 @@ class ControlSetValues:
         left, most = self.money.remaining, 0.0
         for count in NUM_AHEAD:
             payable = [i for i in indices if count == 1 or left is None or count * costs[i] <= left]
-            gains = self.knowledge(payable, [count] * len(payable))
+            gains = self.space.knowledge(payable, count)
             ratios = [gain / (count * costs[i]) for i, gain in zip(payable, gains, strict=True)]
             most = max([most, *ratios])
         return most
@@ -208,7 +256,16 @@ class ControlSetValues:
         if index not in self.space.costs.models and self.method.change_cost is None:
             return self.space.costs.at(index, self.space.default)
         ((point, _),) = self.found([index])
-        return price(self, index, point)
+        return self._price(index, point)
+
+    def _price(self, index: int, point: Tensor) -> CostEstimate | None:
+        """What a trial of one at a point costs, its change-over included; None: unknown."""
+        cost, chosen = self.space.costs.at(index, point), self.method.control_sets[index]
+        if cost is None or self.method.change_cost is None:
+            return cost
+        arm = self.space.arm(chosen, self.space.controlled(point, chosen.parameters))
+        change = change_over(self.problem, self.method, arm)
+        return CostEstimate(cost.mean + change, cost.standard_error)
 
     def is_priced(self, index: int) -> bool:
         """Whether ``cost_of`` needs no search, as for one with a model that was not looked at."""
@@ -239,24 +296,10 @@ class ControlSetValues:
         log_enough = len(outcomes) * float(log_ndtr(-self.beta)) if is_optimistic else 0.0
         return FeasibleQueries(outcomes, self.worst(), log_enough)
 
-    def _search(
-        self,
-        indices: Sequence[int],
-        acquisition: str,
-        pending: Tensor | None = None,
-        held: Mapping[int, float] | None = None,
-        **options: Any,
-    ) -> ControlSetOptima:
-        return self.space.search(
-            indices,
-            acquisition,
-            decision_seed(self.method.seed, self.problem.next_index),
-            held=self.problem.held if held is None else held,
-            beta=self.beta,
-            X_pending=pending,
-            **options,
-            **self.method.search_options,
-        )
+    def _search(self, indices: Sequence[int], acquisition: str, **options: Any) -> ControlSetOptima:
+        seed = decision_seed(self.method.seed, self.problem.next_index)
+        options = {"held": self.problem.held, **options, **self.method.search_options}
+        return self.space.search(indices, acquisition, seed, beta=self.beta, **options)
 
     def _sample(self) -> Tensor:
         """Quasi-random points of the model's space; discrete columns take their values."""

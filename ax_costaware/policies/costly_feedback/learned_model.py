@@ -66,17 +66,18 @@ def learned_model(
     """
     X = torch.tensor(np.column_stack([inputs, rounds]), dtype=torch.double)
     Y = torch.tensor(values, dtype=torch.double).unsqueeze(-1)
-    standardize = StandardizeAnyScale(1) if kernel is None else None
-    scale, shift = 1.0, 0.0
-    if standardize is not None:
+    standardize, scale, mean = None, 1.0, 0.0
+    if kernel is None:
+        standardize = StandardizeAnyScale(1)
         standardize(Y)
-        scale, shift = float(standardize.stdvs), float(standardize.means)
+        scale, mean = float(standardize.stdvs), float(standardize.means)
+        covar_module = _scaled_matern(X.shape[-1] - 1)
+    else:
+        covar_module = deepcopy(kernel).requires_grad_(False)
     model = TimeVaryingGP(
         X,
         Y,
-        covar_module=_scaled_matern(X.shape[-1] - 1)
-        if kernel is None
-        else deepcopy(kernel).requires_grad_(False),
+        covar_module=covar_module,
         forgetting=NO_FORGETTING if forgetting == 0 else forgetting,
         noise=None if noise is None else noise / scale**2,
         mean_module=None if kernel is None else ZeroMean(),
@@ -84,18 +85,14 @@ def learned_model(
     )
     with manual_seed(seed):
         fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
-    learned = deepcopy(model.spatial_kernel).requires_grad_(False)
-    learned.active_dims = None
-    constant = 0.0 if kernel is not None else float(model.mean_module.constant.detach())
+    if kernel is None:
+        kernel = deepcopy(model.spatial_kernel).requires_grad_(False)
+        kernel.active_dims = None
+        mean += scale * float(model.mean_module.constant.detach())
     if forgetting is None:
         forgetting = float(model.forgetting_kernel.forgetting.detach())
-    return Hyperparameters(
-        kernel=learned if kernel is None else kernel,
-        forgetting=forgetting,
-        noise=float(model.likelihood.noise.detach()) * scale**2,
-        outputscale=scale**2,
-        mean=shift + scale * constant,
-    )
+    noise = float(model.likelihood.noise.detach()) * scale**2
+    return Hyperparameters(kernel, forgetting, noise, outputscale=scale**2, mean=mean)
 
 
 def _scaled_matern(dimension: int) -> Kernel:

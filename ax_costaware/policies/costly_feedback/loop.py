@@ -154,7 +154,7 @@ class CostlyFeedbackLoop:
         self._round = 1
         self._num_measured = 0
         self._history: deque[Observation] = deque(maxlen=_MOST_REPLAYED)
-        self._asked: _Asked | None = None
+        self._asked: tuple[Any, Ask] | None = None
         self._start: Any = self._domain.random_key(self._generator(0))
         rate = 0.0 if isinstance(forgetting, ResetEvery) else forgetting
         self._take(initial_model(self._domain.dimension, self._kernel, rate, self._noise))
@@ -183,8 +183,8 @@ class CostlyFeedbackLoop:
         if self._asked is None:
             key, decision = self._decide()
             answer = Ask(self._domain.point(key), decision.measure, decision.reason)
-            self._asked = _Asked(key, answer)
-        return self._asked.answer
+            self._asked = key, answer
+        return self._asked[1]
 
     @torch.inference_mode(False)
     def tell(self, y: float | np.ndarray | Tensor) -> None:
@@ -198,13 +198,13 @@ class CostlyFeedbackLoop:
             InputError: If ``y`` is not a finite number or too large, or nothing was asked in this
                 round; the loop is then unchanged.
         """
-        asked = self._open("tell")
+        key, _ = self._open("tell")
         value = finite_number(plain_value(y), "y")
         if abs(value) > _LARGEST_OUTCOME:
             raise InputError(
                 f"y={y!r}: expected a number of a size of {_LARGEST_OUTCOME:g} at most."
             )
-        observation = Observation(asked.key, self._round, value)
+        observation = Observation(key, self._round, value)
         self._domain.observe(observation)
         self._history.append(observation)
         self._num_measured += 1
@@ -353,7 +353,8 @@ class CostlyFeedbackLoop:
         while self._round - self._history[0].round > age:
             self._history.popleft()
 
-    def _open(self, call: str) -> _Asked:
+    def _open(self, call: str) -> tuple[Any, Ask]:
+        """Key and answer of the open round."""
         if self._asked is None:
             raise InputError(f"{call} before ask: round {self._round} has not been asked for yet.")
         return self._asked
@@ -366,13 +367,6 @@ class CostlyFeedbackLoop:
         generator = self._generator(self._round)
         while True:
             yield float(generator.random())
-
-
-class _Asked(NamedTuple):
-    """The open round."""
-
-    key: Any
-    answer: Ask
 
 
 _FITS = frozenset(_FIRST_FIT * 2**k for k in range((_LARGEST_FIT // _FIRST_FIT).bit_length()))

@@ -173,7 +173,7 @@ def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
         index = method.names.index(str(best.control_set))
         found = space.chances(grid, [index] * len(grid))
         assert found is not None
-        means, _ = space.expectations([(point, index) for point in grid])
+        means, _ = space.expectations(grid, [index] * len(grid))
         if (best.feasibility or 0.0) >= 0.9:
             assert best.mean >= float(means[found >= 0.91].max()) - 1e-6
         else:

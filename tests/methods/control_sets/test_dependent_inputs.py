@@ -25,6 +25,7 @@ from ax_costaware.queries import (
     GaussianCopula,
     JointEmpirical,
     Learned,
+    ProductNodes,
     Uniform,
 )
 from ax_costaware.queries.joint.density import ConditionalDensity, smoothing_of
@@ -161,11 +162,11 @@ def test_expectation_is_over_the_conditional_law(problem: Problem, space: QueryS
     """The mean of a query is the weighted mean of the model's own at the nodes."""
     point = 0.3 * SPACE.bounds[0] + 0.7 * SPACE.bounds[1]
     point[columns_of(space, "soil")] = space.discrete["soil"][0]
-    means, variances = space.expectations([(point, i) for i in range(4)])
+    means, variances = space.expectations(point.expand(4, -1), range(4))
     for i in range(4):
-        query = space.query(point, i)
-        assert isinstance(query, tuple)
-        nodes, weights = query
+        nodes, weights = space.query(point, i)
+        assert isinstance(nodes, torch.Tensor)
+        assert weights is not None
         held = list(space.control_sets[i])
         assert bool((nodes[:, held] == point[held]).all())
         posterior = problem.model.posterior(nodes)
@@ -200,8 +201,8 @@ def test_learned_marginals_have_a_product_rule() -> None:
     block = space.product.columns.index(SPACE.columns["wind"].indices)
     mean = space.product.weights[block] @ space.product.nodes[block][:, 0]
     assert float(mean) == pytest.approx((10 * 0.5 + 0.25 + 0.5 + 1.75) / 13)
-    rule = space.query(space.default, 0)
-    assert not isinstance(rule, tuple)
+    rule, _ = space.query(space.default, 0)
+    assert isinstance(rule, ProductNodes)
 
 
 def test_values_that_a_discrete_prior_lacks_have_no_prior_probability() -> None:

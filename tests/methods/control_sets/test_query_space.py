@@ -116,7 +116,7 @@ def test_exact_values_and_query(space: QuerySpace) -> None:
     found = space.controlled(point, ["x", "soil", "n"])
     assert found == {"x": found["x"], "soil": "peat", "n": 3}
     assert isinstance(found["n"], int)
-    query = space.query(point, 1)
+    query, _ = space.query(point, 1)
     assert isinstance(query, ProductNodes)
     sizes = dict(zip(query.columns, (len(w) for w in query.weights), strict=True))
     columns = space.space.columns
