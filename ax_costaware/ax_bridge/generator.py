@@ -26,7 +26,7 @@ from botorch.optim.optimize import optimize_acqf_discrete
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales
 from ax_costaware.methods.lending import maximum_within
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
@@ -74,6 +74,7 @@ class CostAwareGenerator(BoTorchGenerator):
         self.model_now: ModelOptions | None = None
         """What to fit, where that depends on more than outcomes; the adapter knows."""
         self._given = self.surrogate_spec
+        self._checked = surrogate_spec
         self._bounded: tuple[str, ...] = ()
         self._besides: ModelOptions | None = None
 
@@ -93,6 +94,8 @@ class CostAwareGenerator(BoTorchGenerator):
         Raises:
             UserInputError: If the model cannot be made from the data.
         """
+        columns = len(search_space_digest.feature_names) - self.method.sees_time
+        check_lengthscales(self._checked, columns)  # where no initial trial was checked before
         model = self.model_now
         if model is not None:
             self._use(surrogate_spec_of(model))

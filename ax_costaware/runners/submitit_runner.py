@@ -170,9 +170,9 @@ class SubmititRunner(PolledRunner):
             job.cancel()
             return
         # The attempt itself, and what has started it, or is about to.
-        with suppress(FileNotFoundError, ValueError, ProcessLookupError):
+        with suppress(FileNotFoundError, ValueError, ProcessLookupError, PermissionError):
             os.kill(int((self._folder_of(key) / BEGAN).read_text()), signal.SIGKILL)
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(int(job.job_id), signal.SIGINT)
 
     def forget(self, key: str) -> None:
@@ -208,7 +208,7 @@ class SubmititRunner(PolledRunner):
             return True
         try:  # submitit knows the processes of this one only.
             os.kill(int(job.job_id), 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # or another user's has its number by now
             return True
         return False
 

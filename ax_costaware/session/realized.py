@@ -85,7 +85,7 @@ def warn_out_of_bounds(realized: Mapping[str, TParamValue], search_space: Search
                 f"realized[{name!r}]={value!r} lies outside the bounds [{parameter.lower}, "
                 f"{parameter.upper}]: it is recorded and used as it is.",
                 OutOfBoundsWarning,
-                stacklevel=3,
+                stacklevel=4,  # beyond the decorator of complete_trial
             )
 
 

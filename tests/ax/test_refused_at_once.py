@@ -82,6 +82,14 @@ def test_length_scales_of_another_number() -> None:
     wrong = ac.FixedHyperparameters([0.1, 0.2, 0.3])
     with pytest.raises(UserInputError, match=r"lengthscale=\[0.1, 0.2, 0.3\] has 3 .*expected 2"):
         first_trial(SQUARE, ac.gittins_strategy(1.0, budget=9, surrogate_spec=wrong))
+    client = Client()
+    client.configure_experiment(parameters=SQUARE)
+    client.configure_optimization(objective="y")
+    strategy = ac.gittins_strategy(1.0, budget=9, surrogate_spec=wrong, initial_trials=1)
+    client.set_generation_strategy(strategy)
+    ac.complete_trial(client, client.attach_trial({"x1": 0.5, "x2": 0.5}), 1.0)
+    with pytest.raises(UserInputError, match=r"lengthscale=\[0.1, 0.2, 0.3\] has 3 .*expected 2"):
+        client.get_next_trials(max_trials=1)
 
 
 def test_outcomes_that_no_model_can_use() -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -278,3 +279,17 @@ def test_it_is_stored_by_its_arguments(tmp_path: Path) -> None:
     assert runner == client._experiment.runner
     assert isinstance(runner, SubmititRunner)
     assert (runner.folder, runner.options) == (str(tmp_path / "jobs"), options)
+
+
+def test_a_process_of_somebody_else_is_not_that_of_an_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number was given anew, to a process that must not be looked at."""
+
+    def refuse(process: int, sent: int) -> None:
+        raise PermissionError
+
+    paths = SimpleNamespace(result_pickle=tmp_path / "none")
+    job = SimpleNamespace(done=lambda: True, paths=paths, job_id="1")
+    monkeypatch.setattr(submitit_runner.os, "kill", refuse)
+    assert local(print, tmp_path)._is_over(job)

@@ -95,8 +95,9 @@ def test_numpy_scalars_are_stored_as_plain_numbers(client: Client) -> None:
 # From inside Ax; ``pytest.warns`` raises it anew as if it were ours.
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
 def test_value_outside_the_bounds_is_recorded_with_a_warning(client: Client) -> None:
-    with pytest.warns(OutOfBoundsWarning, match=r"realized\['acid'\]=12.5 .* \[0.1, 10"):
+    with pytest.warns(OutOfBoundsWarning, match=r"realized\['acid'\]=12.5 .* \[0.1, 10") as caught:
         complete_trial(client, 0, raw_data=1.0, realized={**REALIZED, "acid": 12.5})
+    assert [w.filename for w in caught if w.category is OutOfBoundsWarning] == [__file__]
     assert outcome_record(client._experiment.trials[0])["realized"]["acid"] == 12.5
 
 

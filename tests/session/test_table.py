@@ -327,8 +327,9 @@ def test_what_does_not_fit_the_experiment_is_no_rows_fault() -> None:
 def test_values_outside_the_bounds_are_used_as_they_are() -> None:
     client, frame = make_client("gittins"), table_of("gittins")
     frame.loc[1, "x1"], frame.loc[3, "x2"] = 1.02, -0.01
-    with pytest.warns(ac.session.OutOfBoundsWarning, match=r"2 values do.* row 1, 'x1'=1.02"):
+    with pytest.warns(ac.session.OutOfBoundsWarning, match="2 values.* row 1, 'x1'=1.02") as caught:
         ac.attach_table(client, frame)
+    assert __file__ in [warning.filename for warning in caught]
     trial = client._experiment.trials[1]
     assert trial.arms[0].parameters["x1"] == 1.0
     assert outcome_record(trial)["realized"] == {"x1": 1.02}

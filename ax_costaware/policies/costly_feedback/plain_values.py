@@ -116,7 +116,9 @@ def _kernel(stored: dict[str, Any]) -> Kernel:
     if name not in ("MaternKernel", "RBFKernel"):
         raise InputError(f"kernel type {name!r}: expected one that a loop stored.")
     lengthscale = torch.tensor(stored["lengthscale"], dtype=torch.double)
-    options = {"ard_num_dims": lengthscale.shape[-1], "lengthscale_constraint": exact}
+    # One length-scale is that of all coordinates, however many they are.
+    count = lengthscale.shape[-1] if lengthscale.shape[-1] > 1 else None
+    options = {"ard_num_dims": count, "lengthscale_constraint": exact}
     if name == "MaternKernel":
         kernel = MaternKernel(nu=stored["nu"], **options).double()
     else:

@@ -444,6 +444,15 @@ def test_a_loop_that_learns_is_stored() -> None:
     assert play(copy, 15, seed=1) == play(loop, 15, seed=1)
 
 
+@pytest.mark.parametrize("kernel", [matern(), RBFKernel().double()])
+def test_one_lengthscale_of_several_coordinates_is_stored(kernel: MaternKernel | RBFKernel) -> None:
+    points = np.random.default_rng(0).uniform(size=(40, 2))
+    loop = known(candidates=points, kernel=kernel)
+    play(loop, 5)
+    copy = CostlyFeedbackLoop.from_dict(json.loads(json.dumps(loop.to_dict())))
+    assert play(copy, 5, seed=1) == play(loop, 5, seed=1)
+
+
 def test_a_restored_loop_can_be_stored_without_a_warning() -> None:
     kernel = ScaleKernel(matern())
     copy = CostlyFeedbackLoop.from_dict(known(kernel=kernel).to_dict())
