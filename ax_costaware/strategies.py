@@ -166,6 +166,7 @@ def gittins_strategy(
     initial_share: float | None = 0.2,
     initialize_with_center: bool = True,
     winsorize: bool = True,
+    kernel: str = "matern",
     max_trial_cost: float | None = None,
     charge_initial: bool = True,
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None,
@@ -223,11 +224,13 @@ def gittins_strategy(
             is, where that keeps to its share.
         winsorize: Whether outcomes that are far worse than most count as less bad, as Ax has it, so
             that they do not set the scale of a model that is fitted.
+        kernel: Of the objective's model, if that is fitted: ``"matern"`` (5/2), or
+            ``"squared_exponential"``, which is Ax's default.
         max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
             are learned are held against it once one was reported.
         charge_initial: Whether the initial trials are paid from the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
-            Ax's default GP with fitted hyperparameters.
+            Ax's default GP with fitted hyperparameters, but for its ``kernel``.
         seed: Seed of everything random. Two runs with one seed and the same outcomes agree.
         num_restarts: Restarts of the inner optimisation; None for Ax's default.
         raw_samples: Raw starting points of the inner optimisation; None for Ax's default.

@@ -13,9 +13,7 @@ import numpy as np
 import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
-from botorch.models import SingleTaskGP
 from botorch.models.model import Model
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from gpytorch.utils.warnings import NumericalWarning
 from panel_cells import LEARNED_SPREAD, Cell
 from torch import Tensor
@@ -25,7 +23,7 @@ from ax_costaware.methods import Decision, Gittins, Method, Problem, Range, Simu
 from ax_costaware.methods.model import ModelOptions
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.methods.simulation import Outcome
-from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
+from ax_costaware.models import DenseMarginalLogLikelihood, MaternGP
 from ax_costaware.policies import GittinsDecay
 
 LEVELS = tuple(i / 20 for i in range(1, 21))
@@ -77,8 +75,9 @@ _PUBLISHED: dict[str, Any] = {
     "initial_share": None,
     "initialize_with_center": False,
     "winsorize": False,
+    "kernel": "squared_exponential",
 }
-"""A design that knows neither costs nor the center, and outcomes as they are."""
+"""A design that knows neither costs nor the center, outcomes as they are, and Ax's kernel."""
 
 
 def _published(**settings: Any) -> Make:
@@ -100,20 +99,13 @@ METHODS: dict[str, Make] = {
 """The methods by name: the default, and its rivals."""
 
 
-class MaternGP(SingleTaskGP):
-    """BoTorch's usual model with the rougher of its two kernels, Matern 5/2."""
-
-    def __init__(self, train_X: Tensor, train_Y: Tensor, **options: Any) -> None:
-        kernel = get_covar_module_with_dim_scaled_prior(train_X.shape[-1], use_rbf_kernel=False)
-        super().__init__(train_X, train_Y, covar_module=kernel, **options)
-
-
 class ByEvidence(ModelOptions):
     """Of the models with either kernel, the one with the larger marginal likelihood."""
 
     def fitted(self, X: Tensor, Y: Tensor, bounds: Tensor, Yvar: Tensor | None = None) -> Model:
         """The model of some data."""
-        fits = [options.fitted(X, Y, bounds, Yvar) for options in (ModelOptions(), _MATERN)]
+        both = ModelOptions(), ModelOptions("MaternGP", MaternGP)
+        fits = [options.fitted(X, Y, bounds, Yvar) for options in both]
         return max(fits, key=_evidence)
 
 
@@ -127,10 +119,8 @@ def _evidence(model: Any) -> float:
     return float(value)
 
 
-_MATERN = ModelOptions("Matern 5/2", MaternGP)
-
 VARIANTS: dict[str, ModelOptions] = {
-    "Matern kernel": _MATERN,
+    "squared-exponential kernel": ModelOptions(),
     "kernel by evidence": ByEvidence("by evidence"),
 }
 """The default with another model: tried, and in a table only where it is asked for."""

@@ -49,8 +49,15 @@ _NODES: dict[str, Callable[..., GenerationNode]] = {
     "QueryNode": _model_node,
 }
 
-_gittins = partial(Gittins, initial_share=None, initialize_with_center=False, winsorize=False)
-"""What says nothing of how the initial design is made, or of outliers, did nothing about them."""
+_gittins = partial(
+    Gittins,
+    initial_share=None,
+    initialize_with_center=False,
+    winsorize=False,
+    kernel="squared_exponential",
+)
+"""What says nothing of how the initial design is made, or of outliers, did nothing about them, and
+what says nothing of the kernel had the one that is Ax's default."""
 
 _VALUE_OBJECTS: dict[str, Callable[..., object]] = {
     "ControlSetSettings": ControlSets,

@@ -84,6 +84,7 @@ def method_to_check(
         stop=True if rule is None else rule,
         acquisition="gittins",
         initial_trials=0,
+        kernel="squared_exponential",  # of Ax's default, whose trials they are
         **settings,
     )
 

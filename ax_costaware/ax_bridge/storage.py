@@ -162,6 +162,7 @@ def register_all() -> None:
         models.FixedConditionalMeanProcess,
         models.FixedHyperparameterGP,
         models.FixedTimeVaryingGP,
+        models.MaternGP,
         models.TimeVaryingGP,
     ):
         register_model(model)

@@ -16,6 +16,7 @@ from ax_costaware.models.fixed_hyperparameters import (
 from ax_costaware.models.indirect_posterior import IndirectPosterior, TargetPaths
 from ax_costaware.models.kernels import IndependentKernel, SeparableKernel
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
+from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.time_varying_gp import ForgettingKernel, TimeVaryingGP
@@ -38,6 +39,7 @@ __all__ = [
     "IndependentKernel",
     "IndirectPosterior",
     "LogNormalCostModel",
+    "MaternGP",
     "PointPosterior",
     "PosteriorNow",
     "SeparableKernel",

@@ -125,6 +125,7 @@ EARLIER: dict[str, tuple[dict[str, Any], object]] = {
             initial_share=None,
             initialize_with_center=False,
             winsorize=False,
+            kernel="squared_exponential",
             cost_model="linear",
             initial_trials=4,
             charge_initial=False,

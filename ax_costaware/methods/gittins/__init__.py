@@ -17,16 +17,20 @@ from typing import ClassVar, Self, TypeAlias
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins.weighing import weigh
-from ax_costaware.methods.model import ModelOptions
+from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.methods.problem import Decision, Problem, Stop
+from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields, instance_of, one_of
 
 ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
 """Values of ``acquisition``: the Gittins index, log EI per cost, and the same with a cost exponent
 that falls from 1 to 0 with the budget."""
+
+KERNELS = ("matern", "squared_exponential")
+"""Values of ``kernel``: Matern 5/2, and what BoTorch and Ax have by default."""
 
 StopRule: TypeAlias = GittinsStop | ImprovementPerCostStop
 
@@ -60,9 +64,13 @@ class Gittins(PricedMethod):
     winsorize: bool = True
     """Whether a fitted model sees bad outliers of the objective as less bad ones, as Ax's does."""
 
+    kernel: str = "matern"
+    """Kernel of the objective's model where hyperparameters are fitted: one of ``KERNELS``."""
+
     def __post_init__(self) -> None:
         check_fields(self, initialize_with_center=boolean, winsorize=boolean)
         one_of(self.acquisition, "acquisition", ACQUISITIONS)
+        one_of(self.kernel, "kernel", KERNELS)
         super().__post_init__()
         if self.lmbda is None and self.decay is None and self.budget is None:
             object.__setattr__(self, "decay", GittinsDecay())
@@ -97,6 +105,12 @@ class Gittins(PricedMethod):
     def winsorizes(self) -> bool:
         """As it was asked to."""
         return self.winsorize
+
+    def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
+        """See ``Method``; the kernel is that which was asked for."""
+        if given is None and self.kernel == "matern":
+            return ModelOptions("MaternGP", MaternGP)
+        return super().model(given)
 
     def settled(self, models: Sequence[ModelOptions]) -> Self:
         """With hyperparameters that are given, outcomes stay as they are."""

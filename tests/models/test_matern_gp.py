@@ -1,0 +1,48 @@
+"""The usual model with the rougher kernel: BoTorch's own, put together by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize, Standardize
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import MaternKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.priors import LogNormalPrior
+
+from ax_costaware.methods import Gittins
+from ax_costaware.models import MaternGP
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_it_is_botorchs_model_with_another_kernel(known: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    X = 3 * torch.rand(12, 3, generator=generator, dtype=torch.double)
+    Y = X.sin().sum(dim=-1, keepdim=True)
+    noise = torch.full_like(Y, 0.01) if known else None
+    # BoTorch's prior of length-scales, log-normal around sqrt(2) with 3 ** 0.5 for three columns.
+    prior = LogNormalPrior(2**0.5 + 0.5 * torch.tensor(3.0).log().item(), 3**0.5)
+    kernel = MaternKernel(
+        nu=2.5,
+        ard_num_dims=3,
+        lengthscale_prior=prior,
+        lengthscale_constraint=GreaterThan(2.5e-2, transform=None, initial_value=prior.mode),
+    )
+    by_hand = SingleTaskGP(X, Y, noise, covar_module=kernel, input_transform=Normalize(3))
+    ours = MaternGP(X, Y, noise, input_transform=Normalize(3))
+    for model in (by_hand, ours):
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    points = 3 * torch.rand(5, 3, generator=generator, dtype=torch.double)
+    posteriors = [model.posterior(points) for model in (by_hand, ours)]
+    assert torch.allclose(posteriors[0].mean, posteriors[1].mean, atol=1e-4)
+    assert torch.allclose(posteriors[0].variance, posteriors[1].variance, atol=1e-4)
+    assert isinstance(ours.outcome_transform, Standardize)
+    assert not hasattr(MaternGP(X, Y, outcome_transform=None), "outcome_transform")
+
+
+def test_the_gittins_method_has_it_unless_another_is_asked_for() -> None:
+    assert Gittins(1.0).model().model_class is MaternGP
+    assert Gittins(1.0, kernel="squared_exponential").model().model_class is None
+    assert Gittins(1.0, kernel="matern").model(Gittins(1.0).model()).model_class is MaternGP
