@@ -161,7 +161,9 @@ def main() -> None:
     run_all(run_and_keep, tasks, key_of, chosen.processes, "first example")
     print(f"Mean true accuracy of what is recommended, and its shortfall of {example.best:.4f}\n")
     print("| budget | method | accuracy | shortfall | spent | trials |\n|---|---|---|---|---|---|")
-    kept = []
+    path = RESULTS / f"first_example_{chosen.example}.json"
+    before = json.loads(path.read_text()) if path.exists() else []
+    kept = {(row["budget"], row["method"]): row for row in before}  # and what is not run anew
     for cell in cells:
         rows = [read(key_of(Task(*cell, seed))) for seed in range(chosen.seeds)]
         found = np.array([row["accuracy"] for row in rows])
@@ -171,8 +173,8 @@ def main() -> None:
             f"| {cell[1]:g} | {cell[2]} | {found.mean():.4f} ± {error:.4f} | "
             f"{example.best - found.mean():.4f} | {spent:.0f} | {trials:.0f} |"
         )
-        kept.append({"budget": cell[1], "method": cell[2], "runs": rows})
-    (RESULTS / f"first_example_{chosen.example}.json").write_text(json.dumps(kept, indent=1) + "\n")
+        kept[cell[1:]] = {"budget": cell[1], "method": cell[2], "runs": rows}
+    path.write_text(json.dumps(list(kept.values()), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
         "stop=GittinsStop.* has no lmbda, and lambda decays",
     ),
     ({"acquisition": "ei"}, r"acquisition='ei': expected one of \['gittins'"),
+    ({"kernel": "rbf"}, r"kernel='rbf': expected one of \['matern'"),
     ({"acquisition": "log_ei_cost_cooling"}, "with budget=None"),
     ({"cost_model": "tree"}, r"cost_model='tree': expected one of \['gp', 'linear'\]"),
     ({"initial_trials": -1}, "initial_trials=-1: expected an integer >= 0"),
