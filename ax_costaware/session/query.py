@@ -152,6 +152,11 @@ class Query:
     """The trial to go on from, whose inputs it has and which has come less far, as from its
     checkpoint; None where it begins anew."""
 
+    @property
+    def parameters(self) -> dict[str, TParamValue]:
+        """What ``controlled`` is, by the name that it has in a ``Recommendation``."""
+        return self.controlled
+
     def to_frame(self) -> pd.DataFrame:
         """The candidates as a table with a row each, and the fields of ``Candidate`` as columns.
 

@@ -38,7 +38,7 @@ def test_generated_trial(client: Client) -> None:
     asked = query(client, _generate(client))
     assert asked.trial_index == 1
     assert asked.control_set == "water+acid"
-    assert asked.controlled == {"water": 0.25, "acid": 0.123456789}
+    assert asked.controlled == asked.parameters == {"water": 0.25, "acid": 0.123456789}
     assert asked.expected_cost == 2.75
     assert asked.measure is True
     assert asked.why == "It has the largest value."

@@ -339,10 +339,7 @@ class Targets(Method):
             found = best_points(problem, posterior(problem), targets, self.feasible, self.seed)
         return [
             Best(
-                {
-                    p.name: p.decode(value)
-                    for p, value in zip(self.target_parameters, row, strict=True)
-                },
+                {p.name: p.decode(x) for p, x in zip(self.target_parameters, row, strict=True)},
                 problem.sign * m,
                 v**0.5,
                 feasibility=chance,
