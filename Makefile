@@ -112,11 +112,14 @@ clean:
 	rm -rf $(VENV) build dist docs/_build docs/tutorials *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Torch goes first: on its own, its version alone decides which build is taken.
+# Torch goes first: on its own, its version alone decides which build is taken. A module is compiled
+# when it is first imported, which most of what is installed never is; a recent pip is twice as fast.
+INSTALL = $(RUN) -m pip install --quiet --no-compile --constraint constraints.txt
 $(VENV)/.installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is older than Python 3.11; say for example: make PYTHON=python3.12 $*"; exit 1; }
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --constraint constraints.txt torch
-	$(RUN) -m pip install --quiet --constraint constraints.txt --editable '.[$*]'
+	$(RUN) -m pip install --quiet --constraint constraints.txt --upgrade pip
+	$(INSTALL) torch
+	$(INSTALL) --editable '.[$*]'
 	touch $@
