@@ -1,10 +1,11 @@
 """A figure for each published paper, of what was measured, and what it would take to tell more.
 
     make gallery                        # among the pictures of the documentation
-    python benchmarks/published.py      # prints how many seeds would tell CMES from its rivals
+    python benchmarks/published.py      # prints the tables that the pages have
 
-The figures are drawn from ``benchmarks/results`` into ``docs/gallery``, with Chrome or Chromium and
-kaleido (the extra ``gallery``); where that is missing only the table is printed.
+Printed are a line for each panel of the first paper, and how many seeds would tell CMES from its
+rivals. The figures are drawn from ``benchmarks/results`` into ``docs/gallery``, with Chrome or Chromium and
+kaleido (the extra ``gallery``); where that is missing only the tables are printed.
 """
 
 from __future__ import annotations
@@ -83,6 +84,36 @@ def control_sets() -> go.Figure:
     """Tay et al. 2023, figure 2."""
     wanted = ("ETC-Ada", "ETC-50", "UCB-PSQ", "TS-PSQ")
     return _panels(_by_cost("control_sets", "played", wanted), "cost", "regret, played", 3)
+
+
+_RULES = (
+    *("ETC-Ada", "ETC-50", "ETC-100", "UCB-PSQ", "TS-PSQ", "EI-PSQ"),
+    *("UCB-PSQ per cost", "TS-PSQ per cost", "EI-PSQ per cost"),
+)
+
+
+def control_set_table(level: int) -> str:
+    """Regret of the best query played in all panels that were run, at one of their cost levels.
+
+    In bold the least of a row and what is within a standard error of the difference from it.
+    """
+    lines = ["| | seeds | " + " | ".join(_RULES) + " |", "|---" * (len(_RULES) + 2) + "|"]
+    for setting, methods in sorted(_results("control_sets").items()):
+        ends = {
+            name: (one["played"]["mean"][level], one["played"]["standard_error"][level])
+            for name in _RULES
+            if (one := methods.get(name)) is not None
+        }
+        best, its = min(ends.values())
+        entries = []
+        for name in _RULES:
+            mean, error = ends.get(name, (math.nan, 0.0))
+            mark = "**" if mean - best <= math.hypot(error, its) else ""
+            entries.append(f"{mark}{mean:.3f}{mark} ± {error:.3f}" if name in ends else "-")
+        seeds = sorted({methods[name]["seeds"] for name in ends})
+        shown = ", ".join(setting.split("_")) + f" | {' or '.join(map(str, seeds))}"
+        lines.append(f"| {shown} | " + " | ".join(entries) + " |")
+    return "\n".join(lines)
 
 
 def unknown_costs() -> go.Figure:
@@ -183,6 +214,8 @@ def seeds_to_tell(rival: str) -> dict[str, int | None]:
 
 
 def main() -> None:
+    for level, title in ((7, "two fifths"), (11, "all")):
+        print(f"Control sets, {title} of the budget spent:", control_set_table(level), sep="\n\n")
     for rival in ("ei", "mes", "ucb"):
         print(rival, seeds_to_tell(rival))
     if find_spec("kaleido") is None:
