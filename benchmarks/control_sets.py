@@ -2,9 +2,10 @@
 
 Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*, section 5 and figure 2:
 five uniformly random initial observations that are not charged, fixed hyperparameters, beta = 2,
-budget 50 (plant 200); a rule that divides by the cost has 400 trials at most, and what it has then
-stands for the rest of the budget. Regret of the best query *played*, by its true expected value, and regret of
-the query that would be *recommended* (largest posterior mean), which is what a user deploys.
+budget 50 (plant 200). A rule that divides by the cost has 400 trials at most; what it has then
+stands for the rest of the budget. Regret of the best query *played*, by its true expected value,
+and regret of the query that would be *recommended* (largest posterior mean), which is what a user
+deploys.
 
     python benchmarks/control_sets.py --problem hartmann --costs moderate --variance 0.02
     python benchmarks/control_sets.py --problem airfoil --algorithms ETC-Ada UCB-PSQ --seeds 5

@@ -11,10 +11,10 @@ seed, and its accuracy and seconds are kept and given to everybody who asks for 
 setting has one cost, whatever else the machine did meanwhile, and running this again repeats it
 without training; ``results/gittins_real_table.jsonl`` holds what was measured.
 
-``default`` is ``gittins_strategy(cost=..., budget=...)`` as it is today, which spends all. ``gittins``
-takes its price of a second from the budget, ``gittins, 0.03/s`` is told that a second has to buy
-three per cent less error; ``log EI per cost`` stops by the price of the first. These three have
-the design, the kernel and the outcomes of the published method.
+``default`` is ``gittins_strategy(cost=..., budget=...)`` as it is today, which spends all.
+``gittins`` takes its price of a second from the budget, ``gittins, 0.03/s`` is told that a second
+has to buy three per cent less error; ``log EI per cost`` stops by the price of the first. These
+three have the design, the kernel and the outcomes of the published method.
 
     python benchmarks/gittins_real.py
     python benchmarks/gittins_real.py --methods gittins random --seeds 3

@@ -4,8 +4,8 @@
     python benchmarks/published.py      # prints the tables that the pages have
 
 Printed are a line for each panel of the first paper, and how many seeds would tell CMES from its
-rivals. The figures are drawn from ``benchmarks/results`` into ``docs/gallery``, with Chrome or Chromium and
-kaleido (the extra ``gallery``); where that is missing only the tables are printed.
+rivals. The figures are drawn from ``benchmarks/results`` into ``docs/gallery``, with Chrome or
+Chromium and kaleido (the extra ``gallery``); where that is missing only the tables are printed.
 """
 
 from __future__ import annotations
