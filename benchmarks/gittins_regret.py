@@ -345,10 +345,11 @@ def tables() -> None:
                     method: summarise(task, [run for run in runs if run["seed"] in common])
                     for method, runs in done.items()
                 }
-                results[setting] = curves
-                draw(setting, curves)
+                # Of some methods only the summary is kept, from before runs were.
+                results[setting] = {**results.get(setting, {}), **curves}
+                draw(setting, results[setting])
                 print(f"\n{setting}, {next(iter(curves.values()))['measure']}")
-                for method, curve in curves.items():
+                for method, curve in results[setting].items():
                     ends = [curve[q][-1] for q in ("lower_quartile", "median", "upper_quartile")]
                     half = curve["median"][2]
                     print(

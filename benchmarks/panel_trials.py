@@ -16,6 +16,7 @@ from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
 from botorch.models.model import Model
 from gpytorch.utils.warnings import NumericalWarning
 from panel_cells import LEARNED_SPREAD, Cell
+from scipy.stats import yeojohnson, yeojohnson_normmax
 from torch import Tensor
 
 from ax_costaware.acquisition import incumbent
@@ -119,9 +120,30 @@ def _evidence(model: Any) -> float:
     return float(value)
 
 
-VARIANTS: dict[str, ModelOptions] = {
-    "squared-exponential kernel": ModelOptions(),
-    "kernel by evidence": ByEvidence("by evidence"),
+class PowerTransformed(ModelOptions):
+    """The default's model of outcomes that a power transform makes as normal as it can.
+
+    Yeo and Johnson 2000, "A new family of power transformations to improve normality or symmetry",
+    with the power of the largest likelihood. Expectations are in other units, which a comparison of
+    points does not mind.
+    """
+
+    def fitted(self, X: Tensor, Y: Tensor, bounds: Tensor, Yvar: Tensor | None = None) -> Model:
+        """The model of some data."""
+        assert Yvar is None
+        standard = ((Y - Y.mean()) / Y.std()).numpy()
+        power = float(np.clip(yeojohnson_normmax(standard), *_POWERS))
+        transformed = torch.tensor(yeojohnson(standard, power))
+        return ModelOptions("MaternGP", MaternGP).fitted(X, transformed, bounds)
+
+
+_POWERS = -4.0, 6.0
+"""Powers that are taken; of few outcomes the likelihood may have no largest value."""
+
+VARIANTS: dict[str, tuple[dict[str, Any], ModelOptions]] = {
+    "squared-exponential kernel": ({}, ModelOptions()),
+    "kernel by evidence": ({}, ByEvidence("by evidence")),
+    "power transform": ({"winsorize": False}, PowerTransformed("power transform")),
 }
 """The default with another model: tried, and in a table only where it is asked for."""
 
@@ -143,9 +165,14 @@ def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
         return torch.tensor([[row[n] for n in names]], dtype=torch.double)
 
     cost: CostArgument = "cost" if cell.learned else lambda row: float(cell.cost(point_of(row)))
-    method = METHODS["default" if name in VARIANTS else name](cost, cell.mean_costs, seed)
+    options = None
+    if name in VARIANTS:
+        settings, options = VARIANTS[name]
+        method: Method = Gittins(cost, budget=cell.mean_costs, seed=seed, **settings)
+    else:
+        method = METHODS[name](cost, cell.mean_costs, seed)
     space = Space.of([Range(n, 0.0, 1.0) for n in names])
-    simulation = Simulation(method, space, hyperparameters=VARIANTS.get(name))
+    simulation = Simulation(method, space, hyperparameters=options)
     noise = np.random.default_rng(seed + 1000)
     spent, trace = 0.0, [(0.0, -1.0)]
     values: list[float] = []
