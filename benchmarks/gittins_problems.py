@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from botorch.models import SingleTaskGP
@@ -96,18 +97,21 @@ def gp_sample(dim: int, seed: int) -> Callable[[Tensor], Tensor]:
 
 
 def model_of(problem: Problem, X: Tensor, y: Tensor) -> SingleTaskGP:
-    """The model of ``n`` outcomes, to be fitted unless its hyperparameters are the true ones.
-
-    A fitted one has the paper's kernel with BoTorch's priors of its time and standardises outcomes.
-    """
+    """The model of ``n`` outcomes, to be fitted unless its hyperparameters are the true ones."""
     if problem.fixed_model:
         return FixedMaternGP(X, y.unsqueeze(-1))
-    return SingleTaskGP(
-        X,
-        y.unsqueeze(-1),
-        covar_module=get_matern_kernel_with_gamma_prior(ard_num_dims=problem.dim),
-        outcome_transform=Standardize(1),
-    )
+    return GammaPriors(X, y.unsqueeze(-1), outcome_transform=Standardize(1))
+
+
+class GammaPriors(SingleTaskGP):
+    """The paper's Matern-5/2 kernel, with a variance of its own and BoTorch's priors of its time.
+
+    Unlike those of today the prior of the length-scales does not grow with the number of inputs.
+    """
+
+    def __init__(self, train_X: Tensor, train_Y: Tensor, **arguments: Any) -> None:
+        kernel = get_matern_kernel_with_gamma_prior(ard_num_dims=train_X.shape[-1])
+        super().__init__(train_X, train_Y, covar_module=kernel, **arguments)
 
 
 class FixedMaternGP(SingleTaskGP):

@@ -10,7 +10,8 @@ cost. Methods:
 - ``PBGI-B``: lambda solved once from the budget, ``PBGI-R``: solved again before every trial from
   what is left (``lambda_for_budget`` on 1024 Sobol points);
 - ``LogEIPC`` and, with the cost's exponent falling to zero, ``LogEICC``; ``LogEI`` ignores costs;
-- ``default``: what ``gittins_strategy`` does today, given the initial points as past data;
+- ``default``: what ``gittins_strategy`` does today, given the initial points as past data, and the
+  same with the model of the other methods;
 - ``random``: the Sobol sequence goes on.
 
     python benchmarks/gittins_regret.py --problem ackley --dim 8
@@ -45,7 +46,7 @@ from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
 from botorch.models import SingleTaskGP
 from botorch.optim.optimize import optimize_acqf
 from botorch.utils.sampling import draw_sobol_samples
-from gittins_problems import FixedMaternGP, Problem, cost_of, model_of, problem
+from gittins_problems import FixedMaternGP, GammaPriors, Problem, cost_of, model_of, problem
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.utils.warnings import NumericalWarning
 from kept_runs import RESULTS, KeptRuns
@@ -66,7 +67,11 @@ from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.policies import GittinsDecay
 from ax_costaware.queries import AffineCost
 
-METHODS = ("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI", "default", "random")
+PAPER_MODEL = "default, paper's model"
+METHODS = (
+    *("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI"),
+    *("default", PAPER_MODEL, "random"),
+)
 FIXED_LAMBDA = 1e-4
 NUM_BOXES = 1024
 RUNS = KeptRuns("gittins_regret")
@@ -162,7 +167,7 @@ def simulate(run: Run) -> dict[str, Any]:
         lmbda = math.nan
         if run.method == "random":
             x = sequence.draw(1, dtype=torch.double)[0]
-        elif run.method == "default":
+        elif run.method in ("default", PAPER_MODEL):
             chosen = default.ask()
             if chosen is None:
                 break
@@ -172,7 +177,7 @@ def simulate(run: Run) -> dict[str, Any]:
         value = task.function(x.unsqueeze(0))
         X, y = torch.cat([X, x.unsqueeze(0)]), torch.cat([y, value])
         spent += float(cost(x))
-        if run.method == "default":
+        if run.method in ("default", PAPER_MODEL):
             default.tell(float(value), float(cost(x)))
         best = max(best, float(value))
         trace.append((spent, best, lmbda))
@@ -193,7 +198,9 @@ class Default:
         )
         learned = run.costs == "unknown"
         method = Gittins("cost" if learned else named, budget=task.budget, seed=run.seed)
-        model = ModelOptions("given", FixedMaternGP, {}, False, False) if task.fixed_model else None
+        model = ModelOptions("paper's", GammaPriors) if run.method == PAPER_MODEL else None
+        if task.fixed_model:
+            model = ModelOptions("given", FixedMaternGP, {}, False, False)
         space = Space.of([Range(name, 0.0, 1.0) for name in self.names])
         self.simulation = Simulation(method, space, hyperparameters=model)
         # The first points are free, and count as the initial design, as data that are attached do.

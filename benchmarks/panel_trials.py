@@ -14,6 +14,7 @@ import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
 from botorch.models.model import Model
+from gittins_problems import GammaPriors
 from gpytorch.utils.warnings import NumericalWarning
 from panel_cells import LEARNED_SPREAD, Cell
 from scipy.stats import yeojohnson, yeojohnson_normmax
@@ -143,6 +144,7 @@ _POWERS = -4.0, 6.0
 VARIANTS: dict[str, tuple[dict[str, Any], ModelOptions]] = {
     "squared-exponential kernel": ({}, ModelOptions()),
     "kernel by evidence": ({}, ByEvidence("by evidence")),
+    "gamma priors": ({}, ModelOptions("GammaPriors", GammaPriors)),
     "power transform": ({"winsorize": False}, PowerTransformed("power transform")),
 }
 """The default with another model: tried, and in a table only where it is asked for."""

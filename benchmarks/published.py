@@ -171,7 +171,7 @@ def _sorted(points: Any) -> Curve:
 
 def gittins() -> go.Figure:
     """Xie et al. 2024: medians; GP samples, whose measure is another one, are in the table."""
-    wanted = ("PBGI", "PBGI-D", "PBGI-B", "LogEIPC", "LogEI")
+    wanted = ("PBGI", "PBGI-D", "PBGI-B", "LogEIPC", "LogEI", "default")
     panels = {
         setting.replace("_", ", "): {
             method: (one["cost_levels"], one["median"], [0.0] * len(one["median"]))
@@ -185,7 +185,7 @@ def gittins() -> go.Figure:
 
 
 FIGURES: dict[str, tuple[Callable[[], go.Figure], int]] = {
-    "published_control_sets": (control_sets, 340),
+    "published_control_sets": (control_sets, 900),
     "published_unknown_costs": (unknown_costs, 800),
     "published_indirect": (indirect, 560),
     "published_costly_feedback": (costly_feedback, 560),
