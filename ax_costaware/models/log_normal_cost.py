@@ -30,6 +30,7 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
+from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.models.point_posterior import FactoredPosterior
 from ax_costaware.queries.argument_checks import finite_tensor
 
@@ -203,7 +204,9 @@ def _regression(kind: CostKind, X: Tensor, y: Tensor, bounds: Tensor) -> SingleT
         likelihood = get_gaussian_likelihood_with_gamma_prior()
         parts = {"covar_module": _line(d), "mean_module": ZeroMean(), "likelihood": likelihood}
     transform = Normalize(d, bounds=bounds, center=0.5 if kind == "gp" else 0.0)
-    return SingleTaskGP(X, y, outcome_transform=None, input_transform=transform, **parts)
+    model = SingleTaskGP(X, y, outcome_transform=None, input_transform=transform, **parts)
+    search_by_logarithms(model)
+    return model
 
 
 def _line(d: int) -> Kernel:

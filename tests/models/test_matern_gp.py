@@ -7,6 +7,9 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.optim.fit import fit_gpytorch_mll_scipy
+from botorch.optim.utils import sample_all_priors
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import MaternKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -46,3 +49,36 @@ def test_the_gittins_method_has_it_unless_another_is_asked_for() -> None:
     assert Gittins(1.0).model().model_class is MaternGP
     assert Gittins(1.0, kernel="squared_exponential").model().model_class is None
     assert Gittins(1.0, kernel="matern").model(Gittins(1.0).model()).model_class is MaternGP
+
+
+def test_hyperparameters_keep_their_values_and_their_bounds() -> None:
+    model = MaternGP(torch.rand(5, 2, dtype=torch.double), torch.rand(5, 1, dtype=torch.double))
+    prior = model.covar_module.lengthscale_prior
+    assert model.covar_module.lengthscale.flatten().tolist() == pytest.approx(
+        2 * [float(prior.mode)]
+    )
+    assert model.likelihood.noise.item() == pytest.approx(
+        model.likelihood.noise_covar.noise_prior.mode
+    )
+    for value, bound in (("lengthscale", 2.5e-2), ("noise", 1e-4)):
+        owner = model.covar_module if value == "lengthscale" else model.likelihood.noise_covar
+        getattr(owner, f"raw_{value}").data.fill_(-40.0)
+        assert getattr(owner, value).detach().max().item() == pytest.approx(bound, rel=1e-6)
+    # A fit that failed is tried again from here.
+    sample_all_priors(model)
+    assert model.covar_module.lengthscale.min() > 2.5e-2
+    assert model.likelihood.noise.min() > 1e-4
+
+
+def test_by_logarithms_a_fit_takes_less_than_half_of_the_steps() -> None:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(20, 4, generator=generator, dtype=torch.double)
+    Y = X.mul(4).sin().prod(dim=-1, keepdim=True)
+    kernel = get_covar_module_with_dim_scaled_prior(4, use_rbf_kernel=False)
+    results = []
+    for model in (SingleTaskGP(X, Y, covar_module=kernel), MaternGP(X, Y)):
+        mll = ExactMarginalLogLikelihood(model.likelihood, model).train()
+        results.append(fit_gpytorch_mll_scipy(mll))
+    as_they_are, by_logarithms = results
+    assert by_logarithms.fval == pytest.approx(as_they_are.fval, abs=1e-6)
+    assert 2 * by_logarithms.step < as_they_are.step
