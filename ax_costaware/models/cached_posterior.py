@@ -39,7 +39,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.kernels import SeparableKernel
+from ax_costaware.models.kernels import SeparableKernel, covariances, variances
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 _LEAST_VARIANCE = 1e-12
@@ -176,16 +176,14 @@ class CachedPosterior:
     def prior_covariance(self, a: Tensor, b: Tensor) -> Tensor:
         """Latent prior covariances ``... x p x q`` of transformed points."""
         if self.separable is None:
-            covariance: Tensor = self.kernel(a, b).to_dense()
-            return covariance
+            return covariances(self.kernel, a, b)
         every = torch.ones_like(self.X[0])
         return self.separable.outputscale * self.separable.log_factor(a, b, every).exp()
 
     def prior_variance(self, points: Tensor) -> Tensor:
         """Latent prior variances ``...`` of transformed points ``... x d``."""
         if self.separable is None:
-            variance: Tensor = self.kernel(points, diag=True)
-            return variance
+            return variances(self.kernel, points)
         return self.separable.outputscale.expand(points.shape[:-1])
 
     @_kept

@@ -41,6 +41,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.priors import NormalPrior
 from torch import Tensor
 
+from ax_costaware.models.kernels import matern_correlation, squared_distances
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 _EPSILON = 1e-3
@@ -68,9 +69,6 @@ _SAME = 1e-9
 
 _LOG_BOUNDS = (-6.0, 4.0)
 """Bounds of all of these logarithms: beyond them a covariance is singular, or all noise."""
-
-_LEAST_SQUARE = 1e-20
-"""Of a smaller squared distance the root has no slope, as the correlation has none there."""
 
 _LENGTHSCALE = (math.sqrt(2), math.sqrt(3))
 """Mean and standard deviation of the logarithm of a length-scale of one input: BoTorch's log-normal
@@ -142,15 +140,10 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
             left, right = x1[..., columns] / lengthscale, x2[..., columns] / lengthscale
             if diag:
                 return (left - right).square().sum(dim=-1)
-            # From a point among them, so that less cancels.
-            origin = right[..., :1, :].detach()
-            left, right = left - origin, right - origin
-            norms = left.square().sum(-1).unsqueeze(-1) + right.square().sum(-1).unsqueeze(-2)
-            found: Tensor = norms - 2 * left @ right.mT
-            return found
+            return squared_distances(left, right)
 
-        total = _matern(squared(self.inputs, self.value("objective_lengthscale")))
-        bias = _matern(squared(self.inputs, self.value("bias_lengthscale")))
+        total = matern_correlation(squared(self.inputs, self.value("objective_lengthscale")))
+        bias = matern_correlation(squared(self.inputs, self.value("bias_lengthscale")))
         for j, columns in enumerate(self.fidelities):
             first, second = self._weights(x1, j), self._weights(x2, j)
             common = first * second if diag else first.unsqueeze(-1) * second.unsqueeze(-2)
@@ -162,12 +155,6 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
             same = squared(self.inputs, torch.ones_like(self.value("bias_lengthscale"))) < _SAME
             total = total + self.value("own_variance") * same
         return self.value("outputscale") * total
-
-
-def _matern(squared: Tensor) -> Tensor:
-    """Correlations of the Matern kernel of smoothness 5/2, of squared distances."""
-    r = (5.0 * squared.clamp_min(_LEAST_SQUARE)).sqrt()
-    return (1.0 + r + r.square() / 3.0) * (-r).exp()
 
 
 class FidelityGP(SingleTaskGP):

@@ -11,7 +11,7 @@ acts on one column, and products and scalings of these: BoTorch's defaults and t
 variants, as long as no sum of kernels is involved.
 
 ``correlation`` is that of a stationary kernel between points, with cheap gradients by the
-length-scales.
+length-scales; ``covariances`` and ``variances`` are those of a kernel whose hyperparameters stay.
 """
 
 from __future__ import annotations
@@ -155,6 +155,68 @@ def matern(squares: Tensor) -> tuple[Tensor, Tensor]:
     slope = (-distances).exp()
     linear = (distances + 1) * slope
     return linear + (5 / 3) * squares * slope, (-5 / 6) * linear
+
+
+_LEAST_SQUARE = 1e-20
+"""Of a smaller squared distance the root has no slope, as the correlation has none there."""
+
+
+def matern_correlation(squares: Tensor) -> Tensor:
+    """Matern correlations of smoothness 5/2 at squared distances in length-scales."""
+    r = (5.0 * squares.clamp_min(_LEAST_SQUARE)).sqrt()
+    return (1.0 + r + r.square() / 3.0) * (-r).exp()
+
+
+def squared_distances(a: Tensor, b: Tensor) -> Tensor:
+    """Squared distances ``... x p x q`` of points ``... x p x d`` from ``... x q x d``."""
+    # From a point among them, so that less cancels.
+    origin = b[..., :1, :].detach()
+    a, b = a - origin, b - origin
+    norms = a.square().sum(-1).unsqueeze(-1) + b.square().sum(-1).unsqueeze(-2)
+    return norms - 2 * a @ b.mT
+
+
+def covariances(kernel: Kernel, a: Tensor, b: Tensor) -> Tensor:
+    """Covariances of points, differentiable by them and not by hyperparameters.
+
+    Matern kernels of smoothness 5/2, scaled or not, are evaluated without GPyTorch's overhead.
+
+    Args:
+        kernel: A kernel without a batch shape.
+        a: ``... x p x d`` points.
+        b: ``... x q x d`` points.
+
+    Returns:
+        ``... x p x q`` covariances.
+    """
+    matern_of = _matern_of(kernel)
+    if matern_of is None:
+        covariance: Tensor = kernel(a, b).to_dense()
+        return covariance
+    outputscale, lengthscale = matern_of
+    return outputscale * matern_correlation(squared_distances(a / lengthscale, b / lengthscale))
+
+
+def variances(kernel: Kernel, points: Tensor) -> Tensor:
+    """The same of points ``... x d`` with themselves, ``...``."""
+    matern_of = _matern_of(kernel)
+    if matern_of is None:
+        variance: Tensor = kernel(points, diag=True)
+        return variance
+    return matern_of[0].to(points).expand(points.shape[:-1])
+
+
+def _matern_of(kernel: Kernel) -> tuple[Tensor, Tensor] | None:
+    """Output scale and length-scales of a Matern-5/2 kernel of all columns; None of another."""
+    outputscale = torch.ones(())
+    # `type(...) is`: a subclass may compute something else from the same parameters.
+    if type(kernel) is ScaleKernel:
+        outputscale, kernel = kernel.outputscale.detach(), kernel.base_kernel
+    if type(kernel) is not MaternKernel or kernel.nu != 2.5 or len(kernel.batch_shape) > 0:
+        return None
+    if kernel.active_dims is not None:
+        return None
+    return outputscale, kernel.lengthscale.detach()
 
 
 def correlation(

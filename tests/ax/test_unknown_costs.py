@@ -266,19 +266,13 @@ def test_batches_never_lose_trials_to_the_budget() -> None:
     assert 5.0 < spending(client).spent <= 6.0 + overshoot + 1e-9
 
 
-@pytest.fixture(scope="module")
-def value_dependent() -> Any:
-    """A run in which the dearest control set's cost shows that it depends on ``x3``."""
+@pytest.mark.usefixtures("full_searches")
+def test_costs_that_depend_on_values() -> None:
+    """Expected costs follow the values that were set: 0.5 * 4^x3."""
     client = make_cost_client(
         initial_control_sets=["x1", "x1+x2+x3"], initial_trials=26, rule=EpsilonSchedule(0.0)
     )
     run_with_costs(client, 27)
-    return client
-
-
-def test_costs_that_depend_on_values(value_dependent: Any) -> None:
-    """Expected costs follow the values that were set: 0.5 * 4^x3."""
-    client = value_dependent
     decision = record(client, 26)
     assert decision["control_set"] == "x1+x2+x3"
     x3 = float(arm_of(client, 26)["x3"])

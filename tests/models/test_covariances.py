@@ -1,0 +1,44 @@
+"""Covariances of a kernel whose hyperparameters stay: GPyTorch's, gradients included."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+
+from ax_costaware.models.kernels import covariances, variances
+
+
+class Halved(MaternKernel):  # type: ignore[misc]
+    def forward(self, *arguments: object, **options: object) -> torch.Tensor:
+        halved: torch.Tensor = 0.5 * super().forward(*arguments, **options)
+        return halved
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        MaternKernel(2.5, ard_num_dims=3),
+        ScaleKernel(MaternKernel(2.5)),
+        ScaleKernel(MaternKernel(2.5, active_dims=(0, 2))),
+        MaternKernel(1.5),
+        RBFKernel(ard_num_dims=3),
+        Halved(2.5),
+    ],
+    ids=["columns", "scaled", "some columns", "3/2", "squared exponential", "subclass"],
+)
+def test_they_are_gpytorchs(kernel: Kernel) -> None:
+    kernel.double()
+    generator = torch.Generator().manual_seed(0)
+    for parameter in kernel.parameters():
+        noise = torch.randn(parameter.shape, generator=generator, dtype=torch.double)
+        parameter.data.add_(0.5 * noise)
+    a = torch.rand(4, 3, 3, generator=generator, dtype=torch.double, requires_grad=True)
+    b = torch.rand(5, 3, generator=generator, dtype=torch.double)
+    b[1] = a[0, 1].detach()  # of no distance
+    weights = torch.rand(4, 3, 5, generator=generator, dtype=torch.double)
+    found, expected = covariances(kernel, a, b), kernel(a, b).to_dense()
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    slopes = [torch.autograd.grad((weights * each).sum(), a)[0] for each in (found, expected)]
+    torch.testing.assert_close(*slopes, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(variances(kernel, a), kernel(a, diag=True), rtol=1e-12, atol=1e-12)
