@@ -46,10 +46,11 @@ from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
 from botorch.models import SingleTaskGP
 from botorch.optim.optimize import optimize_acqf
 from botorch.utils.sampling import draw_sobol_samples
-from gittins_problems import FixedMaternGP, GammaPriors, Problem, cost_of, model_of, problem
+from gittins_problems import FixedMaternGP, Problem, cost_of, model_of, problem
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.utils.warnings import NumericalWarning
 from kept_runs import RESULTS, KeptRuns
+from panel_trials import VARIANTS
 from torch import Tensor
 
 from ax_costaware.acquisition import (
@@ -159,7 +160,8 @@ def simulate(run: Run) -> dict[str, Any]:
     X = sequence.draw(num_initial, dtype=torch.double)
     y = task.function(X)
     price = Price(run.method, task)
-    default = Default(run, task, cost, X, y)
+    is_default = run.method in ("default", PAPER_MODEL, *VARIANTS)
+    default = Default(run, task, cost, X, y) if is_default else None
     spent, best = 0.0, float(y.max())
     trace = [(0.0, best, math.nan)]
     while spent < task.budget:
@@ -167,7 +169,7 @@ def simulate(run: Run) -> dict[str, Any]:
         lmbda = math.nan
         if run.method == "random":
             x = sequence.draw(1, dtype=torch.double)[0]
-        elif run.method in ("default", PAPER_MODEL):
+        elif default is not None:
             chosen = default.ask()
             if chosen is None:
                 break
@@ -177,7 +179,7 @@ def simulate(run: Run) -> dict[str, Any]:
         value = task.function(x.unsqueeze(0))
         X, y = torch.cat([X, x.unsqueeze(0)]), torch.cat([y, value])
         spent += float(cost(x))
-        if run.method in ("default", PAPER_MODEL):
+        if default is not None:
             default.tell(float(value), float(cost(x)))
         best = max(best, float(value))
         trace.append((spent, best, lmbda))
@@ -197,8 +199,11 @@ class Default:
             dict(zip(self.names, (weight for _, weight in cost.weights), strict=True)), cost.fixed
         )
         learned = run.costs == "unknown"
-        method = Gittins("cost" if learned else named, budget=task.budget, seed=run.seed)
-        model = ModelOptions("paper's", GammaPriors) if run.method == PAPER_MODEL else None
+        name = "gamma priors" if run.method == PAPER_MODEL else run.method
+        settings, model = VARIANTS.get(name, ({}, None))
+        method = Gittins(
+            "cost" if learned else named, budget=task.budget, seed=run.seed, **settings
+        )
         if task.fixed_model:
             model = ModelOptions("given", FixedMaternGP, {}, False, False)
         space = Space.of([Range(name, 0.0, 1.0) for name in self.names])
@@ -375,7 +380,9 @@ def main() -> None:
     parser.add_argument("--problem", choices=["ackley", "levy", "rosenbrock", "gpsample"])
     parser.add_argument("--dim", type=int, choices=[4, 8, 16], default=8)
     parser.add_argument("--costs", choices=COSTS, default="known")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument(
+        "--methods", nargs="+", choices=[*METHODS, *VARIANTS], default=list(METHODS)
+    )
     parser.add_argument("--seeds", type=int, default=16)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--tables", action="store_true", help="only summarise what was run")

@@ -13,8 +13,16 @@ import numpy as np
 import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
+from botorch.models import SingleTaskGP
 from botorch.models.model import Model
+from botorch.models.utils.gpytorch_modules import (
+    get_covar_module_with_dim_scaled_prior,
+    get_matern_kernel_with_gamma_prior,
+)
 from gittins_problems import GammaPriors
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import MaternKernel, ScaleKernel
+from gpytorch.priors import GammaPrior, LogNormalPrior
 from gpytorch.utils.warnings import NumericalWarning
 from panel_cells import LEARNED_SPREAD, Cell
 from scipy.stats import yeojohnson, yeojohnson_normmax
@@ -138,6 +146,36 @@ class PowerTransformed(ModelOptions):
         return ModelOptions("MaternGP", MaternGP).fitted(X, transformed, bounds)
 
 
+class GammaLengthscales(SingleTaskGP):
+    """The default's model with the length-scales' prior of ``GammaPriors``."""
+
+    def __init__(self, train_X: Tensor, train_Y: Tensor, **arguments: Any) -> None:
+        kernel = get_matern_kernel_with_gamma_prior(ard_num_dims=train_X.shape[-1]).base_kernel
+        super().__init__(train_X, train_Y, covar_module=kernel, **arguments)
+
+
+class ShortLengthscales(SingleTaskGP):
+    """The default's model with length-scales that are taken to be a tenth as long."""
+
+    def __init__(self, train_X: Tensor, train_Y: Tensor, **arguments: Any) -> None:
+        d = train_X.shape[-1]
+        prior = LogNormalPrior(math.log(0.35 * math.sqrt(d)), 0.8)
+        bound = GreaterThan(2.5e-2, transform=None, initial_value=prior.mode)
+        kernel = MaternKernel(
+            nu=2.5, ard_num_dims=d, lengthscale_prior=prior, lengthscale_constraint=bound
+        )
+        super().__init__(train_X, train_Y, covar_module=kernel, **arguments)
+
+
+class OwnVariance(SingleTaskGP):
+    """The default's model with a variance of the kernel's own, as in ``GammaPriors``."""
+
+    def __init__(self, train_X: Tensor, train_Y: Tensor, **arguments: Any) -> None:
+        base = get_covar_module_with_dim_scaled_prior(train_X.shape[-1], use_rbf_kernel=False)
+        kernel = ScaleKernel(base, outputscale_prior=GammaPrior(2.0, 0.15))
+        super().__init__(train_X, train_Y, covar_module=kernel, **arguments)
+
+
 _POWERS = -4.0, 6.0
 """Powers that are taken; of few outcomes the likelihood may have no largest value."""
 
@@ -145,6 +183,9 @@ VARIANTS: dict[str, tuple[dict[str, Any], ModelOptions]] = {
     "squared-exponential kernel": ({}, ModelOptions()),
     "kernel by evidence": ({}, ByEvidence("by evidence")),
     "gamma priors": ({}, ModelOptions("GammaPriors", GammaPriors)),
+    "gamma length-scales": ({}, ModelOptions("GammaLengthscales", GammaLengthscales)),
+    "short length-scales": ({}, ModelOptions("ShortLengthscales", ShortLengthscales)),
+    "own variance": ({}, ModelOptions("OwnVariance", OwnVariance)),
     "power transform": ({"winsorize": False}, PowerTransformed("power transform")),
 }
 """The default with another model: tried, and in a table only where it is asked for."""
