@@ -3,7 +3,7 @@
     python benchmarks/fit_speed.py                       # one or two minutes
 
 On outcomes of the panel's problems, half of the points all over the space and half about one of
-them as a run ends, the same model is fitted from the same start by ``fit_gpytorch_mll`` with
+them as a run ends, the same model is fitted from the same start by BoTorch's fit with
 hyperparameters as they are, which is BoTorch's way, and by logarithms; one thread, CPU seconds.
 """
 
@@ -43,9 +43,9 @@ def outcomes(problem: str, n: int) -> tuple[Tensor, Tensor]:
 
 def fit(way: str, X: Tensor, Y: Tensor) -> tuple[float, int, float]:
     """Log-likelihood of the data and the priors at the end, steps and CPU seconds of a fit."""
-    kernel = get_covar_module_with_dim_scaled_prior(X.shape[-1], use_rbf_kernel=False)
     transform = Normalize(X.shape[-1], bounds=torch.tensor([[0.0], [1.0]]).expand(2, X.shape[-1]))
     if way == WAYS[0]:
+        kernel = get_covar_module_with_dim_scaled_prior(X.shape[-1], use_rbf_kernel=False)
         model = SingleTaskGP(X, Y, covar_module=kernel, input_transform=transform)
     else:
         model = MaternGP(X, Y, input_transform=transform)

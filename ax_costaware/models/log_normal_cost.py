@@ -18,7 +18,6 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 from botorch.models.utils.gpytorch_modules import (
-    get_covar_module_with_dim_scaled_prior,
     get_gaussian_likelihood_with_gamma_prior,
 )
 from botorch.utils.sampling import manual_seed
@@ -30,7 +29,7 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
-from ax_costaware.models.matern_gp import search_by_logarithms
+from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.models.point_posterior import FactoredPosterior
 from ax_costaware.queries.argument_checks import finite_tensor
 
@@ -196,17 +195,18 @@ class LogNormalCostModel:
 def _regression(kind: CostKind, X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
     d = X.shape[-1]
     if kind == "gp":
-        parts: dict[str, Any] = {
-            "covar_module": get_covar_module_with_dim_scaled_prior(d, use_rbf_kernel=False)
-        }
-    else:
+        transform = Normalize(d, bounds=bounds)
+        return MaternGP(X, y, outcome_transform=None, input_transform=transform)
+    return SingleTaskGP(
+        X,
+        y,
+        covar_module=_line(d),
+        mean_module=ZeroMean(),
         # A prior that leaves the noise open: it is also what a line cannot explain.
-        likelihood = get_gaussian_likelihood_with_gamma_prior()
-        parts = {"covar_module": _line(d), "mean_module": ZeroMean(), "likelihood": likelihood}
-    transform = Normalize(d, bounds=bounds, center=0.5 if kind == "gp" else 0.0)
-    model = SingleTaskGP(X, y, outcome_transform=None, input_transform=transform, **parts)
-    search_by_logarithms(model)
-    return model
+        likelihood=get_gaussian_likelihood_with_gamma_prior(),
+        outcome_transform=None,
+        input_transform=Normalize(d, bounds=bounds, center=0.0),
+    )
 
 
 def _line(d: int) -> Kernel:
