@@ -108,22 +108,24 @@ def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
         rows = space.decode(X.reshape(-1, X.shape[-1]))
         return X.new_tensor([cost_at(row) for row in rows]).reshape(X.shape[:-1])
 
+    smooth = torch.tensor(sorted(space.smooth), dtype=torch.long)
+    rows = torch.arange(len(smooth))
+    lower, upper = space.bounds[:, smooth]
+    steps = _STEP * (upper - lower)
+
     def evaluate(X: Tensor) -> Tensor:
         at = X.detach()
         if not (X.requires_grad and torch.is_grad_enabled()):
             return costs(at)
+        # The points, and again with a step in each smooth column, which stays within the bounds.
+        step = torch.where(at[..., smooth] + steps > upper, -steps, steps).movedim(-1, 0)
+        moved = at.repeat(len(smooth) + 1, *[1] * at.dim())
+        moved[rows, ..., smooth] += step
+        found = costs(moved)
         slopes = torch.zeros_like(at)
-        for i in sorted(space.smooth):
-            # A difference stays within the bounds.
-            lower, upper = space.bounds[:, i]
-            above, below = at.clone(), at.clone()
-            above[..., i] = (at[..., i] + _STEP * (upper - lower)).clamp(max=upper)
-            below[..., i] = (at[..., i] - _STEP * (upper - lower)).clamp(min=lower)
-            width = above[..., i] - below[..., i]
-            difference = costs(above) - costs(below)
-            slopes[..., i] = torch.where(width > 0, difference / width, 0.0)
+        slopes[..., smooth] = ((found[rows] - found[-1]) / step).movedim(0, -1)
         # The tangent plane has the value and the gradient.
-        return costs(at) + (slopes * (X - at)).sum(dim=-1)
+        return found[-1] + (slopes * (X - at)).sum(dim=-1)
 
     return evaluate
 

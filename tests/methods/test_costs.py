@@ -83,7 +83,7 @@ def test_gradients_of_value_objects(cost: Any, points: Tensor) -> None:
 
 
 def test_gradient_of_a_function_stays_within_the_bounds(points: Tensor) -> None:
-    """Differences in the smooth columns, one-sided at a bound; none in the others."""
+    """Differences in the smooth columns, backwards at a bound; none in the others."""
     seen: list[float] = []
 
     def cost(x: dict[str, Any]) -> float:
@@ -103,6 +103,7 @@ def test_gradient_of_a_function_stays_within_the_bounds(points: Tensor) -> None:
     assert X.grad.count_nonzero(dim=-1).max() == 2
     assert min(seen) >= 0.01
     assert max(seen) <= 1.0
+    assert len(seen) == len(X) * (1 + len(SPACE.smooth)), "the function may be a slow one"
 
 
 def test_refusals(points: Tensor) -> None:
