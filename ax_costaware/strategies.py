@@ -224,7 +224,7 @@ def gittins_strategy(
             is, where that keeps to its share.
         winsorize: Whether outcomes that are far worse than most count as less bad, as Ax has it, so
             that they do not set the scale of a model that is fitted.
-        kernel: Of the objective's model, if that is fitted: ``"matern"`` (5/2), or
+        kernel: Of the objective's model, if that is fitted: ``"matern"`` (``MaternGP``), or
             ``"squared_exponential"``, which is Ax's default.
         max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
             are learned are held against it once one was reported.

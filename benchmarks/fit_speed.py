@@ -14,7 +14,7 @@ import time
 import torch
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from botorch.optim.fit import fit_gpytorch_mll_scipy
 from panel_cells import CELLS
 from torch import Tensor
@@ -45,7 +45,7 @@ def fit(way: str, X: Tensor, Y: Tensor) -> tuple[float, int, float]:
     """Log-likelihood of the data and the priors at the end, steps and CPU seconds of a fit."""
     transform = Normalize(X.shape[-1], bounds=torch.tensor([[0.0], [1.0]]).expand(2, X.shape[-1]))
     if way == WAYS[0]:
-        kernel = get_covar_module_with_dim_scaled_prior(X.shape[-1], use_rbf_kernel=False)
+        kernel = get_matern_kernel_with_gamma_prior(X.shape[-1])
         model = SingleTaskGP(X, Y, covar_module=kernel, input_transform=transform)
     else:
         model = MaternGP(X, Y, input_transform=transform)

@@ -107,6 +107,7 @@ class GammaPriors(SingleTaskGP):
     """The paper's Matern-5/2 kernel, with a variance of its own and BoTorch's priors of its time.
 
     Unlike those of today the prior of the length-scales does not grow with the number of inputs.
+    ``MaternGP`` is the same model, fitted by logarithms.
     """
 
     def __init__(self, train_X: Tensor, train_Y: Tensor, **arguments: Any) -> None:

@@ -68,10 +68,9 @@ from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.policies import GittinsDecay
 from ax_costaware.queries import AffineCost
 
-PAPER_MODEL = "default, paper's model"
 METHODS = (
     *("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI"),
-    *("default", PAPER_MODEL, "random"),
+    *("default", "today's priors", "random"),
 )
 FIXED_LAMBDA = 1e-4
 NUM_BOXES = 1024
@@ -160,7 +159,7 @@ def simulate(run: Run) -> dict[str, Any]:
     X = sequence.draw(num_initial, dtype=torch.double)
     y = task.function(X)
     price = Price(run.method, task)
-    is_default = run.method in ("default", PAPER_MODEL, *VARIANTS)
+    is_default = run.method in ("default", *VARIANTS)
     default = Default(run, task, cost, X, y) if is_default else None
     spent, best = 0.0, float(y.max())
     trace = [(0.0, best, math.nan)]
@@ -199,8 +198,7 @@ class Default:
             dict(zip(self.names, (weight for _, weight in cost.weights), strict=True)), cost.fixed
         )
         learned = run.costs == "unknown"
-        name = "gamma priors" if run.method == PAPER_MODEL else run.method
-        settings, model = VARIANTS.get(name, ({}, None))
+        settings, model = VARIANTS.get(run.method, ({}, None))
         method = Gittins(
             "cost" if learned else named, budget=task.budget, seed=run.seed, **settings
         )
@@ -381,7 +379,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, choices=[4, 8, 16], default=8)
     parser.add_argument("--costs", choices=COSTS, default="known")
     parser.add_argument(
-        "--methods", nargs="+", choices=[*METHODS, *VARIANTS], default=list(METHODS)
+        "--methods", nargs="+", choices={*METHODS, *VARIANTS}, default=list(METHODS)
     )
     parser.add_argument("--seeds", type=int, default=16)
     parser.add_argument("--processes", type=int, default=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from botorch.models.utils.gpytorch_modules import (
     get_covar_module_with_dim_scaled_prior,
     get_matern_kernel_with_gamma_prior,
 )
-from gittins_problems import GammaPriors
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, LogNormalPrior
@@ -33,8 +32,10 @@ from ax_costaware.methods import Decision, Gittins, Method, Problem, Range, Simu
 from ax_costaware.methods.model import ModelOptions
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.methods.simulation import Outcome
-from ax_costaware.models import DenseMarginalLogLikelihood, MaternGP
+from ax_costaware.models import DenseMarginalLogLikelihood
+from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.policies import GittinsDecay
+from ax_costaware.queries import Cost
 
 LEVELS = tuple(i / 20 for i in range(1, 21))
 """Parts of the budget at which a run is looked at."""
@@ -114,7 +115,7 @@ class ByEvidence(ModelOptions):
 
     def fitted(self, X: Tensor, Y: Tensor, bounds: Tensor, Yvar: Tensor | None = None) -> Model:
         """The model of some data."""
-        both = ModelOptions(), ModelOptions("MaternGP", MaternGP)
+        both = ModelOptions(), ModelOptions("TodaysPriors", TodaysPriors)
         fits = [options.fitted(X, Y, bounds, Yvar) for options in both]
         return max(fits, key=_evidence)
 
@@ -130,7 +131,7 @@ def _evidence(model: Any) -> float:
 
 
 class PowerTransformed(ModelOptions):
-    """The default's model of outcomes that a power transform makes as normal as it can.
+    """The model of ``TodaysPriors`` of outcomes that a power transform makes as normal as it can.
 
     Yeo and Johnson 2000, "A new family of power transformations to improve normality or symmetry",
     with the power of the largest likelihood. Expectations are in other units, which a comparison of
@@ -143,19 +144,32 @@ class PowerTransformed(ModelOptions):
         standard = ((Y - Y.mean()) / Y.std()).numpy()
         power = float(np.clip(yeojohnson_normmax(standard), *_POWERS))
         transformed = torch.tensor(yeojohnson(standard, power))
-        return ModelOptions("MaternGP", MaternGP).fitted(X, transformed, bounds)
+        return ModelOptions("TodaysPriors", TodaysPriors).fitted(X, transformed, bounds)
+
+
+class TodaysPriors(SingleTaskGP):
+    """A Matern kernel with BoTorch's priors of today, as the default had before.
+
+    The prior of the length-scales grows with the number of inputs (Hvarfner, Hellsten and Nardi
+    2024, "Vanilla Bayesian Optimization Performs Great in High Dimensions").
+    """
+
+    def __init__(self, train_X: Tensor, train_Y: Tensor, **arguments: Any) -> None:
+        kernel = get_covar_module_with_dim_scaled_prior(train_X.shape[-1], use_rbf_kernel=False)
+        super().__init__(train_X, train_Y, covar_module=kernel, **arguments)
+        search_by_logarithms(self)
 
 
 class GammaLengthscales(SingleTaskGP):
-    """The default's model with the length-scales' prior of ``GammaPriors``."""
+    """The default's model without a variance of its own."""
 
     def __init__(self, train_X: Tensor, train_Y: Tensor, **arguments: Any) -> None:
-        kernel = get_matern_kernel_with_gamma_prior(ard_num_dims=train_X.shape[-1]).base_kernel
+        kernel = get_matern_kernel_with_gamma_prior(train_X.shape[-1]).base_kernel
         super().__init__(train_X, train_Y, covar_module=kernel, **arguments)
 
 
 class ShortLengthscales(SingleTaskGP):
-    """The default's model with length-scales that are taken to be a tenth as long."""
+    """That of ``TodaysPriors`` with length-scales that are taken to be a tenth as long."""
 
     def __init__(self, train_X: Tensor, train_Y: Tensor, **arguments: Any) -> None:
         d = train_X.shape[-1]
@@ -168,7 +182,7 @@ class ShortLengthscales(SingleTaskGP):
 
 
 class OwnVariance(SingleTaskGP):
-    """The default's model with a variance of the kernel's own, as in ``GammaPriors``."""
+    """That of ``TodaysPriors`` with a variance of its own, as the default has."""
 
     def __init__(self, train_X: Tensor, train_Y: Tensor, **arguments: Any) -> None:
         base = get_covar_module_with_dim_scaled_prior(train_X.shape[-1], use_rbf_kernel=False)
@@ -179,10 +193,28 @@ class OwnVariance(SingleTaskGP):
 _POWERS = -4.0, 6.0
 """Powers that are taken; of few outcomes the likelihood may have no largest value."""
 
+
+@dataclass(frozen=True)
+class CellCost(Cost):
+    """A cell's law of costs, differentiable, by names of parameters."""
+
+    cell: Cell
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """All inputs."""
+        return tuple(f"x{i}" for i in range(self.cell.dim))
+
+    def evaluate(self, columns: Mapping[str, Tensor]) -> Tensor:
+        """Costs of the shape of the columns."""
+        X = torch.stack([columns[name] for name in self.parameters], dim=-1)
+        return self.cell.cost(X.reshape(-1, X.shape[-1])).reshape(X.shape[:-1])
+
+
 VARIANTS: dict[str, tuple[dict[str, Any], ModelOptions]] = {
     "squared-exponential kernel": ({}, ModelOptions()),
     "kernel by evidence": ({}, ByEvidence("by evidence")),
-    "gamma priors": ({}, ModelOptions("GammaPriors", GammaPriors)),
+    "today's priors": ({}, ModelOptions("TodaysPriors", TodaysPriors)),
     "gamma length-scales": ({}, ModelOptions("GammaLengthscales", GammaLengthscales)),
     "short length-scales": ({}, ModelOptions("ShortLengthscales", ShortLengthscales)),
     "own variance": ({}, ModelOptions("OwnVariance", OwnVariance)),
@@ -202,12 +234,12 @@ def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
     for category in (BotorchWarning, OptimizationWarning, NumericalWarning):
         warnings.simplefilter("ignore", category)
     started = time.process_time()
-    names = [f"x{i}" for i in range(cell.dim)]
+    names = CellCost(cell).parameters
 
     def point_of(row: Any) -> Tensor:
         return torch.tensor([[row[n] for n in names]], dtype=torch.double)
 
-    cost: CostArgument = "cost" if cell.learned else lambda row: float(cell.cost(point_of(row)))
+    cost: CostArgument = "cost" if cell.learned else CellCost(cell)
     options = None
     if name in VARIANTS:
         settings, options = VARIANTS[name]

@@ -18,6 +18,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 from botorch.models.utils.gpytorch_modules import (
+    get_covar_module_with_dim_scaled_prior,
     get_gaussian_likelihood_with_gamma_prior,
 )
 from botorch.utils.sampling import manual_seed
@@ -29,7 +30,7 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
-from ax_costaware.models.matern_gp import MaternGP
+from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.models.point_posterior import FactoredPosterior
 from ax_costaware.queries.argument_checks import finite_tensor
 
@@ -195,8 +196,15 @@ class LogNormalCostModel:
 def _regression(kind: CostKind, X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
     d = X.shape[-1]
     if kind == "gp":
-        transform = Normalize(d, bounds=bounds)
-        return MaternGP(X, y, outcome_transform=None, input_transform=transform)
+        model = SingleTaskGP(
+            X,
+            y,
+            covar_module=get_covar_module_with_dim_scaled_prior(d, use_rbf_kernel=False),
+            outcome_transform=None,
+            input_transform=Normalize(d, bounds=bounds),
+        )
+        search_by_logarithms(model)
+        return model
     return SingleTaskGP(
         X,
         y,

@@ -1,13 +1,12 @@
-"""BoTorch's usual Gaussian process with the rougher of the two kernels that BoTorch has priors for.
+"""A Gaussian process that takes the objective for rough, as the papers on costs do.
 
-The squared-exponential kernel, which is BoTorch's and Ax's default, takes objectives for smoother
-than most are: infinitely often differentiable. Matern 5/2 takes them for twice differentiable, and
-is what the papers on costs use (Snoek et al. 2012, section 4.1; Xie et al. 2024, section 4). The
-priors of its length-scales grow with the number of columns in the same way (Hvarfner, Hellsten and
-Nardi 2024, "Vanilla Bayesian Optimization Performs Great in High Dimensions").
+BoTorch's and Ax's default has a squared-exponential kernel, infinitely often differentiable, and
+priors by which length-scales grow with the number of inputs. This one has a Matern-5/2 kernel,
+twice differentiable, with a variance of its own, and the Gamma priors that BoTorch had until 2024,
+the same for any number of inputs (Snoek et al. 2012, section 4.1; Xie et al. 2024, section 4).
 
-Length-scales and noise may lie anywhere within decades. BoTorch's fit searches for them as they
-are; by their logarithms the same optimum takes a quarter of the time.
+Length-scales, variance and noise may lie anywhere within decades. BoTorch's fit searches for them
+as they are, or by a softplus; by their logarithms the same optimum takes a part of the time.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import torch
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch import Module
 from gpytorch.constraints import GreaterThan
@@ -24,7 +23,7 @@ from torch import Tensor
 
 
 class MaternGP(SingleTaskGP):
-    """An exact GP of one outcome with a Matern-5/2 kernel and BoTorch's priors.
+    """An exact GP of one outcome with a scaled Matern-5/2 kernel and Gamma priors.
 
     Args:
         train_X: ``n x d`` points.
@@ -42,7 +41,7 @@ class MaternGP(SingleTaskGP):
         outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
         input_transform: InputTransform | None = None,
     ) -> None:
-        kernel = get_covar_module_with_dim_scaled_prior(train_X.shape[-1], use_rbf_kernel=False)
+        kernel = get_matern_kernel_with_gamma_prior(train_X.shape[-1])
         super().__init__(
             train_X,
             train_Y,
@@ -58,13 +57,13 @@ def search_by_logarithms(model: Module) -> None:
     """Let fits search for positive hyperparameters by the logarithms of what is above their bounds.
 
     Args:
-        model: One with hyperparameters that have a positive lower bound and no transformation. They
-            keep their values.
+        model: Its hyperparameters with a lower bound keep their values.
     """
     for name, parameter, bound in list(model.named_parameters_and_constraints()):
-        if isinstance(bound, GreaterThan) and not bound.enforced and bound.lower_bound > 0:
+        if isinstance(bound, GreaterThan):
             module, _, own = name.rpartition(".")
             above = GreaterThan(bound.lower_bound, transform=torch.exp, inv_transform=torch.log)
             with torch.no_grad():
-                parameter.copy_(above.inverse_transform(parameter))
+                value = bound.transform(parameter) if bound.enforced else parameter
+                parameter.copy_(above.inverse_transform(value))
             model.get_submodule(module).register_constraint(own, above, replace=True)

@@ -1,4 +1,4 @@
-"""The usual model with the rougher kernel: BoTorch's own, put together by hand."""
+"""The model with the rougher kernel: BoTorch's of before, put together by hand."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from botorch.optim.fit import fit_gpytorch_mll_scipy
 from botorch.optim.utils import sample_all_priors
-from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import MaternKernel
+from gpytorch.kernels import MaternKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from gpytorch.priors import LogNormalPrior
+from gpytorch.priors import GammaPrior
 
 from ax_costaware.methods import Gittins
 from ax_costaware.models import MaternGP
@@ -25,14 +24,8 @@ def test_it_is_botorchs_model_with_another_kernel(known: bool) -> None:
     X = 3 * torch.rand(12, 3, generator=generator, dtype=torch.double)
     Y = X.sin().sum(dim=-1, keepdim=True)
     noise = torch.full_like(Y, 0.01) if known else None
-    # BoTorch's prior of length-scales, log-normal around sqrt(2) with 3 ** 0.5 for three columns.
-    prior = LogNormalPrior(2**0.5 + 0.5 * torch.tensor(3.0).log().item(), 3**0.5)
-    kernel = MaternKernel(
-        nu=2.5,
-        ard_num_dims=3,
-        lengthscale_prior=prior,
-        lengthscale_constraint=GreaterThan(2.5e-2, transform=None, initial_value=prior.mode),
-    )
+    matern = MaternKernel(nu=2.5, ard_num_dims=3, lengthscale_prior=GammaPrior(3.0, 6.0))
+    kernel = ScaleKernel(matern, outputscale_prior=GammaPrior(2.0, 0.15))
     by_hand = SingleTaskGP(X, Y, noise, covar_module=kernel, input_transform=Normalize(3))
     ours = MaternGP(X, Y, noise, input_transform=Normalize(3))
     for model in (by_hand, ours):
@@ -52,21 +45,19 @@ def test_the_gittins_method_has_it_unless_another_is_asked_for() -> None:
 
 
 def test_hyperparameters_keep_their_values_and_their_bounds() -> None:
-    model = MaternGP(torch.rand(5, 2, dtype=torch.double), torch.rand(5, 1, dtype=torch.double))
-    prior = model.covar_module.lengthscale_prior
-    assert model.covar_module.lengthscale.flatten().tolist() == pytest.approx(
-        2 * [float(prior.mode)]
-    )
-    assert model.likelihood.noise.item() == pytest.approx(
-        model.likelihood.noise_covar.noise_prior.mode
-    )
-    for value, bound in (("lengthscale", 2.5e-2), ("noise", 1e-4)):
-        owner = model.covar_module if value == "lengthscale" else model.likelihood.noise_covar
-        getattr(owner, f"raw_{value}").data.fill_(-40.0)
-        assert getattr(owner, value).detach().max().item() == pytest.approx(bound, rel=1e-6)
+    X, Y = torch.rand(5, 2, dtype=torch.double), torch.rand(5, 1, dtype=torch.double)
+    kernel = get_matern_kernel_with_gamma_prior(2)
+    usual, model = SingleTaskGP(X, Y, covar_module=kernel), MaternGP(X, Y)
+    bounds = {"covar_module.base_kernel.lengthscale": 0.0, "covar_module.outputscale": 0.0}
+    for path, bound in {**bounds, "likelihood.noise_covar.noise": 1e-4}.items():
+        owner, _, value = path.rpartition(".")
+        ours, theirs = (each.get_submodule(owner) for each in (model, usual))
+        assert torch.allclose(getattr(ours, value), getattr(theirs, value))
+        getattr(ours, f"raw_{value}").data.fill_(-40.0)
+        assert getattr(ours, value).detach().max().item() == pytest.approx(bound, abs=1e-9)
     # A fit that failed is tried again from here.
     sample_all_priors(model)
-    assert model.covar_module.lengthscale.min() > 2.5e-2
+    assert model.covar_module.base_kernel.lengthscale.min() > 1e-6
     assert model.likelihood.noise.min() > 1e-4
 
 
@@ -74,7 +65,7 @@ def test_by_logarithms_a_fit_takes_less_than_half_of_the_steps() -> None:
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(20, 4, generator=generator, dtype=torch.double)
     Y = X.mul(4).sin().prod(dim=-1, keepdim=True)
-    kernel = get_covar_module_with_dim_scaled_prior(4, use_rbf_kernel=False)
+    kernel = get_matern_kernel_with_gamma_prior(4)
     results = []
     for model in (SingleTaskGP(X, Y, covar_module=kernel), MaternGP(X, Y)):
         mll = ExactMarginalLogLikelihood(model.likelihood, model).train()
