@@ -149,7 +149,9 @@ def test_a_design_ends_when_it_has_cost_its_share() -> None:
             simulation.tell(decision, Outcome(x, 100.0**x))
         return found
 
-    assert phases(budget=100.0) == ["initial"] * 3 + ["rule"] * 2
+    # With the rougher kernel the first trial after the design uses up what is left.
+    smooth = phases(budget=100.0, kernel="squared_exponential")
+    assert smooth == ["initial"] * 3 + ["rule"] * 2
     assert phases(budget=1e4) == ["initial"] * 5
     assert phases(budget=200.0, initial_share=None) == ["initial"] * 5
     assert phases(budget=200.0, charge_initial=False) == ["initial"] * 5
