@@ -109,7 +109,7 @@ def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
         return X.new_tensor([cost_at(row) for row in rows]).reshape(X.shape[:-1])
 
     smooth = torch.tensor(sorted(space.smooth), dtype=torch.long)
-    rows = torch.arange(len(smooth))
+    order = torch.arange(len(smooth))
     lower, upper = space.bounds[:, smooth]
     steps = _STEP * (upper - lower)
 
@@ -120,10 +120,10 @@ def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
         # The points, and again with a step in each smooth column, which stays within the bounds.
         step = torch.where(at[..., smooth] + steps > upper, -steps, steps).movedim(-1, 0)
         moved = at.repeat(len(smooth) + 1, *[1] * at.dim())
-        moved[rows, ..., smooth] += step
+        moved[order, ..., smooth] += step
         found = costs(moved)
         slopes = torch.zeros_like(at)
-        slopes[..., smooth] = ((found[rows] - found[-1]) / step).movedim(0, -1)
+        slopes[..., smooth] = ((found[:-1] - found[-1]) / step).movedim(0, -1)
         # The tangent plane has the value and the gradient.
         return found[-1] + (slopes * (X - at)).sum(dim=-1)
 
