@@ -50,7 +50,7 @@ from gittins_problems import FixedMaternGP, Problem, cost_of, model_of, problem
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.utils.warnings import NumericalWarning
 from kept_runs import RESULTS, KeptRuns
-from panel_trials import VARIANTS
+from panel_trials import VARIANTS, made
 from torch import Tensor
 
 from ax_costaware.acquisition import (
@@ -60,7 +60,7 @@ from ax_costaware.acquisition import (
     lambda_for_budget,
 )
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
-from ax_costaware.methods import Gittins, Range, Simulation, Space, Stop
+from ax_costaware.methods import Range, Simulation, Space, Stop
 from ax_costaware.methods.model import ModelOptions
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.simulation import Outcome
@@ -70,7 +70,7 @@ from ax_costaware.queries import AffineCost
 
 METHODS = (
     *("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI"),
-    *("default", "today's priors", "random"),
+    *("default", "noise ignored", "today's priors", "random"),
 )
 FIXED_LAMBDA = 1e-4
 NUM_BOXES = 1024
@@ -198,10 +198,8 @@ class Default:
             dict(zip(self.names, (weight for _, weight in cost.weights), strict=True)), cost.fixed
         )
         learned = run.costs == "unknown"
-        settings, model = VARIANTS.get(run.method, ({}, None))
-        method = Gittins(
-            "cost" if learned else named, budget=task.budget, seed=run.seed, **settings
-        )
+        model = VARIANTS.get(run.method)
+        method = made(run.method, "cost" if learned else named, task.budget, run.seed)
         if task.fixed_model:
             model = ModelOptions("given", FixedMaternGP, {}, False, False)
         space = Space.of([Range(name, 0.0, 1.0) for name in self.names])
@@ -379,7 +377,10 @@ def main() -> None:
     parser.add_argument("--dim", type=int, choices=[4, 8, 16], default=8)
     parser.add_argument("--costs", choices=COSTS, default="known")
     parser.add_argument(
-        "--methods", nargs="+", choices={*METHODS, *VARIANTS}, default=list(METHODS)
+        "--methods",
+        nargs="+",
+        choices=list(dict.fromkeys([*METHODS, *VARIANTS])),
+        default=list(METHODS),
     )
     parser.add_argument("--seeds", type=int, default=16)
     parser.add_argument("--processes", type=int, default=2)

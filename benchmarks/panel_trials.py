@@ -83,6 +83,7 @@ Make = Callable[[CostArgument, float, int], Method]
 
 
 _PUBLISHED: dict[str, Any] = {
+    "acquisition": "log_ei_per_cost",
     "initial_share": None,
     "initialize_with_center": False,
     "winsorize": False,
@@ -211,16 +212,29 @@ class CellCost(Cost):
         return self.cell.cost(X.reshape(-1, X.shape[-1])).reshape(X.shape[:-1])
 
 
-VARIANTS: dict[str, tuple[dict[str, Any], ModelOptions]] = {
-    "squared-exponential kernel": ({}, ModelOptions()),
-    "kernel by evidence": ({}, ByEvidence("by evidence")),
-    "today's priors": ({}, ModelOptions("TodaysPriors", TodaysPriors)),
-    "gamma length-scales": ({}, ModelOptions("GammaLengthscales", GammaLengthscales)),
-    "short length-scales": ({}, ModelOptions("ShortLengthscales", ShortLengthscales)),
-    "own variance": ({}, ModelOptions("OwnVariance", OwnVariance)),
-    "power transform": ({"winsorize": False}, PowerTransformed("power transform")),
+VARIANTS: dict[str, ModelOptions | None] = {
+    "noise ignored": None,
+    "squared-exponential kernel": ModelOptions(),
+    "kernel by evidence": ByEvidence("by evidence"),
+    "today's priors": ModelOptions("TodaysPriors", TodaysPriors),
+    "gamma length-scales": ModelOptions("GammaLengthscales", GammaLengthscales),
+    "short length-scales": ModelOptions("ShortLengthscales", ShortLengthscales),
+    "own variance": ModelOptions("OwnVariance", OwnVariance),
+    "power transform": PowerTransformed("power transform"),
 }
-"""The default with another model: tried, and in a table only where it is asked for."""
+"""The default with expected improvement as it is, and with another model besides: tried, and in a
+table only where they are asked for."""
+
+
+def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
+    """A method by name, variants included; the model of a variant comes besides."""
+    if name not in VARIANTS:
+        return METHODS[name](cost, budget, seed)
+    fields: dict[str, Any] = {
+        "acquisition": "log_ei_per_cost",
+        "winsorize": name != "power transform",
+    }
+    return Gittins(cost, budget=budget, seed=seed, **fields)
 
 
 def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
@@ -240,14 +254,9 @@ def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
         return torch.tensor([[row[n] for n in names]], dtype=torch.double)
 
     cost: CostArgument = "cost" if cell.learned else CellCost(cell)
-    options = None
-    if name in VARIANTS:
-        settings, options = VARIANTS[name]
-        method: Method = Gittins(cost, budget=cell.mean_costs, seed=seed, **settings)
-    else:
-        method = METHODS[name](cost, cell.mean_costs, seed)
+    method = made(name, cost, cell.mean_costs, seed)
     space = Space.of([Range(n, 0.0, 1.0) for n in names])
-    simulation = Simulation(method, space, hyperparameters=options)
+    simulation = Simulation(method, space, hyperparameters=VARIANTS.get(name))
     noise = np.random.default_rng(seed + 1000)
     spent, trace = 0.0, [(0.0, -1.0)]
     values: list[float] = []

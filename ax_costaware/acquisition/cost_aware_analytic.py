@@ -15,6 +15,11 @@ the largest index, no further measurement is worth its cost.
 :math:`p = 1` it is LogEIPC (Snoek et al. 2012, in logs after Ament et al. 2023). With :math:`p`
 falling from one to zero as the budget is spent it is cost cooling, LogEICC (Lee et al. 2020): cheap
 points first, good ones in the end. With :math:`p = 0` it is BoTorch's ``LogExpectedImprovement``.
+It can be aware of noise: one outcome with noise of variance :math:`\tau^2` moves the mean of
+:math:`f(x)` by a normal number of standard deviation :math:`\sigma^2 / \sqrt{\sigma^2 + \tau^2}`
+only, and that number in place of :math:`\sigma` makes EI the expected quantile improvement of
+Picheny, Ginsbourger, Richet and Caplin 2013, "Quantile-Based Optimization of Noisy Computer
+Experiments With Tunable Precision" (Technometrics), at the median.
 """
 
 from __future__ import annotations
@@ -206,6 +211,8 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean; the best of
             them is the incumbent if it is better than ``best_f``.
+        noise_aware: Whether improvement is that of the posterior mean by one outcome, noise
+            considered, and not that of the value itself.
 
     Raises:
         InputError: If ``best_f``, ``cost``, ``exponent`` or ``X_pending`` is not of that kind.
@@ -223,7 +230,9 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
+        noise_aware: bool = False,
     ) -> None:
+        self.noise_aware = noise_aware
         self.exponent = nonnegative_number(exponent, "exponent")
         if isinstance(best_f, Tensor) and best_f.numel() == 1:
             best_f = best_f.item()
@@ -241,6 +250,10 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
             X_pending: ``k x d`` points, or None.
         """
         super().set_X_pending(X_pending)
+        self._noise: Tensor | None = None
+        if self.noise_aware:
+            with torch.no_grad():
+                self._noise = self._posterior.noise
         self._believed: Tensor | None = None
         if X_pending is not None and len(X_pending):
             with torch.no_grad():
@@ -251,6 +264,8 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         best = self.best_f.to(mean) if self.maximize else -self.best_f.to(mean)
         if self._believed is not None:
             best = torch.maximum(best, self._believed)
+        if self._noise is not None:
+            sigma = sigma.square() / (sigma.square() + self._noise).sqrt()
         return log_expected_gain(mean - best, sigma) - self.exponent * log_cost
 
 
@@ -264,6 +279,7 @@ def construct_inputs_log_ei_per_cost(
     posterior_transform: PosteriorTransform | None = None,
     X_baseline: Tensor | None = None,
     X_pending: Tensor | None = None,
+    noise_aware: bool = False,
 ) -> dict[str, Any]:
     """Inputs of ``LogExpectedImprovementPerCost`` from BoTorch's common arguments and its own.
 
@@ -281,4 +297,5 @@ def construct_inputs_log_ei_per_cost(
         "maximize": maximize,
         "posterior_transform": posterior_transform,
         "X_pending": X_pending,
+        "noise_aware": noise_aware,
     }

@@ -22,8 +22,9 @@ Both hold for every kernel of an exact GP. Gradients go through the nodes and th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from enum import Enum
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -269,22 +270,27 @@ class ModelPosterior(PointPosterior):
     @property
     def observed(self) -> Tensor:
         """See ``PointPosterior``."""
-        return cast(tuple[Tensor, ...], self.model.train_inputs)[0]
+        inputs = self.model.train_inputs
+        while not isinstance(inputs, Tensor):  # a list of models has lists of them
+            inputs = cast(Sequence[Any], inputs)[0]
+        return inputs
 
     @property
     def noise(self) -> Tensor:
         """Variance of the observation noise, in raw units: what it adds to that of a point."""
         X = self.observed.reshape(-1, self.observed.shape[-1])[:1]
-        noisy, exact = (self.joint(X, observation_noise=noise)[1] for noise in (True, False))
-        return (noisy - exact).clamp_min(0.0).squeeze()
-
-    def joint(self, X: Tensor, observation_noise: bool = False) -> tuple[Tensor, Tensor]:
-        """See ``PointPosterior``; those of a mixture, if the posterior is one."""
-        found = self.model.posterior(
-            X,
-            observation_noise=observation_noise,
-            posterior_transform=self.posterior_transform,
+        noisy, exact = (
+            self.model.posterior(
+                X, observation_noise=noise, posterior_transform=self.posterior_transform
+            )
+            for noise in (True, False)
         )
+        added = cast(GPyTorchPosterior, noisy).variance - cast(GPyTorchPosterior, exact).variance
+        return added.mean().clamp_min(0.0)
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``PointPosterior``; those of a mixture, if the posterior is one."""
+        found = self.model.posterior(X, posterior_transform=self.posterior_transform)
         if isinstance(found, GaussianMixturePosterior):
             return found.mixture_mean.squeeze(-1), found.mixture_covariance_matrix
         if not isinstance(found, GPyTorchPosterior):

@@ -146,8 +146,9 @@ class ImprovementPerCostStop(_PricedStop):
         """Decide whether to stop.
 
         Args:
-            log_improvement_per_cost: The largest natural logarithm, over all trials, of expected
-                improvement divided by cost; ``-inf`` where none is left.
+            log_improvement_per_cost: The natural logarithm of expected improvement divided by
+                cost, of the trial where that is largest, or of the one that would be run;
+                ``-inf`` where none is left.
             lmbda: The price in force.
 
         Raises:
@@ -158,7 +159,7 @@ class ImprovementPerCostStop(_PricedStop):
         stop = log_ratio <= math.log(price)
         return StopDecision(
             stop,
-            f"the largest expected improvement per unit of cost is {_exp(log_ratio)}, "
+            f"the expected improvement per unit of cost of the best trial is {_exp(log_ratio)}, "
             f"{'not above' if stop else 'above'} the price of {price:.6g} for a unit of cost",
         )
 

@@ -25,6 +25,7 @@ from ax_costaware.methods.constraints import (
     OutcomeConstraint,
     merged,
 )
+from ax_costaware.methods.gittins import ACQUISITIONS
 from ax_costaware.methods.gittins.search import Search
 from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.methods.loop import next_trial
@@ -223,7 +224,7 @@ def ran(acquisition: str, minimize: bool = False, trials: int = 11) -> Simulatio
 
 
 @pytest.mark.usefixtures("full_searches")
-@pytest.mark.parametrize("acquisition", ["gittins", "log_ei_per_cost", "log_ei_cost_cooling"])
+@pytest.mark.parametrize("acquisition", ACQUISITIONS)
 def test_a_run_finds_the_best_feasible_point(acquisition: str) -> None:
     simulation = ran(acquisition)
     best = simulation.recommend()

@@ -121,13 +121,13 @@ def test_reasons_say_the_numbers() -> None:
     )
     assert ImprovementPerCostStop().decide(math.log(0.5), 0.01) == StopDecision(
         False,
-        "the largest expected improvement per unit of cost is 0.5, above the price of 0.01 for a "
-        "unit of cost",
+        "the expected improvement per unit of cost of the best trial is 0.5, above the price of "
+        "0.01 for a unit of cost",
     )
     assert ImprovementPerCostStop().decide(-math.inf, 0.01) == StopDecision(
         True,
-        "the largest expected improvement per unit of cost is 0, not above the price of 0.01 for "
-        "a unit of cost",
+        "the expected improvement per unit of cost of the best trial is 0, not above the price of "
+        "0.01 for a unit of cost",
     )
     for log_ratio in (-1e4, 1e4):
         assert f"is exp({log_ratio:g})," in ImprovementPerCostStop().decide(log_ratio, 1.0).reason

@@ -22,7 +22,8 @@ SURROGATE = FAST["surrogate_spec"]
     ("acquisition", "reason"),
     [
         ("gittins", "The largest Gittins index falls short"),
-        ("log_ei_per_cost", "The largest expected improvement per unit of cost is"),
+        ("log_ei_per_cost", "The expected improvement per unit of cost of the best trial is"),
+        ("log_ei_per_cost_noise_aware", "The expected improvement per unit of cost of the best"),
     ],
 )
 def test_it_says_what_the_next_decision_does(acquisition: str, reason: str, minimize: bool) -> None:

@@ -25,9 +25,15 @@ from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields, instance_of, one_of
 
-ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
-"""Values of ``acquisition``: the Gittins index, log EI per cost, and the same with a cost exponent
-that falls from 1 to 0 with the budget."""
+ACQUISITIONS = (
+    "gittins",
+    "log_ei_per_cost",
+    "log_ei_per_cost_noise_aware",
+    "log_ei_cost_cooling",
+)
+"""Values of ``acquisition``: the Gittins index; log EI per cost; the same of the posterior mean,
+which one noisy outcome moves less; and with a cost exponent that falls from 1 to 0 with the
+budget."""
 
 KERNELS = ("matern", "squared_exponential")
 """Values of ``kernel``: Matern 5/2, and what BoTorch and Ax have by default."""
@@ -55,7 +61,7 @@ class Gittins(PricedMethod):
     """When to stop: by a rule; never; (True) by ``GittinsStop``, unless lambda decays; or (None) by
     the rule that fits what is maximised, if ``lmbda`` is given."""
 
-    acquisition: str = "log_ei_per_cost"
+    acquisition: str = "log_ei_per_cost_noise_aware"
     """What is maximised: one of ``ACQUISITIONS``."""
 
     initialize_with_center: bool = True
@@ -97,7 +103,7 @@ class Gittins(PricedMethod):
             return None
         if self.stop is None and self.lmbda is None:
             return None
-        if self.stop is None and self.acquisition == "log_ei_per_cost":
+        if self.stop is None and self.acquisition.startswith("log_ei_per_cost"):
             return ImprovementPerCostStop()
         return GittinsStop()
 

@@ -232,8 +232,10 @@ class Search(Generic[Priced]):
             cost = CostOfFeasible(log_cost_function(cost), feasibility, least=_LEAST_LOG)
         return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
-    def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
-        """Log expected improvement per cost."""
+    def improvement(
+        self, best_f: float, exponent: float = 1.0, noise_aware: bool = False
+    ) -> LogExpectedImprovementPerCost:
+        """Log expected improvement per cost; of the posterior mean, where it is aware of noise."""
         problem, feasibility = self.problem, self.feasibility
         if feasibility is not None:
             cost = CostOfFeasible(log_cost_function(self.cost), feasibility, exponent)
@@ -242,11 +244,14 @@ class Search(Generic[Priced]):
             if pending is not None:
                 model, best_f = believed(model, pending), self.reach(best_f)
             return LogExpectedImprovementPerCost(
-                model, best_f, cost, posterior_transform=problem.direction
+                model,
+                best_f,
+                cost,
+                posterior_transform=problem.direction,
+                noise_aware=noise_aware,
             )
-        return LogExpectedImprovementPerCost(
-            problem.model, best_f, self.cost, exponent, **problem.acquisition_inputs
-        )
+        inputs = {**problem.acquisition_inputs, "noise_aware": noise_aware}
+        return LogExpectedImprovementPerCost(problem.model, best_f, self.cost, exponent, **inputs)
 
     def likeliest(self) -> Cheapness:
         """Log probability of being feasible per cost, if what failed or is under way is not."""

@@ -121,7 +121,8 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         if method.acquisition == "gittins":
             found = search.best(search.index(price))
         else:
-            found = search.best(search.improvement(reach, _cost_exponent(method, money)))
+            exponent = _cost_exponent(method, money)
+            found = search.best(search.improvement(reach, exponent, _is_noise_aware(method)))
         if found is None:
             return replace(weighed, reason=search.pays_for_none)
         index = largest = search.index_at(found.point, price)
@@ -171,6 +172,11 @@ def _towards_feasible(search: Search[Gittins], weighed: Weighed) -> Weighed:
     )
 
 
+def _is_noise_aware(method: Gittins) -> bool:
+    """Whether an improvement is that of the posterior mean."""
+    return method.acquisition == "log_ei_per_cost_noise_aware"
+
+
 def _cost_exponent(method: Gittins, money: Money) -> float:
     """Power of the cost that an improvement is divided by."""
     if method.acquisition != "log_ei_cost_cooling":
@@ -183,17 +189,23 @@ def _cost_exponent(method: Gittins, money: Money) -> float:
 def _verdict(
     search: Search[Gittins], rule: StopRule, found: Found, index: float, price: float, best: float
 ) -> tuple[StopDecision, float]:
-    """What a stopping rule says, of its own maximum where the search was for another.
+    """What a stopping rule says, of its own maximum where the search was for another criterion.
 
     Returns:
         Whether to stop, and the index that was looked at.
     """
     own, acquisition = rule.price(price), search.method.acquisition
     if isinstance(rule, ImprovementPerCostStop):
-        if acquisition != "log_ei_per_cost":
-            found = search.best(search.improvement(best)) or found
+        improvement, value = search.improvement(best), found.value
+        if _is_noise_aware(search.method):
+            # The trial that is chosen, by its whole improvement: several outcomes may show it.
+            with torch.no_grad():
+                value = float(improvement(found.point.reshape(1, 1, -1)))
+        elif acquisition != "log_ei_per_cost":
+            found = search.best(improvement) or found
+            value = found.value
         # Its index at that price is on the same side of the incumbent.
-        return rule.decide(found.value, price), search.index_at(found.point, own)
+        return rule.decide(value, price), search.index_at(found.point, own)
     if acquisition != "gittins" or own != price:
         other = search.best(search.index(own))
         index = index if other is None else other.value
@@ -286,6 +298,7 @@ def _why(
 
 
 _PER: Mapping[str, str] = {
+    "log_ei_per_cost_noise_aware": "per unit of cost, as far as one outcome would show it",
     "log_ei_per_cost": "per unit of cost",
     "log_ei_cost_cooling": "by its cost, which counts less the less is left of the budget",
 }
