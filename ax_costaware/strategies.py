@@ -160,7 +160,7 @@ def gittins_strategy(
     lmbda: float | None = None,
     decay: GittinsDecay | None = None,
     stop: bool | StopRule | None = None,
-    acquisition: str = "log_ei_per_cost_noise_aware",
+    acquisition: str = "log_ei_per_cost",
     cost_model: CostKind = "gp",
     initial_trials: int = 5,
     initial_share: float | None = 0.2,
@@ -180,12 +180,12 @@ def gittins_strategy(
 ) -> GenerationStrategy:
     """A strategy that chooses the trial that is most worth its cost.
 
-    By default that is the one with the largest expected improvement per unit of cost, as far as one
-    noisy outcome would show it; the Gittins index of the paper is ``acquisition="gittins"``. A
-    budget is used up. What a unit of cost is worth, ``lmbda``, ends a run when no trial is worth
-    its cost. Where it is not given it is found from the budget, as the one at which the method is
-    expected to spend just that, before every decision; or, with a stopping rule, at the first
-    decision of the model, and held. Where there is neither ``lmbda`` nor a budget it decays.
+    By default that is the one with the largest expected improvement per unit of cost; the Gittins
+    index of the paper is ``acquisition="gittins"``. A budget is used up. What a unit of cost is
+    worth, ``lmbda``, ends a run when no trial is worth its cost. Where it is not given it is found
+    from the budget, as the one at which the method is expected to spend just that, before every
+    decision; or, with a stopping rule, at the first decision of the model, and held. Where there is
+    neither ``lmbda`` nor a budget it decays.
 
     Outcome constraints with a number as their bound are taken from the experiment's optimization
     configuration. Each of their metrics has a model of its own, and a trial is worth its cost as
@@ -211,10 +211,10 @@ def gittins_strategy(
             at an evaluated point is at least the largest index, unless lambda decays; also at a
             lambda that is found from the budget. False: never. Or a rule, ``GittinsStop`` or
             ``ImprovementPerCostStop``, with a ``lmbda`` of its own or the one in force.
-        acquisition: ``"log_ei_per_cost_noise_aware"``, by which trials next to the best one are
-            worth little where their outcomes would be noise; ``"log_ei_per_cost"``, which does not
-            look at noise; ``"log_ei_cost_cooling"``, the same with an exponent of the cost that is
-            the share of the budget that is left; or ``"gittins"``, the index.
+        acquisition: ``"log_ei_per_cost"``; ``"log_ei_per_cost_noise_aware"``, by which trials next
+            to the best one are worth little where their outcomes would be noise;
+            ``"log_ei_cost_cooling"``, whose exponent of the cost is the share of the budget that is
+            left; or ``"gittins"``, the index.
         cost_model: How a cost is learned: ``"gp"`` or ``"linear"``, both on the log of the cost.
         initial_trials: Quasi-random trials before the model decides. With 0 the experiment needs a
             trial with data, attached, before the first is asked for.

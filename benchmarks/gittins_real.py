@@ -62,7 +62,6 @@ SHUFFLES = 5
 TABLE = RESULTS / "gittins_real_table.jsonl"
 PRICE = 0.03
 PUBLISHED = {
-    "acquisition": "log_ei_per_cost",
     "initial_share": None,
     "initialize_with_center": False,
     "winsorize": False,
@@ -70,8 +69,8 @@ PUBLISHED = {
 }
 OURS: dict[str, dict[str, Any]] = {
     "default": {},
-    "gittins": {**PUBLISHED, "acquisition": "gittins", "stop": True},
-    f"gittins, {PRICE:g}/s": {**PUBLISHED, "acquisition": "gittins", "lmbda": PRICE},
+    "gittins": {"acquisition": "gittins", "stop": True, **PUBLISHED},
+    f"gittins, {PRICE:g}/s": {"acquisition": "gittins", "lmbda": PRICE, **PUBLISHED},
     "log EI per cost": {"stop": ImprovementPerCostStop(), **PUBLISHED},
 }
 METHODS = (*OURS, "plain Ax", "random")

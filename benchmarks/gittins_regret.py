@@ -70,7 +70,7 @@ from ax_costaware.queries import AffineCost
 
 METHODS = (
     *("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI"),
-    *("default", "noise ignored", "today's priors", "random"),
+    *("default", "today's priors", "random"),
 )
 FIXED_LAMBDA = 1e-4
 NUM_BOXES = 1024

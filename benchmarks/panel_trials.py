@@ -83,7 +83,6 @@ Make = Callable[[CostArgument, float, int], Method]
 
 
 _PUBLISHED: dict[str, Any] = {
-    "acquisition": "log_ei_per_cost",
     "initial_share": None,
     "initialize_with_center": False,
     "winsorize": False,
@@ -213,7 +212,7 @@ class CellCost(Cost):
 
 
 VARIANTS: dict[str, ModelOptions | None] = {
-    "noise ignored": None,
+    "noise-aware": None,
     "squared-exponential kernel": ModelOptions(),
     "kernel by evidence": ByEvidence("by evidence"),
     "today's priors": ModelOptions("TodaysPriors", TodaysPriors),
@@ -222,18 +221,17 @@ VARIANTS: dict[str, ModelOptions | None] = {
     "own variance": ModelOptions("OwnVariance", OwnVariance),
     "power transform": PowerTransformed("power transform"),
 }
-"""The default with expected improvement as it is, and with another model besides: tried, and in a
-table only where they are asked for."""
+"""The default with an improvement that looks at noise, or with another model, which comes besides:
+tried, and in a table only where they are asked for."""
 
 
 def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
-    """A method by name, variants included; the model of a variant comes besides."""
+    """A method by name, variants included."""
     if name not in VARIANTS:
         return METHODS[name](cost, budget, seed)
-    fields: dict[str, Any] = {
-        "acquisition": "log_ei_per_cost",
-        "winsorize": name != "power transform",
-    }
+    fields: dict[str, Any] = {"winsorize": name != "power transform"}
+    if name == "noise-aware":
+        fields["acquisition"] = "log_ei_per_cost_noise_aware"
     return Gittins(cost, budget=budget, seed=seed, **fields)
 
 

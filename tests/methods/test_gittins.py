@@ -228,6 +228,9 @@ def test_a_design_that_can_afford_it_is_the_usual_one() -> None:
     assert designs(free) == designs(Gittins("seconds", seed=1, initial_share=None))
 
 
+NOISE_AWARE = "log_ei_per_cost_noise_aware"
+
+
 def next_after_five(noise: float, **settings: Any) -> tuple[Simulation, Decision]:
     """What comes after five trials that are alike, but for one far off."""
     given = FixedHyperparameters(lengthscale=0.2, noise_variance=noise)
@@ -242,7 +245,7 @@ def next_after_five(noise: float, **settings: Any) -> tuple[Simulation, Decision
 
 def test_where_outcomes_are_noise_trials_go_elsewhere() -> None:
     """Next to the incumbent one outcome shows little; without noise it shows all there is."""
-    noisy, plain = ({}, {"acquisition": "log_ei_per_cost"})
+    noisy, plain = ({"acquisition": NOISE_AWARE}, {"acquisition": "log_ei_per_cost"})
     (_, quiet), (_, same) = (next_after_five(1e-6, **settings) for settings in (noisy, plain))
     assert quiet.parameters["x"] == pytest.approx(same.parameters["x"], abs=1e-3)
     assert quiet.value == pytest.approx(same.value, abs=1e-4)
@@ -260,7 +263,7 @@ def test_where_outcomes_are_noise_trials_go_elsewhere() -> None:
 
 def test_noise_does_not_end_a_run() -> None:
     """Whether a trial is worth its price is asked of all that several outcomes may show."""
-    shown = next_after_five(10.0)[1].value
+    shown = next_after_five(10.0, acquisition=NOISE_AWARE)[1].value
     assert shown is not None
     price = float(np.exp(shown)) * 1.5
-    assert next_after_five(10.0, lmbda=price)[1].parameters
+    assert next_after_five(10.0, acquisition=NOISE_AWARE, lmbda=price)[1].parameters

@@ -61,7 +61,7 @@ class Gittins(PricedMethod):
     """When to stop: by a rule; never; (True) by ``GittinsStop``, unless lambda decays; or (None) by
     the rule that fits what is maximised, if ``lmbda`` is given."""
 
-    acquisition: str = "log_ei_per_cost_noise_aware"
+    acquisition: str = "log_ei_per_cost"
     """What is maximised: one of ``ACQUISITIONS``."""
 
     initialize_with_center: bool = True
