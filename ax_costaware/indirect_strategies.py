@@ -218,7 +218,7 @@ def fidelity_strategy(
     target: Mapping[str, Value],
     budget: float | None = None,
     lmbda: float | None = None,
-    cost_model: CostKind = "gp",
+    cost_model: CostKind = "trend",
     initial_trials: int = 5,
     initial_share: float | None = 0.2,
     max_trial_cost: float | None = None,
@@ -257,7 +257,8 @@ def fidelity_strategy(
         lmbda: What one unit of cost is worth, in units of the objective. When no trial is expected
             to improve the best value at the target by more than the price of its cost, asking for
             one raises ``OptimizationShouldStop``. None: only the budget ends the run.
-        cost_model: How a cost is learned: ``"gp"`` or ``"linear"``, both on the log of the cost.
+        cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, the sum
+            of both, by which costs go on rising where nothing was tried.
         initial_trials: Quasi-random trials, in their fidelities, too, before the model decides.
             With 0 the experiment needs a trial with data, attached, before the first is asked for.
         initial_share: Share of the budget that the initial trials keep to: quasi-random points are

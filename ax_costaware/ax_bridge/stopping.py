@@ -103,7 +103,7 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
             ``lmbda`` is not given, it is the one at which just what is left would be spent, found
             anew each time: then there is no other reason to stop than that the budget is used up.
         rule: ``GittinsStop`` (None) or ``ImprovementPerCostStop``.
-        cost_model: How a cost is learned: ``"gp"`` or ``"linear"``.
+        cost_model: How a cost is learned: ``"gp"``, ``"linear"`` or ``"trend"``, their sum.
         surrogate_spec: The model of the objective; None for Ax's default GP.
         seed: Seed of everything random.
         num_restarts: Restarts of the search for the largest index; None for Ax's default.
@@ -119,7 +119,7 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
     lmbda: float | None = None
     budget: float | None = None
     rule: StopRule | None = None
-    cost_model: CostKind = "gp"
+    cost_model: CostKind = "trend"
     surrogate_spec: SurrogateSpec | FixedHyperparameters | None = None
     seed: int = 0
     num_restarts: int | None = None

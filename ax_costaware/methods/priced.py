@@ -35,7 +35,7 @@ from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.costs import Cost
 
 COST_MODELS: tuple[str, ...] = get_args(CostKind)
-"""Values of ``cost_model``: a GP on the log of the cost, or a linear model of it."""
+"""Values of ``cost_model``: a GP on the log of the cost, a linear model of it, or their sum."""
 
 _DRAWS = 32
 """Points among which one of the initial design is looked for, where it knows costs."""
@@ -70,7 +70,7 @@ class PricedMethod(Method):
     lmbda: float | None = None
     """What one unit of cost is worth, in units of the objective; None where it is not given."""
 
-    cost_model: CostKind = field(default="gp", kw_only=True)
+    cost_model: CostKind = field(default="trend", kw_only=True)
     """Model of a cost that is learned: one of ``COST_MODELS``."""
 
     initial_share: float | None = field(default=0.2, kw_only=True)

@@ -18,7 +18,14 @@ from typing import Any
 
 import torch
 from botorch.optim.closures.model_closures import get_loss_closure
-from gpytorch.kernels import Kernel, MaternKernel, ProductKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import (
+    AdditiveKernel,
+    Kernel,
+    MaternKernel,
+    ProductKernel,
+    RBFKernel,
+    ScaleKernel,
+)
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
@@ -150,6 +157,8 @@ def _forward(kernel: Kernel, X: Tensor) -> Tensor:
     if type(kernel) is ProductKernel:
         factors = [dense_covariance(part, X) for part in kernel.kernels]
         return math.prod(factors[1:], start=factors[0])
+    if type(kernel) is AdditiveKernel:
+        return torch.stack([dense_covariance(part, X) for part in kernel.kernels]).sum(dim=0)
     if type(kernel) is RBFKernel:
         return correlation(X, kernel.lengthscale, squared_exponential)
     if type(kernel) is MaternKernel and kernel.nu == 2.5:

@@ -23,7 +23,15 @@ from typing import Any
 
 import torch
 from botorch.models.kernels import CategoricalKernel
-from gpytorch.kernels import Kernel, MaternKernel, ProductKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import (
+    AdditiveKernel,
+    Kernel,
+    LinearKernel,
+    MaternKernel,
+    ProductKernel,
+    RBFKernel,
+    ScaleKernel,
+)
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -179,7 +187,8 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
 def covariances(kernel: Kernel, a: Tensor, b: Tensor) -> Tensor:
     """Covariances of points, differentiable by them and not by hyperparameters.
 
-    Matern kernels of smoothness 5/2, scaled or not, are evaluated without GPyTorch's overhead.
+    Matern kernels of smoothness 5/2, scaled or not, linear ones and sums of them are evaluated
+    without GPyTorch's overhead.
 
     Args:
         kernel: A kernel without a batch shape.
@@ -189,6 +198,10 @@ def covariances(kernel: Kernel, a: Tensor, b: Tensor) -> Tensor:
     Returns:
         ``... x p x q`` covariances.
     """
+    if type(kernel) is AdditiveKernel:
+        return torch.stack([covariances(part, a, b) for part in kernel.kernels]).sum(dim=0)
+    if _is_line(kernel):
+        return kernel.variance.detach() * (a @ b.mT)
     matern_of = _matern_of(kernel)
     if matern_of is None:
         covariance: Tensor = kernel(a, b).to_dense()
@@ -199,11 +212,22 @@ def covariances(kernel: Kernel, a: Tensor, b: Tensor) -> Tensor:
 
 def variances(kernel: Kernel, points: Tensor) -> Tensor:
     """The same of points ``... x d`` with themselves, ``...``."""
+    if type(kernel) is AdditiveKernel:
+        return torch.stack([variances(part, points) for part in kernel.kernels]).sum(dim=0)
+    if _is_line(kernel):
+        return kernel.variance.detach().reshape(()) * points.square().sum(dim=-1)
     matern_of = _matern_of(kernel)
     if matern_of is None:
         variance: Tensor = kernel(points, diag=True)
         return variance
     return matern_of[0].to(points).expand(points.shape[:-1])
+
+
+def _is_line(kernel: Kernel) -> bool:
+    """Whether it is a linear kernel of all columns with one variance."""
+    return (
+        type(kernel) is LinearKernel and kernel.variance.numel() == 1 and kernel.active_dims is None
+    )
 
 
 def _matern_of(kernel: Kernel) -> tuple[Tensor, Tensor] | None:

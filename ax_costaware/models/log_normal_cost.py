@@ -34,8 +34,8 @@ from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.models.point_posterior import FactoredPosterior
 from ax_costaware.queries.argument_checks import finite_tensor
 
-CostKind: TypeAlias = Literal["gp", "linear"]
-"""A Gaussian process, or a Bayesian linear regression, on the logarithm of the cost."""
+CostKind: TypeAlias = Literal["gp", "linear", "trend"]
+"""A Gaussian process on the logarithm of the cost, a Bayesian linear regression, or their sum."""
 
 
 _TARGET_DECIMALS = 10
@@ -59,8 +59,10 @@ class LogNormalCostModel:
         X: ``n x d`` inputs of past trials, at least one; a row may be repeated.
         cost: ``n`` costs of these trials.
         kind: ``"gp"`` for a Matern 5/2 kernel with a length-scale per input; ``"linear"`` for a
-            regression on the inputs. Priors are BoTorch's, and for the slopes of the regression one
-            under which costs vary over the bounds as much as the observed ones.
+            regression on the inputs; ``"trend"`` for the sum of both, by which costs go on as they
+            have risen where nothing was tried, and not back to their mean. Priors are BoTorch's,
+            and for the slopes of the regression one under which costs vary over the bounds as much
+            as the observed ones.
         bounds: ``2 x d`` lower and upper bounds of the inputs, which scale them; the range of ``X``
             where not given. A column of no width counts as one of width one.
 
@@ -195,20 +197,26 @@ class LogNormalCostModel:
 
 def _regression(kind: CostKind, X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
     d = X.shape[-1]
-    if kind == "gp":
+    slopes = _slopes(d)
+    if kind != "linear":
+        rough = get_covar_module_with_dim_scaled_prior(d, use_rbf_kernel=False)
         model = SingleTaskGP(
             X,
             y,
-            covar_module=get_covar_module_with_dim_scaled_prior(d, use_rbf_kernel=False),
+            covar_module=rough if kind == "gp" else slopes + rough,
             outcome_transform=None,
-            input_transform=Normalize(d, bounds=bounds),
+            input_transform=Normalize(d, bounds=bounds, center=0.5 if kind == "gp" else 0.0),
         )
         search_by_logarithms(model)
         return model
+    intercept = ConstantKernel()
+    intercept.constant = torch.ones(1)
+    intercept.requires_grad_(False)
     return SingleTaskGP(
         X,
         y,
-        covar_module=_line(d),
+        # In this order: a low-rank term that is added to another one makes that be factorised.
+        covar_module=slopes + intercept,
         mean_module=ZeroMean(),
         # A prior that leaves the noise open: it is also what a line cannot explain.
         likelihood=get_gaussian_likelihood_with_gamma_prior(),
@@ -217,17 +225,13 @@ def _regression(kind: CostKind, X: Tensor, y: Tensor, bounds: Tensor) -> SingleT
     )
 
 
-def _line(d: int) -> Kernel:
+def _slopes(d: int) -> Kernel:
     # Inputs scaled to [-1/2, 1/2] have the variance 1/12 each, so slopes of the variance 12/d
     # together make outcomes vary by one.
     prior = LogNormalPrior(loc=math.log(12.0 / d), scale=1.0)
     slopes = LinearKernel(variance_prior=prior)
     slopes.variance = prior.mode
-    intercept = ConstantKernel()
-    intercept.constant = torch.ones(1)
-    intercept.requires_grad_(False)
-    # In this order: a low-rank term that is added to another one makes that be factorised.
-    return slopes + intercept
+    return slopes
 
 
 def _as_given(X: Tensor, values: Tensor) -> Tensor:

@@ -128,7 +128,7 @@ def gittins(draw: st.DrawFn) -> Configuration:
         settings |= {"decay": ac.GittinsDecay(), "stop": False}
     elif settings["budget"] is None:
         settings["stop"] = False
-    settings["cost_model"] = draw(st.sampled_from(["gp", "linear"]))
+    settings["cost_model"] = draw(st.sampled_from(["gp", "linear", "trend"]))
     settings["surrogate_spec"] = draw(SURROGATES)
     return Configuration(
         space,

@@ -42,7 +42,7 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"acquisition": "ei"}, r"acquisition='ei': expected one of \['gittins'"),
     ({"kernel": "rbf"}, r"kernel='rbf': expected one of \['matern'"),
     ({"acquisition": "log_ei_cost_cooling"}, "with budget=None"),
-    ({"cost_model": "tree"}, r"cost_model='tree': expected one of \['gp', 'linear'\]"),
+    ({"cost_model": "tree"}, r"cost_model='tree': expected one of \['gp', 'linear', 'trend'\]"),
     ({"initial_trials": -1}, "initial_trials=-1: expected an integer >= 0"),
     ({"charge_initial": 1}, "charge_initial=1: expected True or False"),
     ({"initial_share": 0}, r"initial_share=0: expected a number in \(0, 1\], or None"),

@@ -16,7 +16,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.models.log_normal_cost import CostKind
 
-KINDS: list[CostKind] = ["gp", "linear"]
+KINDS: list[CostKind] = ["gp", "linear", "trend"]
 UNIT_SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
 
 
@@ -306,7 +306,7 @@ def test_refuses_costs_by_row_and_value(cost: float) -> None:
         ({"cost": torch.ones(2)}, r"cost of shape \(2,\): expected \(3,\), one per row"),
         ({"cost": torch.ones(3, 1)}, r"cost of shape \(3, 1\): expected \(3,\), one per row"),
         ({"cost": 1.0}, r"cost of shape 1\.0: expected \(3,\), one per row"),
-        ({"kind": "cubic"}, r"kind='cubic': expected one of \['gp', 'linear'\]"),
+        ({"kind": "cubic"}, r"kind='cubic': expected one of \['gp', 'linear', 'trend'\]"),
         ({"bounds": torch.ones(2, 3)}, r"bounds: got shape \(2, 3\); expected finite bounds 2 x 2"),
         (
             {"bounds": torch.tensor([[0, 1], [1, 0]])},
