@@ -257,8 +257,8 @@ def fidelity_strategy(
         lmbda: What one unit of cost is worth, in units of the objective. When no trial is expected
             to improve the best value at the target by more than the price of its cost, asking for
             one raises ``OptimizationShouldStop``. None: only the budget ends the run.
-        cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, the sum
-            of both, by which costs go on rising where nothing was tried.
+        cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, their
+            sum, by which costs go on rising where nothing was tried.
         initial_trials: Quasi-random trials, in their fidelities, too, before the model decides.
             With 0 the experiment needs a trial with data, attached, before the first is asked for.
         initial_share: Share of the budget that the initial trials keep to: quasi-random points are

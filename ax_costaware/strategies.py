@@ -215,8 +215,8 @@ def gittins_strategy(
             to the best one are worth little where their outcomes would be noise;
             ``"log_ei_cost_cooling"``, whose exponent of the cost is the share of the budget that is
             left; or ``"gittins"``, the index.
-        cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, the sum
-            of both, by which costs go on rising where nothing was tried.
+        cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, their
+            sum, by which costs go on rising where nothing was tried.
         initial_trials: Quasi-random trials before the model decides. With 0 the experiment needs a
             trial with data, attached, before the first is asked for.
         initial_share: Share of the budget that the initial trials keep to: quasi-random points are

@@ -10,7 +10,7 @@ Learning*, section 5.4.2) of the cost's logarithm. Costs are in the user's own u
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 import torch
 from torch import Tensor
@@ -92,7 +92,8 @@ class ControlSetCostModel:
             self._model = _clearly_better(inputs, unknown, bounds)
         elif kind != "constant":
             self._model = LogNormalCostModel(inputs, unknown, kind, bounds)
-        self.kind = "constant" if self._model is None else self._model.kind
+        found = "constant" if self._model is None else self._model.kind
+        self.kind = cast(ControlSetCostKind, found)
 
     def estimate(self, X: Tensor) -> tuple[Tensor, Tensor | None]:
         """What a trial costs on average.

@@ -200,8 +200,9 @@ def covariances(kernel: Kernel, a: Tensor, b: Tensor) -> Tensor:
     """
     if type(kernel) is AdditiveKernel:
         return torch.stack([covariances(part, a, b) for part in kernel.kernels]).sum(dim=0)
-    if _is_line(kernel):
-        return kernel.variance.detach() * (a @ b.mT)
+    slope = _slope_of(kernel)
+    if slope is not None:
+        return slope * (a @ b.mT)
     matern_of = _matern_of(kernel)
     if matern_of is None:
         covariance: Tensor = kernel(a, b).to_dense()
@@ -214,8 +215,9 @@ def variances(kernel: Kernel, points: Tensor) -> Tensor:
     """The same of points ``... x d`` with themselves, ``...``."""
     if type(kernel) is AdditiveKernel:
         return torch.stack([variances(part, points) for part in kernel.kernels]).sum(dim=0)
-    if _is_line(kernel):
-        return kernel.variance.detach().reshape(()) * points.square().sum(dim=-1)
+    slope = _slope_of(kernel)
+    if slope is not None:
+        return slope * points.square().sum(dim=-1)
     matern_of = _matern_of(kernel)
     if matern_of is None:
         variance: Tensor = kernel(points, diag=True)
@@ -223,11 +225,12 @@ def variances(kernel: Kernel, points: Tensor) -> Tensor:
     return matern_of[0].to(points).expand(points.shape[:-1])
 
 
-def _is_line(kernel: Kernel) -> bool:
-    """Whether it is a linear kernel of all columns with one variance."""
-    return (
-        type(kernel) is LinearKernel and kernel.variance.numel() == 1 and kernel.active_dims is None
-    )
+def _slope_of(kernel: Kernel) -> Tensor | None:
+    """The one variance of a linear kernel of all columns; None of another."""
+    if type(kernel) is not LinearKernel or kernel.active_dims is not None:
+        return None
+    variance: Tensor = kernel.variance
+    return variance.detach().reshape(()) if variance.numel() == 1 else None
 
 
 def _matern_of(kernel: Kernel) -> tuple[Tensor, Tensor] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import Kernel, LinearKernel, MaternKernel, RBFKernel, ScaleKernel
 
 from ax_costaware.models.kernels import covariances, variances
 
@@ -24,8 +24,14 @@ class Halved(MaternKernel):  # type: ignore[misc]
         MaternKernel(1.5),
         RBFKernel(ard_num_dims=3),
         Halved(2.5),
+        LinearKernel(),
+        LinearKernel(ard_num_dims=3),
+        LinearKernel(active_dims=(0, 2)) + MaternKernel(2.5, ard_num_dims=3),
     ],
-    ids=["columns", "scaled", "some columns", "3/2", "squared exponential", "subclass"],
+    ids=[
+        *("columns", "scaled", "some columns", "3/2", "squared exponential", "subclass"),
+        *("line", "line by columns", "sum"),
+    ],
 )
 def test_they_are_gpytorchs(kernel: Kernel) -> None:
     kernel.double()

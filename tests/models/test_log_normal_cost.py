@@ -43,11 +43,15 @@ def _fitted(kind: CostKind, n: int = 15, **options: Any) -> LogNormalCostModel:
 def _prior_covariance(model: LogNormalCostModel, A: Any, B: Any) -> Any:
     """Of the scaled logarithms, with the hyperparameters of the fit."""
     kernel = model._posterior.posterior.kernel
+    line = 0.0
+    if model.kind != "gp":
+        line = float(kernel.kernels[0].variance) * (A - 0.5) @ (B - 0.5).T
     if model.kind == "linear":
-        return float(kernel.kernels[0].variance) * (A - 0.5) @ (B - 0.5).T + 1.0
-    lengthscale = kernel.lengthscale.numpy()
+        return line + 1.0
+    rough = kernel if model.kind == "gp" else kernel.kernels[1]
+    lengthscale = rough.lengthscale.numpy()
     r = math.sqrt(5) * cdist(A / lengthscale, B / lengthscale)
-    return (1 + r + r**2 / 3) * np.exp(-r)
+    return line + (1 + r + r**2 / 3) * np.exp(-r)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -340,3 +344,22 @@ def test_a_cost_of_next_to_nothing_does_not_hide_the_others(kind: CostKind) -> N
     points = _inputs(50, seed=3)
     assert torch.equal(found.log_expected_cost(points), expected.log_expected_cost(points))
     assert float(found.log_expected_cost(points).max()) < 100.0
+
+
+def test_a_trend_goes_on_where_nothing_was_tried() -> None:
+    """A process alone goes back to the mean; what is no line is still learned."""
+    X = torch.linspace(0.0, 0.35, 8, dtype=torch.double).unsqueeze(-1)
+    bounds = torch.tensor([[0.0], [1.0]])
+    far = torch.ones(1, 1, dtype=torch.double)
+    kinds: list[CostKind] = ["gp", "trend"]
+    found = {
+        kind: float(LogNormalCostModel(X, (4 * X[:, 0]).exp(), kind, bounds).expected_cost(far))
+        for kind in kinds
+    }
+    assert found["gp"] < 0.5 * math.exp(4.0) < found["trend"] < 3 * math.exp(4.0)
+    inputs = torch.linspace(0.0, 1.0, 12, dtype=torch.double).unsqueeze(-1)
+    waves = (2 * (9 * inputs[:, 0]).sin()).exp()
+    model = LogNormalCostModel(inputs, waves, "trend", bounds)
+    between = inputs[:-1] + 1 / 24
+    mean, _ = model.log_moments(between)
+    assert float((mean - 2 * (9 * between[:, 0]).sin()).abs().max()) < 0.35
