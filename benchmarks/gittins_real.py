@@ -66,6 +66,7 @@ PUBLISHED = {
     "initialize_with_center": False,
     "winsorize": False,
     "kernel": "squared_exponential",
+    "cost_model": "gp",
 }
 OURS: dict[str, dict[str, Any]] = {
     "default": {},

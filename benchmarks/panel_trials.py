@@ -87,8 +87,10 @@ _PUBLISHED: dict[str, Any] = {
     "initialize_with_center": False,
     "winsorize": False,
     "kernel": "squared_exponential",
+    "cost_model": "gp",
 }
-"""A design that knows neither costs nor the center, outcomes as they are, and Ax's kernel."""
+"""A design that knows neither costs nor the center, outcomes as they are, Ax's kernel, and learned
+costs without a trend."""
 
 
 def _published(**settings: Any) -> Make:
@@ -212,6 +214,7 @@ class CellCost(Cost):
 
 
 VARIANTS: dict[str, ModelOptions | None] = {
+    "costs without a trend": None,
     "noise-aware": None,
     "squared-exponential kernel": ModelOptions(),
     "kernel by evidence": ByEvidence("by evidence"),
@@ -221,15 +224,15 @@ VARIANTS: dict[str, ModelOptions | None] = {
     "own variance": ModelOptions("OwnVariance", OwnVariance),
     "power transform": PowerTransformed("power transform"),
 }
-"""The default with an improvement that looks at noise, or with another model, which comes besides:
-tried, and in a table only where they are asked for."""
+"""The default without a trend of learned costs; and that with an improvement that looks at noise,
+or with another model, which comes besides. In a table only where they are asked for."""
 
 
 def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
     """A method by name, variants included."""
     if name not in VARIANTS:
         return METHODS[name](cost, budget, seed)
-    fields: dict[str, Any] = {"winsorize": name != "power transform"}
+    fields: dict[str, Any] = {"winsorize": name != "power transform", "cost_model": "gp"}
     if name == "noise-aware":
         fields["acquisition"] = "log_ei_per_cost_noise_aware"
     return Gittins(cost, budget=budget, seed=seed, **fields)
