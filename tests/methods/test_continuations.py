@@ -181,7 +181,7 @@ def test_the_cost_of_whole_runs_is_learned() -> None:
     problem = simulation.problem()
     X = SPACE.encode([row for row, _, _ in runs])
     whole = X.new_tensor([1.0, 0.5, 2.5, 6.5])
-    by_hand = LogNormalCostModel(X, whole, kind="gp", bounds=SPACE.bounds)
+    by_hand = LogNormalCostModel(X, whole, method.cost_model, SPACE.bounds)
     Z, learned = SPACE.sobol_points(16, 0, {}), cost_function(method, problem)
     with torch.no_grad():
         assert torch.allclose(log_cost_function(learned)(Z), by_hand.log_expected_cost(Z))
