@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -236,6 +236,7 @@ LAWS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 an input, cheap there, the mean of all inputs, rising towards the optimum, falling, or neither."""
 
 
+@cache
 def table_surrogate(name: str, column: str) -> Function:
     """The posterior mean of a Gaussian process of one column of a measured table."""
     rows = [json.loads(line) for line in (RESULTS / f"panel_{name}.jsonl").read_text().splitlines()]
