@@ -26,6 +26,9 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from kept_runs import RESULTS
 from torch import Tensor
 
+from ax_costaware.methods import Choice, Range, Space
+from ax_costaware.methods.parameters import Row
+
 Function = Callable[[Tensor], Tensor]
 """From points ``n x d`` on the unit cube to values ``n``."""
 
@@ -34,6 +37,12 @@ LEARNED_SPREAD = 0.05
 
 _LOOKS = 2**14
 """Sobol points by which ranges and mean costs are told."""
+
+_PLACES = {"fir": 0.62, "oak": 0.08, "elm": 0.93, "ash": 0.35, "yew": 0.5}
+"""Where the values of a choice lie on their input, in an order that tells nothing."""
+
+_MOST = 9
+"""The largest whole number."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +76,75 @@ class Cell:
     confirms: bool = False
     """Whether the cell was kept aside while defaults were chosen."""
 
+    choices: tuple[int, ...] = ()
+    """Inputs that are choices without an order, among as many places as there are ``_PLACES``."""
+
+    integers: tuple[int, ...] = ()
+    """Inputs that are whole numbers, from 0 to ``_MOST``."""
+
+    limit: float | None = None
+    """What the first two inputs may be together."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return tuple(f"x{i}" for i in range(self.dim))
+
+    @cached_property
+    def space(self) -> Space:
+        """The search space."""
+
+        def parameter(i: int, name: str) -> Range | Choice:
+            if i in self.choices:
+                return Choice(name, tuple(_PLACES))
+            if i in self.integers:
+                return Range(name, 0, _MOST, is_integer=True)
+            return Range(name, 0.0, 1.0)
+
+        sums = [] if self.limit is None else [({"x0": 1.0, "x1": 1.0}, self.limit)]
+        return Space.of([parameter(i, name) for i, name in enumerate(self.names)], sums)
+
+    def point(self, row: Row) -> Tensor:
+        """The point of a parameterization on the unit cube, ``1 x d``."""
+
+        def number(i: int, value: Any) -> float:
+            if i in self.choices:
+                return _PLACES[value]
+            return float(value) / _MOST if i in self.integers else float(value)
+
+        values = [number(i, row[name]) for i, name in enumerate(self.names)]
+        return torch.tensor([values], dtype=torch.double)
+
+    def _valid(self, X: Tensor) -> Tensor:
+        """Points of the cube with choices and whole numbers where they can be."""
+        X = X.clone()
+        for i in self.choices:
+            places = torch.tensor(list(_PLACES.values()), dtype=torch.double)
+            X[:, i] = places[(X[:, i, None] - places).abs().argmin(-1)]
+        for i in self.integers:
+            X[:, i] = (X[:, i] * _MOST).round() / _MOST
+        return X
+
     @cached_property
     def _raw(self) -> Function:
         if self.law == "measured":
             return table_surrogate(self.objective, "score")
-        return OBJECTIVES[self.objective](self.dim)
+        objective = OBJECTIVES[self.objective](self.dim)
+        if not (self.choices or self.integers or self.limit):
+            return objective
+
+        def function(X: Tensor) -> Tensor:
+            values = objective(self._valid(X))
+            if self.limit is not None:
+                values[X[:, 0] + X[:, 1] > self.limit + 1e-6] = -math.inf
+            return values
+
+        return function
 
     @cached_property
     def _looks(self) -> Tensor:
         cube = torch.stack([torch.zeros(self.dim), torch.ones(self.dim)]).double()
-        points: Tensor = draw_sobol_samples(cube, _LOOKS, 1, seed=1).squeeze(1)
+        points: Tensor = self._valid(draw_sobol_samples(cube, _LOOKS, 1, seed=1).squeeze(1))
         return points
 
     @cached_property
@@ -85,14 +153,14 @@ class Cell:
         values = self._raw(self._looks)
         found = ascend(self._raw, self._looks[values.topk(32).indices])
         best = max(float(self._raw(found).max()), float(values.max()))
-        return best, best - float(values.median())
+        return best, best - float(values[values.isfinite()].median())
 
     @cached_property
     def optimum(self) -> Tensor:
         """The best point, ``d``."""
         values = self._raw(self._looks)
         found = ascend(self._raw, self._looks[values.topk(32).indices])
-        best: Tensor = found[int(self._raw(found).argmax())]
+        best: Tensor = self._valid(found[self._raw(found).argmax(keepdim=True)])[0]
         return best
 
     def value(self, X: Tensor) -> Tensor:
@@ -292,6 +360,44 @@ CELLS = {
         Cell("noisy griewank5", 5, "griewank", "unrelated", 30, True, 0.1, confirms=True),
         Cell("noisy michalewicz5", 5, "michalewicz", "mean", 20, True, 0.1, confirms=True),
         Cell("noisy forest", 4, "forest", "measured", 1.0, True, 0.1, confirms=True),
+        Cell(
+            "mixed hartmann6",
+            6,
+            "hartmann",
+            "along one",
+            20,
+            choices=(3,),
+            integers=(4,),
+            limit=0.8,
+        ),
+        Cell("mixed levy5", 5, "levy", "rising", 50, True, choices=(2,), limit=1.1),
+        Cell("mixed styblinski5", 5, "styblinski", "along one", 50, choices=(4,), limit=0.8),
+        Cell(
+            "mixed ackley5",
+            5,
+            "ackley",
+            "along one",
+            30,
+            choices=(2,),
+            integers=(3,),
+            limit=0.8,
+            confirms=True,
+        ),
+        Cell(
+            "mixed michalewicz5", 5, "michalewicz", "rising", 40, True, choices=(3,), confirms=True
+        ),
+        Cell(
+            "mixed griewank6",
+            6,
+            "griewank",
+            "unrelated",
+            30,
+            True,
+            choices=(4,),
+            integers=(3,),
+            limit=0.9,
+            confirms=True,
+        ),
         Cell("network", 4, "network", "measured", learned=True, confirms=True),
         Cell("forest", 4, "forest", "measured", learned=True, confirms=True),
     ]

@@ -28,12 +28,12 @@ from scipy.stats import yeojohnson, yeojohnson_normmax
 from torch import Tensor
 
 from ax_costaware.acquisition import incumbent
-from ax_costaware.methods import Decision, Gittins, Method, Problem, Range, Simulation, Space, Stop
+from ax_costaware.methods import Decision, Gittins, Method, Problem, Simulation, Stop
 from ax_costaware.methods.model import ModelOptions
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.models import DenseMarginalLogLikelihood
-from ax_costaware.models.matern_gp import search_by_logarithms
+from ax_costaware.models.matern_gp import MaternGP, search_by_logarithms
 from ax_costaware.policies import GittinsDecay
 from ax_costaware.queries import Cost
 
@@ -53,8 +53,8 @@ class PlainAx(Method):
         return True
 
     def initial(self, problem: Problem) -> Decision | Stop:
-        """The center of the search space, then quasi-random trials."""
-        if problem.trials:
+        """The center of the search space if constraints allow it, then quasi-random trials."""
+        if problem.trials or not problem.space.meets(problem.space.center):
             return super().initial(problem)
         money = self.money(problem, initial=True)
         return self.initial_decision(problem, problem.space.center, None, money)
@@ -196,6 +196,12 @@ _POWERS = -4.0, 6.0
 """Powers that are taken; of few outcomes the likelihood may have no largest value."""
 
 
+class ChoicesApart(MaternGP):
+    """The default's model with a length-scale for each column of a one-hot choice."""
+
+    knows_choices = False
+
+
 @dataclass(frozen=True)
 class CellCost(Cost):
     """A cell's law of costs, differentiable, by names of parameters."""
@@ -204,18 +210,21 @@ class CellCost(Cost):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """All inputs."""
-        return tuple(f"x{i}" for i in range(self.cell.dim))
+        """All inputs that are numbers, in order."""
+        return tuple(n for i, n in enumerate(self.cell.names) if i not in self.cell.choices)
 
     def evaluate(self, columns: Mapping[str, Tensor]) -> Tensor:
         """Costs of the shape of the columns."""
-        X = torch.stack([columns[name] for name in self.parameters], dim=-1)
+        # Those that are no numbers are not read by the laws that are declared.
+        none = torch.zeros_like(columns[self.parameters[0]])
+        X = torch.stack([columns.get(name, none) for name in self.cell.names], dim=-1)
         return self.cell.cost(X.reshape(-1, X.shape[-1])).reshape(X.shape[:-1])
 
 
 VARIANTS: dict[str, ModelOptions | None] = {
-    "costs without a trend": None,
     "noise-aware": None,
+    "choices apart": ModelOptions("ChoicesApart", ChoicesApart),
+    "costs without a trend": None,
     "squared-exponential kernel": ModelOptions(),
     "kernel by evidence": ByEvidence("by evidence"),
     "today's priors": ModelOptions("TodaysPriors", TodaysPriors),
@@ -224,8 +233,8 @@ VARIANTS: dict[str, ModelOptions | None] = {
     "own variance": ModelOptions("OwnVariance", OwnVariance),
     "power transform": PowerTransformed("power transform"),
 }
-"""The default without a trend of learned costs; and that with an improvement that looks at noise,
-or with another model, which comes besides. In a table only where they are asked for."""
+"""The default with an improvement that looks at noise; that without a trend of learned costs; and
+that one with another model, which comes besides. In a table only where they are asked for."""
 
 
 def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
@@ -234,7 +243,9 @@ def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
         return METHODS[name](cost, budget, seed)
     fields: dict[str, Any] = {"winsorize": name != "power transform", "cost_model": "gp"}
     if name == "noise-aware":
-        fields["acquisition"] = "log_ei_per_cost_noise_aware"
+        fields = {"acquisition": "log_ei_per_cost_noise_aware"}
+    if name == "choices apart":
+        fields = {}
     return Gittins(cost, budget=budget, seed=seed, **fields)
 
 
@@ -249,15 +260,9 @@ def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
     for category in (BotorchWarning, OptimizationWarning, NumericalWarning):
         warnings.simplefilter("ignore", category)
     started = time.process_time()
-    names = CellCost(cell).parameters
-
-    def point_of(row: Any) -> Tensor:
-        return torch.tensor([[row[n] for n in names]], dtype=torch.double)
-
     cost: CostArgument = "cost" if cell.learned else CellCost(cell)
     method = made(name, cost, cell.mean_costs, seed)
-    space = Space.of([Range(n, 0.0, 1.0) for n in names])
-    simulation = Simulation(method, space, hyperparameters=VARIANTS.get(name))
+    simulation = Simulation(method, cell.space, hyperparameters=VARIANTS.get(name))
     noise = np.random.default_rng(seed + 1000)
     spent, trace = 0.0, [(0.0, -1.0)]
     values: list[float] = []
@@ -267,7 +272,7 @@ def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
             trace.append((spent, values[_in_hand(simulation)]))
         if isinstance(decision, Stop):
             break
-        X = point_of(decision.parameters)
+        X = cell.point(decision.parameters)
         charge, value = float(cell.cost(X)), float(cell.value(X))
         outcome = value + cell.noise * noise.standard_normal()
         if cell.learned:

@@ -281,6 +281,7 @@ class CostAwareAdapter(TorchAdapter):
             curves = {metric: curve_points(self.method, problem, metric) for metric in metrics}
         self.generator.model_now = model
         self.generator.model_besides(bounded, besides)
+        self.generator.sees(space)
         key = None if model is None else model.key
         if key is not self._fitted_key or curves != self._curves:
             # Ax skips a fit to data that are the same.

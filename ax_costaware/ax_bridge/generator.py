@@ -29,7 +29,7 @@ from torch import Tensor
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales
 from ax_costaware.methods.lending import maximum_within
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions, knows_choices
 from ax_costaware.methods.problem import (
     ALL_POINTS,
     Maximum,
@@ -38,6 +38,7 @@ from ax_costaware.methods.problem import (
     reproducible,
     untried,
 )
+from ax_costaware.methods.space import Space
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
@@ -76,6 +77,7 @@ class CostAwareGenerator(BoTorchGenerator):
         self._given = self.surrogate_spec
         self._checked = surrogate_spec
         self._bounded: tuple[str, ...] = ()
+        self._choices: list[list[int]] = []
         self._besides: ModelOptions | None = None
 
     def fit(
@@ -128,6 +130,19 @@ class CostAwareGenerator(BoTorchGenerator):
             assert self._given is not None
             self._use(self._given)
 
+    def sees(self, space: Space) -> None:
+        """Let models that ask for it know which columns of a space are those of a choice."""
+        choices = [list(block) for block in space.blocks]
+        if choices != self._choices:
+            self._choices = choices
+            assert self._given is not None
+            self._use(self._given)
+
+    def _knowing(self, config: ModelConfig) -> ModelConfig:
+        if not (self._choices and knows_choices(config.botorch_model_class)):
+            return config
+        return replace(config, model_options={**config.model_options, "choices": self._choices})
+
     def _use(self, spec: SurrogateSpec) -> None:
         """Fit by a specification from now on, with a model of its own for each metric."""
         if self._bounded:
@@ -137,7 +152,14 @@ class CostAwareGenerator(BoTorchGenerator):
                 assert self._besides is not None
                 configs = {m: [_config(self._besides)] for m in self._bounded} | configs
             spec = replace(spec, metric_to_model_configs=configs, allow_batched_models=False)
-        self.surrogate_spec = spec
+        self.surrogate_spec = replace(
+            spec,
+            model_configs=[self._knowing(config) for config in spec.model_configs],
+            metric_to_model_configs={
+                metric: [self._knowing(config) for config in configs]
+                for metric, configs in spec.metric_to_model_configs.items()
+            },
+        )
         self._surrogate = None
 
     @property
@@ -194,8 +216,9 @@ class LentOptimizer(Acquisition):
             SpaceExhausted: If every point was tried, of a space that has finitely many.
         """
         space, tried = self.problem.space, self.problem.tried
-        if space.elimination is not None:
-            return maximum_within(self.problem, acquisition, {**options, **self.given})
+        if space.elimination is not None or (space.smooth and space.blocks):
+            # Ax searches for the columns of a choice as if each were a number, and rounds them.
+            return maximum_within(self.problem, acquisition, {**options, **self.given}, held)
         self.acqf = acquisition
         fixed = {**(self.config.fixed_features or {}), **(held or {})} or None
         try:

@@ -7,7 +7,7 @@ conversion; a model that is fitted standardises them inside.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -19,6 +19,7 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.space import Space
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP
 from ax_costaware.models.standardize import StandardizeAnyScale
@@ -99,6 +100,13 @@ class ModelOptions:
     key: object = None
     """Another one is to be fitted anew, though the data are the same."""
 
+    def within(self, space: Space) -> ModelOptions:
+        """With what the model is to know of a space: the columns of its one-hot choices."""
+        if not (space.blocks and knows_choices(self.model_class)):
+            return self
+        choices = [list(block) for block in space.blocks]
+        return replace(self, options={**self.options, "choices": choices})
+
     def fitted(self, X: Tensor, Y: Tensor, bounds: Tensor, Yvar: Tensor | None = None) -> Model:
         """The model of some data.
 
@@ -126,6 +134,11 @@ class ModelOptions:
             fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
         model.eval()
         return model
+
+
+def knows_choices(model_class: type[Model] | None) -> bool:
+    """Whether a class of models takes ``choices``, the columns of each one-hot choice."""
+    return bool(getattr(model_class, "knows_choices", False))
 
 
 def winsorized(outcomes: Tensor, minimize: bool) -> Tensor:

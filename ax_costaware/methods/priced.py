@@ -218,7 +218,8 @@ def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
     X = problem.space.encode([t.inputs for t in problem.trials if t.index in reported])
     costs = X.new_tensor(list(reported.values()))
     try:
-        return LogNormalCostModel(X, costs, kind=method.cost_model, bounds=problem.space.bounds)
+        kind, choices = method.cost_model, problem.space.blocks
+        return LogNormalCostModel(X, costs, kind, problem.space.bounds, choices)
     except InputError as error:
         raise InputError(f"cost={method.cost!r}: {error}") from error
 

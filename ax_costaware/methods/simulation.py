@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
-from botorch.optim.optimize import optimize_acqf
 from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 
 from ax_costaware.exceptions import InputError
@@ -201,18 +200,9 @@ class Simulation:
             if self.method.sees_time:
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
             with reproducible(self.method.seed):
-                self._fitted[metric] = key, options.fitted(X, outcomes.to(X), bounds)
+                found = options.within(self.space).fitted(X, outcomes.to(X), bounds)
+                self._fitted[metric] = key, found
         return self._fitted[metric][1]
-
-    @cached_property
-    def _choices(self) -> dict[int, list[float]]:
-        """Columns that take finitely many values, with these; of a one-hot block the first."""
-        found: dict[int, list[float]] = {}
-        for column in self.space.columns.values():
-            values = column.parameter.values_up_to(MOST_DRAWS)
-            if values is not None:
-                found[column.indices[0]] = [column.encode(value)[0] for value in values]
-        return found
 
     def _maximize(
         self,
@@ -221,41 +211,33 @@ class Simulation:
         held: Mapping[int, float] | None = None,
     ) -> Maximum:
         space, held = self.space, dict(held or {})
-        if space.elimination is not None:
-            return maximum_within(self.problem(), acquisition, options)
-        shared: dict[str, Any] = {
-            "bounds": space.bounds,
-            "q": 1,
-            "inequality_constraints": space.inequality_constraints or None,
+        values = {
+            column.indices[0]: [column.encode(value)[0] for value in found]
+            for column in space.columns.values()
+            if (found := column.parameter.values_up_to(MOST_DRAWS)) is not None
         }
-        has_blocks = any(len(column.indices) > 1 for column in space.columns.values())
-        if space.smooth and not has_blocks and not (self._choices and space.sums):
+        # A choice of several columns moves as a whole, and integers between constraints hardly
+        # move one by one.
+        is_mixed = space.smooth and (space.blocks or (values and space.sums))
+        if space.elimination is not None or is_mixed:
+            return maximum_within(self.problem(), acquisition, options, held)
+        if space.smooth:
             X, _ = optimize_acqf_mixed_alternating(
                 acquisition,
-                discrete_dims={i: v for i, v in self._choices.items() if i not in held},
+                bounds=space.bounds,
+                q=1,
+                discrete_dims={i: v for i, v in values.items() if i not in held},
+                inequality_constraints=space.inequality_constraints or None,
                 fixed_features=held,
-                **shared,
                 **{**OPTIMIZER, **options},
             )
         else:
-            # A one-hot block moves as a whole, and integers between constraints hardly move one by
-            # one: the best of valid points, whose real parameters are moved to where they are best.
             points = space.sobol_points(OPTIMIZER["raw_samples"], seed=0, fixed=held)
-            if not space.smooth:
-                points = untried(points, self.problem().tried)
-                if not len(points):
-                    raise SpaceExhausted
+            points = untried(points, self.problem().tried)
+            if not len(points):
+                raise SpaceExhausted
             with torch.no_grad():
                 X = points[acquisition(points.unsqueeze(-2)).argmax()].unsqueeze(0)
-            if space.smooth:
-                held |= {i: float(v) for i, v in enumerate(X[0]) if i not in space.smooth}
-                X, _ = optimize_acqf(
-                    acquisition,
-                    **shared,
-                    num_restarts=1,
-                    fixed_features=held,
-                    batch_initial_conditions=X.unsqueeze(0),
-                )
         with torch.no_grad():
             return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
 

@@ -22,7 +22,16 @@ from torch.quasirandom import SobolEngine
 from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.equalities import WeightedSum, shown, sums_and_equalities
-from ax_costaware.methods.parameters import Column, Fixed, Parameter, Range, Row, Value, takes
+from ax_costaware.methods.parameters import (
+    Choice,
+    Column,
+    Fixed,
+    Parameter,
+    Range,
+    Row,
+    Value,
+    takes,
+)
 
 _MOST_DRAWS = 32
 """Times the wanted number of points that are drawn to meet parameter constraints."""
@@ -126,6 +135,11 @@ class Space:
             for column in self.columns.values()
             if isinstance(column.parameter, Range) and not column.parameter.is_integer
         }
+
+    @cached_property
+    def blocks(self) -> list[tuple[int, ...]]:
+        """The columns of each choice that has several."""
+        return [c.indices for c in self.columns.values() if len(c.indices) > 1]
 
     @cached_property
     def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]]:
@@ -307,6 +321,42 @@ class Space:
         different: Tensor = self._within(X, n, seed)[:n].unique(dim=0)
         return different
 
+    def neighbors(self, X: Tensor, fixed: Mapping[int, float]) -> Tensor:
+        """Valid points that differ from others in one choice, or in one integer by one.
+
+        Args:
+            X: ``n x d`` points.
+            fixed: Values of columns that are held.
+
+        Returns:
+            ``m x d`` different points.
+        """
+        found = [X[:0]]
+        for column in self.columns.values():
+            parameter, block = column.parameter, list(column.indices)
+            if not fixed.keys().isdisjoint(block):
+                continue
+            if isinstance(parameter, Choice):
+                for code in parameter.codes.to(X):
+                    changed = X.clone()
+                    changed[:, block] = code
+                    found.append(changed)
+            elif parameter.is_integer:
+                raw = parameter.raw(X[:, block])
+                for moved in (raw - 1, raw + 1):
+                    moved = moved.round().clamp(parameter.lower, parameter.upper)
+                    changed = X.clone()
+                    changed[:, block] = moved.log10() if parameter.log_scale else moved
+                    found.append(changed)
+        different: Tensor = torch.cat(found).unique(dim=0)
+        for index, value in fixed.items():
+            different[:, index] = value
+        return self._feasible(self.complete(different))
+
+    def _feasible(self, points: Tensor) -> Tensor:
+        constraints = self.inequality_constraints
+        return points[evaluate_feasibility(points.unsqueeze(-2), constraints, tolerance=1e-9)]
+
     def _spread(self, u: Tensor) -> Tensor:
         """Valid points that are spread like those of the unit cube, whatever constraints say."""
         u = u.to(self.bounds.device)
@@ -321,15 +371,10 @@ class Space:
         Where they are fewer than ``least``, equality constraints leave hardly anything of the box:
         then some points are taken from all over what they leave.
         """
-
-        def valid(points: Tensor) -> Tensor:
-            constraints = self.inequality_constraints
-            return points[evaluate_feasibility(points.unsqueeze(-2), constraints, tolerance=1e-9)]
-
-        found = valid(self.complete(X))
+        found = self._feasible(self.complete(X))
         if self.elimination is None or len(found) >= least:
             return found
-        return valid(self.elimination.spread(X[: 2 * least], seed))
+        return self._feasible(self.elimination.spread(X[: 2 * least], seed))
 
     def _sobol(self, seed: int) -> SobolEngine:
         """Scrambled Sobol points of the unit cube, with a coordinate for each free parameter."""

@@ -21,7 +21,6 @@ from botorch.optim.closures.model_closures import get_loss_closure
 from gpytorch.kernels import (
     AdditiveKernel,
     Kernel,
-    MaternKernel,
     ProductKernel,
     RBFKernel,
     ScaleKernel,
@@ -35,7 +34,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ax_costaware.models.kernels import correlation, matern, squared_exponential
+from ax_costaware.models.kernels import correlation, is_matern, matern, squared_exponential
 
 
 class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[misc]
@@ -161,7 +160,7 @@ def _forward(kernel: Kernel, X: Tensor) -> Tensor:
         return torch.stack([dense_covariance(part, X) for part in kernel.kernels]).sum(dim=0)
     if type(kernel) is RBFKernel:
         return correlation(X, kernel.lengthscale, squared_exponential)
-    if type(kernel) is MaternKernel and kernel.nu == 2.5:
+    if is_matern(kernel):
         return correlation(X, kernel.lengthscale, matern)
     covariance: Tensor = to_dense(kernel.forward(X, X))
     return covariance

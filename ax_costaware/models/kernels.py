@@ -17,7 +17,7 @@ length-scales; ``covariances`` and ``variances`` are those of a kernel whose hyp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -165,6 +165,9 @@ def matern(squares: Tensor) -> tuple[Tensor, Tensor]:
     return linear + (5 / 3) * squares * slope, (-5 / 6) * linear
 
 
+_APART = 1.0
+"""Distance of different values of a one-hot choice, in widths of a column."""
+
 _LEAST_SQUARE = 1e-20
 """Of a smaller squared distance the root has no slope, as the correlation has none there."""
 
@@ -200,9 +203,9 @@ def covariances(kernel: Kernel, a: Tensor, b: Tensor) -> Tensor:
     """
     if type(kernel) is AdditiveKernel:
         return torch.stack([covariances(part, a, b) for part in kernel.kernels]).sum(dim=0)
-    slope = _slope_of(kernel)
-    if slope is not None:
-        return slope * (a @ b.mT)
+    slopes = _slopes_of(kernel, a.shape[-1])
+    if slopes is not None:
+        return (slopes * a) @ b.mT
     matern_of = _matern_of(kernel)
     if matern_of is None:
         covariance: Tensor = kernel(a, b).to_dense()
@@ -215,9 +218,9 @@ def variances(kernel: Kernel, points: Tensor) -> Tensor:
     """The same of points ``... x d`` with themselves, ``...``."""
     if type(kernel) is AdditiveKernel:
         return torch.stack([variances(part, points) for part in kernel.kernels]).sum(dim=0)
-    slope = _slope_of(kernel)
-    if slope is not None:
-        return slope * points.square().sum(dim=-1)
+    slopes = _slopes_of(kernel, points.shape[-1])
+    if slopes is not None:
+        return points.square() @ slopes
     matern_of = _matern_of(kernel)
     if matern_of is None:
         variance: Tensor = kernel(points, diag=True)
@@ -225,12 +228,19 @@ def variances(kernel: Kernel, points: Tensor) -> Tensor:
     return matern_of[0].to(points).expand(points.shape[:-1])
 
 
-def _slope_of(kernel: Kernel) -> Tensor | None:
-    """The one variance of a linear kernel of all columns; None of another."""
-    if type(kernel) is not LinearKernel or kernel.active_dims is not None:
+def _slopes_of(kernel: Kernel, num_columns: int) -> Tensor | None:
+    """The variances of a linear kernel's slopes, zero of columns that it does not read, ``d``."""
+    if type(kernel) is not LinearKernel or kernel.variance.numel() != 1:
         return None
-    variance: Tensor = kernel.variance
-    return variance.detach().reshape(()) if variance.numel() == 1 else None
+    variance: Tensor = kernel.variance.detach().reshape(())
+    if kernel.active_dims is None:
+        return variance.expand(num_columns)
+    return variance.new_zeros(num_columns).index_fill(0, kernel.active_dims, float(variance))
+
+
+def is_matern(kernel: Kernel) -> bool:
+    """Whether it is a Matern kernel of smoothness 5/2 and nothing else."""
+    return type(kernel) in (MaternKernel, ChoiceMaternKernel) and kernel.nu == 2.5
 
 
 def _matern_of(kernel: Kernel) -> tuple[Tensor, Tensor] | None:
@@ -239,7 +249,7 @@ def _matern_of(kernel: Kernel) -> tuple[Tensor, Tensor] | None:
     # `type(...) is`: a subclass may compute something else from the same parameters.
     if type(kernel) is ScaleKernel:
         outputscale, kernel = kernel.outputscale.detach(), kernel.base_kernel
-    if type(kernel) is not MaternKernel or kernel.nu != 2.5 or len(kernel.batch_shape) > 0:
+    if not is_matern(kernel) or len(kernel.batch_shape) > 0:
         return None
     if kernel.active_dims is not None:
         return None
@@ -298,6 +308,53 @@ class _Correlation(torch.autograd.Function):
         if len(flat) == 1:
             by_column = by_column.sum()
         return None, by_column.reshape(lengthscale.shape), None
+
+
+class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
+    """A Matern-5/2 kernel with one length-scale for all columns of a one-hot choice.
+
+    What is learned of two of its values then holds for those that were not tried. Different values
+    are ``_APART`` times the width of a column from each other.
+
+    Args:
+        num_columns: The number of columns.
+        choices: The columns of each one-hot choice.
+        **options: As of ``MaternKernel``, of as many length-scales as there are parameters.
+    """
+
+    def __init__(self, num_columns: int, choices: Sequence[Sequence[int]], **options: Any) -> None:
+        first = {column: block[0] for block in choices for column in block}
+        named = [first.get(column, column) for column in range(num_columns)]
+        different = sorted(set(named))
+        super().__init__(nu=2.5, ard_num_dims=len(different), **options)
+        # What it checks the number of columns by.
+        self.ard_num_dims = num_columns
+        self.register_buffer("_parameter", torch.tensor([different.index(i) for i in named]))
+        widths = [
+            math.sqrt(2.0) / _APART if column in first else 1.0 for column in range(num_columns)
+        ]
+        self.register_buffer("_widths", torch.tensor(widths))
+
+    @property
+    def parameter_lengthscale(self) -> Tensor:
+        """The length-scale of each parameter, ``1 x p``."""
+        found: Tensor = self.raw_lengthscale_constraint.transform(self.raw_lengthscale)
+        return found
+
+    @property
+    def lengthscale(self) -> Tensor:
+        """That of each column, ``1 x d``; set it for each parameter."""
+        columns: Tensor = self.parameter_lengthscale[..., self._parameter] * self._widths
+        return columns
+
+    @lengthscale.setter
+    def lengthscale(self, value: Tensor) -> None:
+        self._set_lengthscale(value)
+
+    def _lengthscale_param(self, m: Kernel) -> Tensor:
+        """What a prior is of."""
+        found: Tensor = m.parameter_lengthscale
+        return found
 
 
 class IndependentKernel(Kernel):  # type: ignore[misc]

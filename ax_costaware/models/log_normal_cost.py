@@ -11,6 +11,7 @@ predicted better by a linear model of the logarithm than by a GP. Costs are in t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
@@ -30,6 +31,7 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
+from ax_costaware.models.kernels import ChoiceMaternKernel
 from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.models.point_posterior import FactoredPosterior
 from ax_costaware.queries.argument_checks import finite_tensor
@@ -65,6 +67,8 @@ class LogNormalCostModel:
             as the observed ones.
         bounds: ``2 x d`` lower and upper bounds of the inputs, which scale them; the range of ``X``
             where not given. A column of no width counts as one of width one.
+        choices: The columns of each one-hot choice: of a trend these share a length-scale, and have
+            no slopes.
 
     Raises:
         InputError: If a cost is zero, negative, infinite or NaN, which is named with its row; if an
@@ -75,7 +79,12 @@ class LogNormalCostModel:
     """Which model it is."""
 
     def __init__(
-        self, X: Tensor, cost: Tensor, kind: CostKind = "gp", bounds: Tensor | None = None
+        self,
+        X: Tensor,
+        cost: Tensor,
+        kind: CostKind = "gp",
+        bounds: Tensor | None = None,
+        choices: Sequence[Sequence[int]] = (),
     ) -> None:
         if kind not in get_args(CostKind):
             raise InputError(f"kind={kind!r}: expected one of {list(get_args(CostKind))}.")
@@ -89,7 +98,7 @@ class LogNormalCostModel:
         # Rounding that depends on the unit of cost would be magnified by the fit.
         targets = scaled.round(decimals=_TARGET_DECIMALS)
         box = widened(inputs, bounds)
-        model = _regression(kind, inputs, targets, box)
+        model = _regression(kind, inputs, targets, box, choices)
         # A fit that fails is tried again from random hyperparameters.
         with manual_seed(0):
             fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
@@ -195,15 +204,28 @@ class LogNormalCostModel:
         return self._center + self._scale * mean, self._scale.square() / precision
 
 
-def _regression(kind: CostKind, X: Tensor, y: Tensor, bounds: Tensor) -> SingleTaskGP:
+def _regression(
+    kind: CostKind, X: Tensor, y: Tensor, bounds: Tensor, choices: Sequence[Sequence[int]]
+) -> SingleTaskGP:
     d = X.shape[-1]
+    numbers = [i for i in range(d) if all(i not in block for block in choices)]
     slopes = _slopes(d)
     if kind != "linear":
         rough = get_covar_module_with_dim_scaled_prior(d, use_rbf_kernel=False)
+        if choices and kind == "trend":
+            p = len(numbers) + len(choices)
+            rough = get_covar_module_with_dim_scaled_prior(p, use_rbf_kernel=False)
+            rough = ChoiceMaternKernel(
+                d,
+                choices,
+                lengthscale_prior=rough.lengthscale_prior,
+                lengthscale_constraint=rough.raw_lengthscale_constraint,
+            )
+            slopes = _slopes(len(numbers), numbers) if numbers else None
         model = SingleTaskGP(
             X,
             y,
-            covar_module=rough if kind == "gp" else slopes + rough,
+            covar_module=rough if kind == "gp" or slopes is None else slopes + rough,
             outcome_transform=None,
             input_transform=Normalize(d, bounds=bounds, center=0.5 if kind == "gp" else 0.0),
         )
@@ -225,11 +247,11 @@ def _regression(kind: CostKind, X: Tensor, y: Tensor, bounds: Tensor) -> SingleT
     )
 
 
-def _slopes(d: int) -> Kernel:
+def _slopes(d: int, columns: Sequence[int] | None = None) -> Kernel:
     # Inputs scaled to [-1/2, 1/2] have the variance 1/12 each, so slopes of the variance 12/d
     # together make outcomes vary by one.
     prior = LogNormalPrior(loc=math.log(12.0 / d), scale=1.0)
-    slopes = LinearKernel(variance_prior=prior)
+    slopes = LinearKernel(variance_prior=prior, active_dims=columns)
     slopes.variance = prior.mode
     return slopes
 

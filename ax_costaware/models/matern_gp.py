@@ -11,15 +11,21 @@ as they are, or by a softplus; by their logarithms the same optimum takes a part
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
+from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch import Module
 from gpytorch.constraints import GreaterThan
 from torch import Tensor
+
+from ax_costaware.models.kernels import ChoiceMaternKernel
 
 
 class MaternGP(SingleTaskGP):
@@ -31,7 +37,11 @@ class MaternGP(SingleTaskGP):
         train_Yvar: ``n x 1`` known noise variances; None: fitted.
         outcome_transform: As of ``SingleTaskGP``, which standardises outcomes by default.
         input_transform: As of ``SingleTaskGP``.
+        choices: The columns of each one-hot choice, which share a length-scale.
     """
+
+    knows_choices = True
+    """Whether it takes ``choices``."""
 
     def __init__(
         self,
@@ -40,8 +50,14 @@ class MaternGP(SingleTaskGP):
         train_Yvar: Tensor | None = None,
         outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
         input_transform: InputTransform | None = None,
+        choices: Sequence[Sequence[int]] = (),
     ) -> None:
         kernel = get_matern_kernel_with_gamma_prior(train_X.shape[-1])
+        if choices:
+            prior = kernel.base_kernel.lengthscale_prior
+            kernel.base_kernel = ChoiceMaternKernel(
+                train_X.shape[-1], choices, lengthscale_prior=prior
+            )
         super().__init__(
             train_X,
             train_Y,
@@ -51,6 +67,13 @@ class MaternGP(SingleTaskGP):
             input_transform=input_transform,
         )
         search_by_logarithms(self)
+
+    @classmethod
+    def construct_inputs(
+        cls, training_data: SupervisedDataset, choices: Sequence[Sequence[int]] = (), **options: Any
+    ) -> dict[str, Any]:
+        """Constructor arguments from a data set and options, for Ax."""
+        return {**super().construct_inputs(training_data, **options), "choices": choices}
 
 
 def search_by_logarithms(model: Module) -> None:
