@@ -165,7 +165,7 @@ def matern(squares: Tensor) -> tuple[Tensor, Tensor]:
     return linear + (5 / 3) * squares * slope, (-5 / 6) * linear
 
 
-_APART = 1.0
+_APART = 0.25
 """Distance of different values of a one-hot choice, in widths of a column."""
 
 _LEAST_SQUARE = 1e-20
@@ -333,7 +333,7 @@ class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
         widths = [
             math.sqrt(2.0) / _APART if column in first else 1.0 for column in range(num_columns)
         ]
-        self.register_buffer("_widths", torch.tensor(widths))
+        self.register_buffer("_widths", torch.tensor(widths, dtype=torch.double))
 
     @property
     def parameter_lengthscale(self) -> Tensor:
@@ -344,7 +344,8 @@ class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
     @property
     def lengthscale(self) -> Tensor:
         """That of each column, ``1 x d``; set it for each parameter."""
-        columns: Tensor = self.parameter_lengthscale[..., self._parameter] * self._widths
+        found = self.parameter_lengthscale
+        columns: Tensor = found[..., self._parameter] * self._widths.to(found)
         return columns
 
     @lengthscale.setter

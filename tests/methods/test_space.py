@@ -181,3 +181,29 @@ def test_constraints() -> None:
     assert not space.meets({**row, "x": 0.5, "z": 0.75})
     assert space.meets({**row, "x": 0.5, "z": 0.75}, among=["x"])
     assert space.meets({**row, "x": 0.75})
+
+
+def test_neighbors_differ_in_one_choice_or_in_one_integer_by_one() -> None:
+    parameters = (
+        Range("dose", -5, 5),
+        Range("pots", 1, 4, is_integer=True),
+        Range("days", 1, 64, is_integer=True, log_scale=True),
+        Choice("soil", ("sand", "clay", "peat")),
+        Choice("lamp", (1, 5, 20), is_ordered=True),
+    )
+    space = Space.of(parameters, [({"dose": 1.0, "pots": 1.0}, 5.0)])
+    row: Row = {"dose": 2.0, "pots": 3, "days": 8, "soil": "clay", "lamp": 20}
+    found = space.decode(space.neighbors(space.encode([row]), {}))
+    # Four pots are too many for this dose. The point itself is that with nothing changed.
+    others: list[Row] = [
+        {"pots": 2}, {"days": 7}, {"days": 9}, {"soil": "sand"}, {"soil": "peat"}, {"lamp": 1},
+        {"lamp": 5}, {},
+    ]  # fmt: skip
+    assert len(found) == len(others)
+    for other in others:
+        assert {**row, **other} in [
+            {**near, "days": round(float(str(near["days"])))} for near in found
+        ]
+    held = space.columns_of({"soil": "clay", "lamp": 20, "days": 8})
+    kept = space.decode(space.neighbors(space.encode([row]), held))
+    assert kept == [{**row, "pots": 2}]

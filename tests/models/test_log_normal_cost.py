@@ -363,3 +363,24 @@ def test_a_trend_goes_on_where_nothing_was_tried() -> None:
     between = inputs[:-1] + 1 / 24
     mean, _ = model.log_moments(between)
     assert float((mean - 2 * (9 * between[:, 0]).sin()).abs().max()) < 0.35
+
+
+def test_a_trend_goes_on_for_values_of_a_choice_that_were_not_tried() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(12, generator=generator, dtype=torch.double)
+
+    def points(x: torch.Tensor, values: list[int]) -> torch.Tensor:
+        return torch.cat([x.unsqueeze(-1), torch.eye(4, dtype=torch.double)[values]], dim=-1)
+
+    costs = (2 * x).exp()
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, 5)
+    model = LogNormalCostModel(points(x, 6 * [0, 2]), costs, "trend", bounds, [[1, 2, 3, 4]])
+    at = torch.tensor([0.2, 0.8], dtype=torch.double)
+    mean, _ = model.log_moments(points(at, [1, 1]))
+    assert torch.allclose(mean, 2 * at, atol=0.05)
+    # Where a value has a cost of its own, one that was not tried may have one, too.
+    double = LogNormalCostModel(
+        points(x, 6 * [0, 2]), costs * torch.tensor(6 * [1.0, 8.0]), "trend", bounds, [[1, 2, 3, 4]]
+    )
+    untried, tried = (double.log_moments(points(at, 2 * [value]))[1] for value in (1, 0))
+    assert (untried > 10 * tried).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -13,9 +15,12 @@ from botorch.optim.utils import sample_all_priors
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
+from torch import Tensor
 
 from ax_costaware.methods import Gittins
-from ax_costaware.models import MaternGP
+from ax_costaware.models import DenseMarginalLogLikelihood, MaternGP
+from ax_costaware.models.dense_marginal_likelihood import dense_covariance
+from ax_costaware.models.kernels import ChoiceMaternKernel, covariances
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -73,3 +78,66 @@ def test_by_logarithms_a_fit_takes_less_than_half_of_the_steps() -> None:
     as_they_are, by_logarithms = results
     assert by_logarithms.fval == pytest.approx(as_they_are.fval, abs=1e-6)
     assert 2 * by_logarithms.step < as_they_are.step
+
+
+CHOICE = [1, 2, 3, 4]
+"""Columns of a choice of four values, after that of a number."""
+
+
+def with_choice(numbers: Tensor, values: list[int]) -> Tensor:
+    """Points with a number and a one-hot choice."""
+    return torch.cat([numbers.unsqueeze(-1), torch.eye(4).double()[values]], dim=-1)
+
+
+def test_the_columns_of_a_choice_share_a_length_scale() -> None:
+    kernel = ChoiceMaternKernel(6, [[1, 2, 3], [4, 5]]).double()
+    kernel.lengthscale = torch.tensor([0.5, 0.8, 2.0]).double()
+    assert kernel.parameter_lengthscale.flatten().tolist() == pytest.approx([0.5, 0.8, 2.0])
+    assert kernel.lengthscale.shape == (1, 6)
+    X = torch.tensor([[0.1, 1, 0, 0, 1, 0], [0.1, 0, 0, 1, 1, 0], [0.4, 0, 1, 0, 0, 1]]).double()
+
+    def matern(square: float) -> float:
+        r = math.sqrt(5 * square)
+        return (1 + r + r**2 / 3) * math.exp(-r)
+
+    # Different values are a quarter of the width of a column apart.
+    expected = [
+        matern(0.25**2 / 0.8**2),
+        matern(0.3**2 / 0.5**2 + 0.25**2 / 0.8**2 + 0.25**2 / 2.0**2),
+    ]
+    exact = kernel(X).to_dense()
+    assert exact[0, 1:].tolist() == pytest.approx(expected, abs=1e-7)
+    assert torch.allclose(covariances(kernel, X, X), exact, atol=1e-9)
+    assert torch.allclose(dense_covariance(kernel, X), exact, atol=1e-9)
+
+
+def test_the_fit_with_choices_is_of_the_same_likelihood() -> None:
+    generator = torch.Generator().manual_seed(1)
+    X = with_choice(torch.rand(12, generator=generator).double(), 3 * [0, 1, 2, 3])
+    model = MaternGP(X, X[:, :1].sin() + 0.3 * X[:, 2:3], choices=[CHOICE])
+    assert model.covar_module.base_kernel.parameter_lengthscale.shape == (1, 2)
+    mll = DenseMarginalLogLikelihood(model.likelihood, model).train()
+    plain = -mll(model(*model.train_inputs), model.train_targets)
+    names = [name for name, _ in mll.named_parameters()]
+    ours, theirs = (
+        torch.autograd.grad(loss, list(mll.parameters()))
+        for loss in (mll.compute_custom_loss(), plain)
+    )
+    assert mll.compute_custom_loss().item() == pytest.approx(plain.item(), abs=1e-9)
+    for name, a, b in zip(names, ours, theirs, strict=True):
+        assert torch.allclose(a, b, atol=1e-8), name
+
+
+def test_what_holds_for_tried_values_is_expected_of_the_others() -> None:
+    generator = torch.Generator().manual_seed(0)
+    numbers = torch.rand(16, generator=generator).double()
+    X = with_choice(numbers, 8 * [0, 1])
+    at = with_choice(torch.linspace(0.1, 0.9, 9).double(), 9 * [3])
+    means = []
+    for choices in ([CHOICE], []):
+        model = MaternGP(X, numbers.mul(5).sin().unsqueeze(-1), choices=choices)
+        fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
+        means.append(model.posterior(at).mean.detach().squeeze(-1))
+    errors = [float((mean - at[:, 0].mul(5).sin()).abs().max()) for mean in means]
+    assert errors[0] < 0.1
+    assert errors[1] > 0.5
