@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -71,8 +70,8 @@ def maximum_within(
 ) -> Maximum:
     """The best point of an acquisition function, of a space with real parameters.
 
-    Real parameters climb from the best quasi-random points, and from what was tried with one choice
-    or integer changed. Where they arrive such changes are tried again.
+    Numbers climb from the best quasi-random points, and from what was tried with one choice or
+    integer changed. Integers are rounded, and then such changes are tried again.
 
     Args:
         problem: Says what is fixed, and what equality constraints determine.
@@ -88,37 +87,44 @@ def maximum_within(
     points = space.sobol_points(options["raw_samples"], 0, held)
     if not len(points):
         raise InputError(f"no point met the parameter constraints {list(space.sums)}: loosen them.")
-    search = LocalSearch(
-        space.bounds,
-        sorted({*problem.immovable, *held}),
-        space.inequality_constraints,
-        space.elimination,
-    )
+    kept = {*problem.immovable, *held}
+    integers = space.integers - held.keys()
 
     def function(X: Tensor) -> Tensor:
         values: Tensor = acquisition(X.unsqueeze(-2))
         return values
 
-    def climbed(points: Tensor, number: int) -> Tensor:
+    def climbed(points: Tensor, number: int, kept: set[int]) -> Tensor:
+        search = LocalSearch(
+            space.bounds, sorted(kept), space.inequality_constraints, space.elimination
+        )
         # All in step as if there were no inequality constraints, then a few that left them anew.
         starts, ends = replace(search, constraints=()).climb(function, points, number)
         out = ~satisfied(ends, search.constraints)
-        if not bool(out.any()):
-            return ends
-        _, inside = search.climb(function, starts[out][:_FURTHER], _FURTHER)
-        return torch.cat([ends[~out], inside])
+        if bool(out.any()):
+            _, inside = search.climb(function, starts[out][:_FURTHER], _FURTHER)
+            ends = torch.cat([ends[~out], inside])
+        return (
+            torch.cat([space.rounded(ends.detach()), starts]) if integers - kept else ends.detach()
+        )
 
-    around = space.neighbors(problem.tried.to(points), held)
-    best, highest = points[:1], -math.inf
-    points = torch.cat([points, around])
-    for number in (int(options["num_restarts"]), *[_FURTHER] * _ROUNDS):
-        ends = climbed(points, number)
-        with torch.no_grad():
-            values = function(ends)
-        if float(values.max()) <= highest:
+    points = torch.cat([points, space.neighbors(problem.tried.to(points), held)])
+    points = climbed(points, int(options["num_restarts"]), kept - integers)
+    best, highest = _best(function, points)
+    points = torch.cat([points, space.neighbors(points, held)])
+    for _ in range(_ROUNDS if len(space.smooth) < len(space.bounds.T) else 0):
+        points = climbed(points, _FURTHER, kept)
+        found, value = _best(function, points)
+        if value <= highest:
             break
-        best, highest = ends[values.argmax()].detach(), float(values.max())
-        points = space.neighbors(ends.detach(), held)
+        best, highest = found, value
+        points = space.neighbors(points, held)
         if not len(points):
             break
     return Maximum(best, highest)
+
+
+def _best(function: Callable[[Tensor], Tensor], points: Tensor) -> tuple[Tensor, float]:
+    with torch.no_grad():
+        values = function(points)
+    return points[values.argmax()], float(values.max())

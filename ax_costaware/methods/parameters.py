@@ -117,6 +117,11 @@ class Range:
             return torch.pow(10.0, column)
         return column.sigmoid() if self.logit_scale else column
 
+    def nearest(self, column: Tensor, step: int = 0) -> Tensor:
+        """The scale of the model at the whole numbers that are nearest, or some steps from them."""
+        whole = (self.raw(column).round() + step).clamp(self.lower, self.upper)
+        return whole.log10() if self.log_scale else whole
+
     def _number(self, value: Any, what: str) -> float:
         if isinstance(value, bool) or not isinstance(value, Real):
             raise InputError(f"{self.name!r} has the {what} {value!r}: expected a number.")
@@ -316,7 +321,4 @@ class Column:
             return codes[(u * len(codes)).long().clamp_max(len(codes) - 1)]
         lower, upper = bounds[:, self.indices[0]]
         values: Tensor = (lower + u * (upper - lower)).unsqueeze(-1)
-        if not parameter.is_integer:
-            return values
-        rounded = parameter.raw(values).round()
-        return rounded.log10() if parameter.log_scale else rounded
+        return parameter.nearest(values) if parameter.is_integer else values

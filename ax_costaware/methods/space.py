@@ -137,6 +137,11 @@ class Space:
         }
 
     @cached_property
+    def integers(self) -> set[int]:
+        """Columns of ranges of whole numbers."""
+        return {c.indices[0] for c in self.columns.values() if c.parameter.is_integer}
+
+    @cached_property
     def blocks(self) -> list[tuple[int, ...]]:
         """The columns of each choice that has several."""
         return [c.indices for c in self.columns.values() if len(c.indices) > 1]
@@ -342,16 +347,23 @@ class Space:
                     changed[:, block] = code
                     found.append(changed)
             elif parameter.is_integer:
-                raw = parameter.raw(X[:, block])
-                for moved in (raw - 1, raw + 1):
-                    moved = moved.round().clamp(parameter.lower, parameter.upper)
+                for step in (-1, 1):
                     changed = X.clone()
-                    changed[:, block] = moved.log10() if parameter.log_scale else moved
+                    changed[:, block] = parameter.nearest(X[:, block], step)
                     found.append(changed)
         different: Tensor = torch.cat(found).unique(dim=0)
         for index, value in fixed.items():
             different[:, index] = value
         return self._feasible(self.complete(different))
+
+    def rounded(self, X: Tensor) -> Tensor:
+        """Those of points ``n x d`` that meet the constraints with integers rounded."""
+        X = X.clone()
+        for i in self.integers:
+            parameter = next(c.parameter for c in self.columns.values() if c.indices[0] == i)
+            assert isinstance(parameter, Range)
+            X[:, i] = parameter.nearest(X[:, i])
+        return self._feasible(self.complete(X))
 
     def _feasible(self, points: Tensor) -> Tensor:
         constraints = self.inequality_constraints
