@@ -32,6 +32,7 @@ from gpytorch.kernels import (
     RBFKernel,
     ScaleKernel,
 )
+from gpytorch.priors import Prior
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -319,21 +320,32 @@ class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
     Args:
         num_columns: The number of columns.
         choices: The columns of each one-hot choice.
-        **options: As of ``MaternKernel``, of as many length-scales as there are parameters.
+        lengthscale_prior: The prior of the length-scales, of which each parameter has one.
+        **options: As of ``MaternKernel``.
     """
 
-    def __init__(self, num_columns: int, choices: Sequence[Sequence[int]], **options: Any) -> None:
+    def __init__(
+        self,
+        num_columns: int,
+        choices: Sequence[Sequence[int]],
+        lengthscale_prior: Prior | None = None,
+        **options: Any,
+    ) -> None:
         first = {column: block[0] for block in choices for column in block}
         named = [first.get(column, column) for column in range(num_columns)]
         different = sorted(set(named))
         super().__init__(nu=2.5, ard_num_dims=len(different), **options)
+        if lengthscale_prior is not None:
+            self.register_prior(
+                "lengthscale_prior", lengthscale_prior, _lengthscale_of, _set_lengthscale_of
+            )
         # What it checks the number of columns by.
         self.ard_num_dims = num_columns
-        self.register_buffer("_parameter", torch.tensor([different.index(i) for i in named]))
+        self.register_buffer("parameter_of", torch.tensor([different.index(i) for i in named]))
         widths = [
             math.sqrt(2.0) / _APART if column in first else 1.0 for column in range(num_columns)
         ]
-        self.register_buffer("_widths", torch.tensor(widths, dtype=torch.double))
+        self.register_buffer("widths", torch.tensor(widths, dtype=torch.double))
 
     @property
     def parameter_lengthscale(self) -> Tensor:
@@ -345,17 +357,22 @@ class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
     def lengthscale(self) -> Tensor:
         """That of each column, ``1 x d``; set it for each parameter."""
         found = self.parameter_lengthscale
-        columns: Tensor = found[..., self._parameter] * self._widths.to(found)
+        columns: Tensor = found[..., self.parameter_of] * self.widths.to(found)
         return columns
 
     @lengthscale.setter
     def lengthscale(self, value: Tensor) -> None:
-        self._set_lengthscale(value)
+        above = self.raw_lengthscale_constraint
+        value = torch.as_tensor(value).to(self.raw_lengthscale).expand_as(self.raw_lengthscale)
+        self.initialize(raw_lengthscale=above.inverse_transform(value))
 
-    def _lengthscale_param(self, m: Kernel) -> Tensor:
-        """What a prior is of."""
-        found: Tensor = m.parameter_lengthscale
-        return found
+
+def _lengthscale_of(kernel: ChoiceMaternKernel) -> Tensor:
+    return kernel.parameter_lengthscale
+
+
+def _set_lengthscale_of(kernel: ChoiceMaternKernel, value: Tensor) -> None:
+    kernel.lengthscale = value
 
 
 class IndependentKernel(Kernel):  # type: ignore[misc]
