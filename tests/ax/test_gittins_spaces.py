@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ax.adapter.cross_validation import cross_validate
+from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
 from ax.exceptions.core import OptimizationShouldStop, UnsupportedError, UserInputError
@@ -20,6 +21,7 @@ from ax_costaware import (
     recommend,
     spending,
 )
+from ax_costaware.ax_bridge.generator import CostAwareGenerator
 from ax_costaware.ax_bridge.nodes import method_of_class
 from ax_costaware.methods import Gittins
 from tests.ax.gittins_toy import FAST, arm_of, record
@@ -122,6 +124,20 @@ def test_ax_keeps_working(mixed: Client) -> None:
     for use_model in (True, False):
         parameters, _, index, _ = mixed.get_best_parameterization(use_model_predictions=use_model)
         assert parameters == arm_of(mixed, index)
+
+
+def test_a_choice_has_one_length_scale_in_ax_as_well(mixed: Client) -> None:
+    recommend(mixed)
+    adapter = mixed._generation_strategy.adapter
+    assert isinstance(adapter, TorchAdapter)
+    generator = adapter.generator
+    assert isinstance(generator, CostAwareGenerator)
+    kernel = generator.surrogate.model.covar_module.base_kernel
+    soil = next(i for i, name in enumerate(adapter.parameters) if name.startswith("soil"))
+    found = kernel.lengthscale.flatten().tolist()
+    assert len(found) == 9
+    assert kernel.parameter_lengthscale.numel() == 7
+    assert len(set(found[soil : soil + 3])) == 1
 
 
 def test_a_product_is_stored(tmp_path: Path, fresh_process: FreshProcess) -> None:
