@@ -40,6 +40,8 @@ from ax_costaware.methods.problem import (
 )
 from ax_costaware.methods.space import Space
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
+from ax_costaware.models.fidelity_gp import FidelityGP
+from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
 
@@ -216,8 +218,11 @@ class LentOptimizer(Acquisition):
             SpaceExhausted: If every point was tried, of a space that has finitely many.
         """
         space, tried = self.problem.space, self.problem.tried
-        if space.elimination is not None or (space.smooth and space.blocks):
-            # Ax searches for the columns of a choice as if each were a number, and rounds them.
+        # Ax searches for the columns of a choice as if each were a number, and rounds them. Under
+        # the models that earlier releases had it goes on to, so that stored decisions are as then.
+        models = getattr(self.surrogate.model, "models", [self.surrogate.model])
+        is_new = any(isinstance(model, MaternGP | FidelityGP) for model in models)
+        if space.elimination is not None or (space.smooth and space.blocks and is_new):
             return maximum_within(self.problem, acquisition, {**options, **self.given}, held)
         self.acqf = acquisition
         fixed = {**(self.config.fixed_features or {}), **(held or {})} or None
