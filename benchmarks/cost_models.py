@@ -5,12 +5,18 @@ lie in the cheap half of the space, with a scatter of five per cent, say what ra
 Of each model: the error of the logarithm of the cost (root mean square), the negative log-density
 of the true one, how many costs are more than twice what was expected, and CPU seconds of a fit.
 
+With ``--choices``: a trend whose values of a choice share a length-scale, and one where each has
+its own, told costs of two numbers and three values of a choice of four, say what random points with
+these values cost, and with the fourth.
+
     python benchmarks/cost_models.py
+    python benchmarks/cost_models.py --choices
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import time
 import warnings
@@ -66,17 +72,67 @@ def judge(cell: Cell, kind: CostKind, number: int, seed: int) -> Errors:
     return Errors(float(error), -float(density.mean()), float(dear.mean()), cpu)
 
 
+def judge_choices(factor: float, number: int, shared: bool, seed: int) -> list[float]:
+    """Error and log loss of the log cost for values that were tried, and for one that was not."""
+    generator = torch.Generator().manual_seed(seed)
+    own = torch.tensor([0.0, 1.0, -1.0, 0.5]).double() * math.log(factor)
+
+    def drawn(n: int, values: Tensor) -> tuple[Tensor, Tensor]:
+        numbers = torch.rand(n, 2, generator=generator, dtype=torch.double)
+        points = torch.cat([numbers, torch.eye(4).double()[values]], dim=-1)
+        return points, numbers @ torch.tensor([1.5, -0.5]).double() + own[values]
+
+    X, logs = drawn(number, torch.randint(0, 3, (number,), generator=generator))
+    scatter = torch.randn(number, generator=generator, dtype=torch.double)
+    bounds = torch.tensor([[0.0], [1.0]]).double().expand(2, 6)
+    choices = [[2, 3, 4, 5]] if shared else []
+    costs = (logs + LEARNED_SPREAD * scatter).exp()
+    model = LogNormalCostModel(X, costs, "trend", bounds, choices)
+    found = []
+    for values in (
+        torch.randint(0, 3, (NUM_TESTS,), generator=generator),
+        3 * torch.ones(NUM_TESTS),
+    ):
+        at, true = drawn(NUM_TESTS, values.long())
+        mean, variance = model.log_moments(at)
+        density = -0.5 * ((true - mean).square() / variance + (2 * math.pi * variance).log())
+        found += [float((true - mean).square().mean().sqrt()), -float(density.mean())]
+    return found
+
+
+def choices_table(seeds: range) -> str:
+    """The table of ``judge_choices``."""
+    lines = [
+        "| values differ by | costs told | length-scale | tried: error | log loss | untried: error "
+        "| log loss |",
+        "|---" * 7 + "|",
+    ]
+    for factor, number, shared in itertools.product((1.0, 3.0, 10.0), NUMBERS[:3], (True, False)):
+        found = torch.tensor([judge_choices(factor, number, shared, s) for s in seeds]).mean(0)
+        name = "shared" if shared else "each its own"
+        numbers = " | ".join(f"{value:.2f}" for value in found.tolist())
+        lines.append(f"| {factor:g} | {number} | {name} | {numbers} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Judge all models on all laws, and write the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=16)
-    seeds = range(parser.parse_args().seeds)
+    parser.add_argument("--choices", action="store_true")
+    arguments = parser.parse_args()
+    seeds = range(arguments.seeds)
     torch.set_num_threads(1)
     for category in (BotorchWarning, OptimizationWarning, NumericalWarning):
         warnings.simplefilter("ignore", category)
-    cells = [cell for cell in CELLS.values() if cell.learned and not cell.name.startswith("noisy")]
+    if arguments.choices:
+        text = choices_table(seeds)
+        print(text)
+        (RESULTS / "cost_models_choices.md").write_text(text + "\n")
+        return
+    cells = [c for c in CELLS.values() if c.learned and not c.name.startswith(("noisy", "mixed"))]
     heads = ["error", "log loss", "twice as dear", "CPU s"]
     lines = [
         "| cell | law | costs | " + " | ".join(f"{k}: {h}" for h in heads for k in KINDS) + " |",
