@@ -108,7 +108,10 @@ def maximum_within(
             torch.cat([space.rounded(ends.detach()), starts]) if integers - kept else ends.detach()
         )
 
-    points = torch.cat([points, space.neighbors(problem.tried.to(points), held)])
+    around = space.neighbors(problem.tried.to(points), held)
+    if len(around) > options["raw_samples"]:
+        around = around[torch.randperm(len(around))[: options["raw_samples"]]]
+    points = torch.cat([points, around])
     points = climbed(points, int(options["num_restarts"]), kept - integers)
     best, highest = _best(function, points)
     points = torch.cat([points, space.neighbors(points, held)])
