@@ -150,7 +150,8 @@ class MultiFidelity(PricedMethod):
         fidelities = [problem.space.columns_of({name: self.target[name]}) for name in self.target]
         # What a run has of its own would have it that going on tells less than beginning anew.
         own = {"own": not self.resumes}
-        options = {"fidelities": fidelities, "bounds": problem.space.bounds, **own}
+        choices = {"choices": [list(block) for block in problem.space.blocks]}
+        options = {"fidelities": fidelities, "bounds": problem.space.bounds, **own, **choices}
         return ModelOptions("FidelityGP", FidelityGP, options, normalizes=False)
 
     def decide(self, problem: Problem) -> Decision | Stop:

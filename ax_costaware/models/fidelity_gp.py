@@ -41,7 +41,11 @@ from gpytorch.kernels import Kernel
 from gpytorch.priors import NormalPrior
 from torch import Tensor
 
-from ax_costaware.models.kernels import matern_correlation, squared_distances
+from ax_costaware.models.choice_kernel import shared_lengthscales
+from ax_costaware.models.kernels import (
+    matern_correlation,
+    squared_distances,
+)
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 _EPSILON = 1e-3
@@ -84,17 +88,25 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         fidelities: For each fidelity its columns, with their values at the target: one column of a
             number, or those of a one-hot block. Columns are on the unit cube.
         own: Whether inputs have a part of their own, which their fidelities share.
+        choices: The columns of each one-hot choice, which share their length-scales.
     """
 
     def __init__(
-        self, num_inputs: int, fidelities: Sequence[Mapping[int, float]], own: bool = False
+        self,
+        num_inputs: int,
+        fidelities: Sequence[Mapping[int, float]],
+        own: bool = False,
+        choices: Sequence[Sequence[int]] = (),
     ) -> None:
         super().__init__()
         self.own = own
         self.fidelities = [dict(columns) for columns in fidelities]
         taken = {column for columns in self.fidelities for column in columns}
         self.inputs = [i for i in range(num_inputs) if i not in taken]
-        k, count = len(self.inputs), len(self.fidelities)
+        places, widths = shared_lengthscales(self.inputs, choices)
+        self.register_buffer("parameter_of", places)
+        self.register_buffer("widths", widths)
+        k, count = len(places.unique()), len(self.fidelities)
         mode = _LENGTHSCALE[0] + 0.5 * math.log(k) - _LENGTHSCALE[1] ** 2
         priors = {"objective_lengthscale": [(mode, _LENGTHSCALE[1])] * k}
         priors["bias_lengthscale"] = priors["objective_lengthscale"]
@@ -119,6 +131,12 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         found: Tensor = self.log_values[self._slices[name]].exp()
         return found
 
+    def _lengthscales(self, name: str) -> Tensor:
+        """Those of the columns of inputs."""
+        found = self.value(name)
+        columns: Tensor = found[self.parameter_of] * self.widths.to(found)
+        return columns
+
     def _weights(self, X: Tensor, j: int) -> Tensor:
         """How far a fidelity's bias has come, from zero at the target: ``... x n``."""
         columns, power = self.fidelities[j], self.value("power")[j]
@@ -142,8 +160,10 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
                 return (left - right).square().sum(dim=-1)
             return squared_distances(left, right)
 
-        total = matern_correlation(squared(self.inputs, self.value("objective_lengthscale")))
-        bias = matern_correlation(squared(self.inputs, self.value("bias_lengthscale")))
+        total = matern_correlation(
+            squared(self.inputs, self._lengthscales("objective_lengthscale"))
+        )
+        bias = matern_correlation(squared(self.inputs, self._lengthscales("bias_lengthscale")))
         for j, columns in enumerate(self.fidelities):
             first, second = self._weights(x1, j), self._weights(x2, j)
             common = first * second if diag else first.unsqueeze(-1) * second.unsqueeze(-2)
@@ -152,7 +172,10 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
             shift, varying = self.value("shift_variance")[j], self.value("bias_variance")[j]
             total = total + common * (shift + varying * bias)
         if self.own:
-            same = squared(self.inputs, torch.ones_like(self.value("bias_lengthscale"))) < _SAME
+            same = (
+                squared(self.inputs, torch.ones_like(self._lengthscales("bias_lengthscale")))
+                < _SAME
+            )
             total = total + self.value("own_variance") * same
         return self.value("outputscale") * total
 
@@ -169,6 +192,7 @@ class FidelityGP(SingleTaskGP):
         train_Yvar: ``n x 1`` known noise variances; None: fitted.
         outcome_transform: By default outcomes are standardised.
         own: Whether inputs have a part of their own, if some were tried at several fidelities.
+        choices: The columns of each one-hot choice, which share their length-scales.
     """
 
     def __init__(
@@ -180,6 +204,7 @@ class FidelityGP(SingleTaskGP):
         train_Yvar: Tensor | None = None,
         outcome_transform: Any = None,
         own: bool = False,
+        choices: Sequence[Sequence[int]] = (),
     ) -> None:
         bounds = bounds.to(train_X)
         lower, upper = bounds
@@ -189,7 +214,7 @@ class FidelityGP(SingleTaskGP):
         ]
         inputs = [i for i in range(len(lower)) if all(i not in columns for columns in scaled)]
         repeats = len(train_X[:, inputs].unique(dim=0)) < len(train_X.unique(dim=0))
-        kernel = FidelityKernel(train_X.shape[-1], scaled, own and repeats)
+        kernel = FidelityKernel(train_X.shape[-1], scaled, own and repeats, choices)
         super().__init__(
             train_X,
             train_Y,

@@ -17,7 +17,7 @@ length-scales; ``covariances`` and ``variances`` are those of a kernel whose hyp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,9 +32,10 @@ from gpytorch.kernels import (
     RBFKernel,
     ScaleKernel,
 )
-from gpytorch.priors import Prior
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 
 
 @dataclass(frozen=True)
@@ -165,9 +166,6 @@ def matern(squares: Tensor) -> tuple[Tensor, Tensor]:
     linear = (distances + 1) * slope
     return linear + (5 / 3) * squares * slope, (-5 / 6) * linear
 
-
-_APART = 0.25
-"""Distance of different values of a one-hot choice, in widths of a column."""
 
 _LEAST_SQUARE = 1e-20
 """Of a smaller squared distance the root has no slope, as the correlation has none there."""
@@ -309,70 +307,6 @@ class _Correlation(torch.autograd.Function):
         if len(flat) == 1:
             by_column = by_column.sum()
         return None, by_column.reshape(lengthscale.shape), None
-
-
-class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
-    """A Matern-5/2 kernel with one length-scale for all columns of a one-hot choice.
-
-    What is learned of two of its values then holds for those that were not tried. Different values
-    are ``_APART`` times the width of a column from each other.
-
-    Args:
-        num_columns: The number of columns.
-        choices: The columns of each one-hot choice.
-        lengthscale_prior: The prior of the length-scales, of which each parameter has one.
-        **options: As of ``MaternKernel``.
-    """
-
-    def __init__(
-        self,
-        num_columns: int,
-        choices: Sequence[Sequence[int]],
-        lengthscale_prior: Prior | None = None,
-        **options: Any,
-    ) -> None:
-        first = {column: block[0] for block in choices for column in block}
-        named = [first.get(column, column) for column in range(num_columns)]
-        different = sorted(set(named))
-        super().__init__(nu=2.5, ard_num_dims=len(different), **options)
-        if lengthscale_prior is not None:
-            self.register_prior(
-                "lengthscale_prior", lengthscale_prior, _lengthscale_of, _set_lengthscale_of
-            )
-        # What it checks the number of columns by.
-        self.ard_num_dims = num_columns
-        self.register_buffer("parameter_of", torch.tensor([different.index(i) for i in named]))
-        widths = [
-            math.sqrt(2.0) / _APART if column in first else 1.0 for column in range(num_columns)
-        ]
-        self.register_buffer("widths", torch.tensor(widths, dtype=torch.double))
-
-    @property
-    def parameter_lengthscale(self) -> Tensor:
-        """The length-scale of each parameter, ``1 x p``."""
-        found: Tensor = self.raw_lengthscale_constraint.transform(self.raw_lengthscale)
-        return found
-
-    @property
-    def lengthscale(self) -> Tensor:
-        """That of each column, ``1 x d``; set it for each parameter."""
-        found = self.parameter_lengthscale
-        columns: Tensor = found[..., self.parameter_of] * self.widths.to(found)
-        return columns
-
-    @lengthscale.setter
-    def lengthscale(self, value: Tensor) -> None:
-        above = self.raw_lengthscale_constraint
-        value = torch.as_tensor(value).to(self.raw_lengthscale).expand_as(self.raw_lengthscale)
-        self.initialize(raw_lengthscale=above.inverse_transform(value))
-
-
-def _lengthscale_of(kernel: ChoiceMaternKernel) -> Tensor:
-    return kernel.parameter_lengthscale
-
-
-def _set_lengthscale_of(kernel: ChoiceMaternKernel, value: Tensor) -> None:
-    kernel.lengthscale = value
 
 
 class IndependentKernel(Kernel):  # type: ignore[misc]

@@ -25,7 +25,7 @@ from gpytorch import Module
 from gpytorch.constraints import GreaterThan
 from torch import Tensor
 
-from ax_costaware.models.kernels import ChoiceMaternKernel
+from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 
 
 class MaternGP(SingleTaskGP):

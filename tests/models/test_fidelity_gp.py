@@ -134,3 +134,22 @@ def test_inputs_are_scaled_by_the_bounds() -> None:
         expected = narrow.posterior(points(8)[:3] + 0.01)
     torch.testing.assert_close(found.mean, expected.mean)
     torch.testing.assert_close(found.variance, expected.variance)
+
+
+def test_what_holds_for_tried_values_of_a_choice_is_expected_of_the_others() -> None:
+    generator = torch.Generator().manual_seed(0)
+    numbers = torch.rand(16, 1, generator=generator, dtype=torch.double)
+    fidelity = torch.tensor(8 * [[0.5], [1.0]], dtype=torch.double)
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, 6)
+    Y = numbers.mul(5).sin()
+    X = torch.cat([numbers, torch.eye(4).double()[8 * [0, 1]], fidelity], dim=-1)
+    x = torch.linspace(0.1, 0.9, 9, dtype=torch.double).unsqueeze(-1)
+    at = torch.cat([x, torch.eye(4).double()[9 * [3]], torch.ones(9, 1).double()], dim=-1)
+    errors = []
+    for choices in ([[1, 2, 3, 4]], []):
+        model = FidelityGP(X, Y, [{5: 1.0}], bounds, choices=choices)
+        fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
+        error = model.posterior(at).mean.detach() - x.mul(5).sin()
+        errors.append(float(error.abs().max()))
+    assert errors[0] < 0.15
+    assert errors[1] > 2 * errors[0]

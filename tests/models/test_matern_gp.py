@@ -19,8 +19,9 @@ from torch import Tensor
 
 from ax_costaware.methods import Gittins
 from ax_costaware.models import DenseMarginalLogLikelihood, MaternGP
+from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 from ax_costaware.models.dense_marginal_likelihood import dense_covariance
-from ax_costaware.models.kernels import ChoiceMaternKernel, covariances
+from ax_costaware.models.kernels import covariances
 
 
 @pytest.mark.parametrize("known", [False, True])

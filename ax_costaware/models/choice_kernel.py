@@ -1,0 +1,99 @@
+"""A kernel for choices without an order, whose values are columns of zeros and ones.
+
+With a length-scale for each column, what was learned of two values of a choice says nothing of the
+third: its length-scale is what the prior says, and that has it far away. Here all columns of a
+choice share one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from gpytorch.kernels import MaternKernel
+from gpytorch.priors import Prior
+from torch import Tensor
+
+_APART = 0.25
+"""Distance of different values of a one-hot choice, in widths of a column."""
+
+
+def shared_lengthscales(
+    columns: Sequence[int], choices: Sequence[Sequence[int]]
+) -> tuple[Tensor, Tensor]:
+    """Which of the length-scales is that of each column, and what it is multiplied by.
+
+    Args:
+        columns: The columns, by their numbers.
+        choices: The columns of each one-hot choice, which have one length-scale.
+
+    Returns:
+        Two tensors of as many entries as columns; different values of a choice are ``_APART`` times
+        the width of a column from each other, in its length-scale.
+    """
+    first = {column: block[0] for block in choices for column in block}
+    named = [first.get(column, column) for column in columns]
+    different = sorted(set(named))
+    widths = [math.sqrt(2.0) / _APART if column in first else 1.0 for column in columns]
+    places = torch.tensor([different.index(i) for i in named], dtype=torch.long)
+    return places, torch.tensor(widths, dtype=torch.double)
+
+
+class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
+    """A Matern-5/2 kernel with one length-scale for all columns of a one-hot choice.
+
+    What is learned of two of its values then holds for those that were not tried.
+
+    Args:
+        num_columns: The number of columns.
+        choices: The columns of each one-hot choice.
+        lengthscale_prior: The prior of the length-scales, of which each parameter has one.
+        **options: As of ``MaternKernel``.
+    """
+
+    def __init__(
+        self,
+        num_columns: int,
+        choices: Sequence[Sequence[int]],
+        lengthscale_prior: Prior | None = None,
+        **options: Any,
+    ) -> None:
+        places, widths = shared_lengthscales(range(num_columns), choices)
+        super().__init__(nu=2.5, ard_num_dims=int(places.max()) + 1, **options)
+        if lengthscale_prior is not None:
+            self.register_prior(
+                "lengthscale_prior", lengthscale_prior, _lengthscale_of, _set_lengthscale_of
+            )
+        # What it checks the number of columns by.
+        self.ard_num_dims = num_columns
+        self.register_buffer("parameter_of", places)
+        self.register_buffer("widths", widths)
+
+    @property
+    def parameter_lengthscale(self) -> Tensor:
+        """The length-scale of each parameter, ``1 x p``."""
+        found: Tensor = self.raw_lengthscale_constraint.transform(self.raw_lengthscale)
+        return found
+
+    @property
+    def lengthscale(self) -> Tensor:
+        """That of each column, ``1 x d``; set it for each parameter."""
+        found = self.parameter_lengthscale
+        columns: Tensor = found[..., self.parameter_of] * self.widths.to(found)
+        return columns
+
+    @lengthscale.setter
+    def lengthscale(self, value: Tensor) -> None:
+        above = self.raw_lengthscale_constraint
+        value = torch.as_tensor(value).to(self.raw_lengthscale).expand_as(self.raw_lengthscale)
+        self.initialize(raw_lengthscale=above.inverse_transform(value))
+
+
+def _lengthscale_of(kernel: ChoiceMaternKernel) -> Tensor:
+    return kernel.parameter_lengthscale
+
+
+def _set_lengthscale_of(kernel: ChoiceMaternKernel, value: Tensor) -> None:
+    kernel.lengthscale = value
