@@ -222,9 +222,9 @@ class CellCost(Cost):
 
 
 VARIANTS: dict[str, ModelOptions | None] = {
-    "noise-aware": None,
     "choices apart": ModelOptions("ChoicesApart", ChoicesApart),
     "costs without a trend": None,
+    "noise-aware": None,
     "squared-exponential kernel": ModelOptions(),
     "kernel by evidence": ByEvidence("by evidence"),
     "today's priors": ModelOptions("TodaysPriors", TodaysPriors),
@@ -233,8 +233,9 @@ VARIANTS: dict[str, ModelOptions | None] = {
     "own variance": ModelOptions("OwnVariance", OwnVariance),
     "power transform": PowerTransformed("power transform"),
 }
-"""The default with an improvement that looks at noise; that without a trend of learned costs; and
-that one with another model, which comes besides. In a table only where they are asked for."""
+"""The default with another model of choices; the default without a trend of learned costs; and that
+with an improvement that looks at noise, or with another model, which comes besides. In a table only
+where they are asked for."""
 
 
 def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
@@ -243,7 +244,7 @@ def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
         return METHODS[name](cost, budget, seed)
     fields: dict[str, Any] = {"winsorize": name != "power transform", "cost_model": "gp"}
     if name == "noise-aware":
-        fields = {"acquisition": "log_ei_per_cost_noise_aware"}
+        fields["acquisition"] = "log_ei_per_cost_noise_aware"
     if name == "choices apart":
         fields = {}
     return Gittins(cost, budget=budget, seed=seed, **fields)
