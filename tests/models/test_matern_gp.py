@@ -127,6 +127,12 @@ def test_the_fit_with_choices_is_of_the_same_likelihood() -> None:
     assert mll.compute_custom_loss().item() == pytest.approx(plain.item(), abs=1e-9)
     for name, a, b in zip(names, ours, theirs, strict=True):
         assert torch.allclose(a, b, atol=1e-8), name
+    # A fit that failed is tried again from here.
+    before = model.covar_module.base_kernel.parameter_lengthscale.detach().clone()
+    sample_all_priors(model)
+    after = model.covar_module.base_kernel.parameter_lengthscale
+    assert after.min() > 0
+    assert (after != before).all()
 
 
 def test_what_holds_for_tried_values_is_expected_of_the_others() -> None:
