@@ -29,7 +29,13 @@ from torch import Tensor
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales
 from ax_costaware.methods.lending import maximum_within
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions, knows_choices
+from ax_costaware.methods.model import (
+    GIVEN,
+    FixedHyperparameters,
+    ModelOptions,
+    knows_choices,
+    options_within,
+)
 from ax_costaware.methods.problem import (
     ALL_POINTS,
     Maximum,
@@ -40,8 +46,6 @@ from ax_costaware.methods.problem import (
 )
 from ax_costaware.methods.space import Space
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
-from ax_costaware.models.fidelity_gp import FidelityGP
-from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
 
@@ -134,16 +138,14 @@ class CostAwareGenerator(BoTorchGenerator):
 
     def sees(self, space: Space) -> None:
         """Let models that ask for it know which columns of a space are those of a choice."""
-        choices = [list(block) for block in space.blocks]
-        if choices != self._choices:
-            self._choices = choices
+        if space.blocks != self._choices:
+            self._choices = space.blocks
             assert self._given is not None
             self._use(self._given)
 
     def _knowing(self, config: ModelConfig) -> ModelConfig:
-        if not (self._choices and knows_choices(config.botorch_model_class)):
-            return config
-        return replace(config, model_options={**config.model_options, "choices": self._choices})
+        options = options_within(config.botorch_model_class, config.model_options, self._choices)
+        return replace(config, model_options=options)
 
     def _use(self, spec: SurrogateSpec) -> None:
         """Fit by a specification from now on, with a model of its own for each metric."""
@@ -221,7 +223,7 @@ class LentOptimizer(Acquisition):
         # Ax searches for the columns of a choice as if each were a number, and rounds them. Under
         # the models that earlier releases had it goes on to, so that stored decisions are as then.
         models = getattr(self.surrogate.model, "models", [self.surrogate.model])
-        is_new = any(isinstance(model, MaternGP | FidelityGP) for model in models)
+        is_new = any(knows_choices(type(model)) for model in models)
         if space.elimination is not None or (space.smooth and space.blocks and is_new):
             return maximum_within(self.problem, acquisition, {**options, **self.given}, held)
         self.acqf = acquisition

@@ -150,8 +150,7 @@ class MultiFidelity(PricedMethod):
         fidelities = [problem.space.columns_of({name: self.target[name]}) for name in self.target]
         # What a run has of its own would have it that going on tells less than beginning anew.
         own = {"own": not self.resumes}
-        choices = {"choices": [list(block) for block in problem.space.blocks]}
-        options = {"fidelities": fidelities, "bounds": problem.space.bounds, **own, **choices}
+        options = {"fidelities": fidelities, "bounds": problem.space.bounds, **own}
         return ModelOptions("FidelityGP", FidelityGP, options, normalizes=False)
 
     def decide(self, problem: Problem) -> Decision | Stop:

@@ -88,7 +88,7 @@ def maximum_within(
     if not len(points):
         raise InputError(f"no point met the parameter constraints {list(space.sums)}: loosen them.")
     kept = {*problem.immovable, *held}
-    integers = space.integers - held.keys()
+    integers = space.integers.keys() - held.keys()
 
     def function(X: Tensor) -> Tensor:
         values: Tensor = acquisition(X.unsqueeze(-2))

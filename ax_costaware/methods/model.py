@@ -102,10 +102,7 @@ class ModelOptions:
 
     def within(self, space: Space) -> ModelOptions:
         """With what the model is to know of a space: the columns of its one-hot choices."""
-        if not (space.blocks and knows_choices(self.model_class)):
-            return self
-        choices = [list(block) for block in space.blocks]
-        return replace(self, options={**self.options, "choices": choices})
+        return replace(self, options=options_within(self.model_class, self.options, space.blocks))
 
     def fitted(self, X: Tensor, Y: Tensor, bounds: Tensor, Yvar: Tensor | None = None) -> Model:
         """The model of some data.
@@ -139,6 +136,14 @@ class ModelOptions:
 def knows_choices(model_class: type[Model] | None) -> bool:
     """Whether a class of models takes ``choices``, the columns of each one-hot choice."""
     return bool(getattr(model_class, "knows_choices", False))
+
+
+def options_within(
+    model_class: type[Model] | None, options: Mapping[str, Any], choices: list[list[int]]
+) -> dict[str, Any]:
+    """Options of a class of models, with the columns of one-hot choices if it takes them."""
+    knows = choices and knows_choices(model_class)
+    return {**options, "choices": choices} if knows else dict(options)
 
 
 def winsorized(outcomes: Tensor, minimize: bool) -> Tensor:

@@ -137,14 +137,15 @@ class Space:
         }
 
     @cached_property
-    def integers(self) -> set[int]:
-        """Columns of ranges of whole numbers."""
-        return {c.indices[0] for c in self.columns.values() if c.parameter.is_integer}
+    def integers(self) -> dict[int, Range]:
+        """Ranges of whole numbers by their columns."""
+        parameters = ((c.indices[0], c.parameter) for c in self.columns.values())
+        return {i: p for i, p in parameters if isinstance(p, Range) and p.is_integer}
 
     @cached_property
-    def blocks(self) -> list[tuple[int, ...]]:
+    def blocks(self) -> list[list[int]]:
         """The columns of each choice that has several."""
-        return [c.indices for c in self.columns.values() if len(c.indices) > 1]
+        return [list(c.indices) for c in self.columns.values() if len(c.indices) > 1]
 
     @cached_property
     def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]]:
@@ -359,9 +360,7 @@ class Space:
     def rounded(self, X: Tensor) -> Tensor:
         """Those of points ``n x d`` that meet the constraints with integers rounded."""
         X = X.clone()
-        for i in self.integers:
-            parameter = next(c.parameter for c in self.columns.values() if c.indices[0] == i)
-            assert isinstance(parameter, Range)
+        for i, parameter in self.integers.items():
             X[:, i] = parameter.nearest(X[:, i])
         return self._feasible(self.complete(X))
 

@@ -172,10 +172,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
             shift, varying = self.value("shift_variance")[j], self.value("bias_variance")[j]
             total = total + common * (shift + varying * bias)
         if self.own:
-            same = (
-                squared(self.inputs, torch.ones_like(self._lengthscales("bias_lengthscale")))
-                < _SAME
-            )
+            same = squared(self.inputs, torch.ones_like(self.widths)) < _SAME
             total = total + self.value("own_variance") * same
         return self.value("outputscale") * total
 
@@ -194,6 +191,9 @@ class FidelityGP(SingleTaskGP):
         own: Whether inputs have a part of their own, if some were tried at several fidelities.
         choices: The columns of each one-hot choice, which share their length-scales.
     """
+
+    knows_choices = True
+    """Whether it takes ``choices``."""
 
     def __init__(
         self,

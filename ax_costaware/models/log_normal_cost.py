@@ -208,20 +208,19 @@ def _regression(
     kind: CostKind, X: Tensor, y: Tensor, bounds: Tensor, choices: Sequence[Sequence[int]]
 ) -> SingleTaskGP:
     d = X.shape[-1]
+    choices = choices if kind == "trend" else ()
     numbers = [i for i in range(d) if all(i not in block for block in choices)]
-    slopes = _slopes(d)
+    slopes = _slopes(numbers, d) if numbers else None
     if kind != "linear":
-        rough = get_covar_module_with_dim_scaled_prior(d, use_rbf_kernel=False)
-        if choices and kind == "trend":
-            p = len(numbers) + len(choices)
-            rough = get_covar_module_with_dim_scaled_prior(p, use_rbf_kernel=False)
+        parameters = len(numbers) + len(choices)
+        rough = get_covar_module_with_dim_scaled_prior(parameters, use_rbf_kernel=False)
+        if choices:
             rough = ChoiceMaternKernel(
                 d,
                 choices,
                 lengthscale_prior=rough.lengthscale_prior,
                 lengthscale_constraint=rough.raw_lengthscale_constraint,
             )
-            slopes = _slopes(len(numbers), numbers) if numbers else None
         model = SingleTaskGP(
             X,
             y,
@@ -247,11 +246,12 @@ def _regression(
     )
 
 
-def _slopes(d: int, columns: Sequence[int] | None = None) -> Kernel:
-    # Inputs scaled to [-1/2, 1/2] have the variance 1/12 each, so slopes of the variance 12/d
+def _slopes(columns: Sequence[int], d: int) -> Kernel:
+    # Inputs scaled to [-1/2, 1/2] have the variance 1/12 each, so slopes of the variance 12/n
     # together make outcomes vary by one.
-    prior = LogNormalPrior(loc=math.log(12.0 / d), scale=1.0)
-    slopes = LinearKernel(variance_prior=prior, active_dims=columns)
+    prior = LogNormalPrior(loc=math.log(12.0 / len(columns)), scale=1.0)
+    read = None if len(columns) == d else columns
+    slopes = LinearKernel(variance_prior=prior, active_dims=read)
     slopes.variance = prior.mode
     return slopes
 
