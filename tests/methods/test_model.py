@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.models import SingleTaskGP
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods import Choice, Range, Space
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
+from ax_costaware.models import FidelityGP, MaternGP
 
 
 @pytest.mark.parametrize(
@@ -49,3 +52,13 @@ def test_a_fitted_model_speaks_raw_units() -> None:
         posterior = model.posterior(X.new_tensor([[0.5]]))
     assert float(posterior.mean) == pytest.approx(1025.0, abs=2.0)
     assert 0.0 < float(posterior.variance) < 50.0**2
+
+
+def test_models_that_ask_for_it_are_told_of_choices() -> None:
+    space = Space.of([Range("dose", 0, 1), Choice("soil", ("sand", "clay", "peat"))])
+    for model_class in (MaternGP, FidelityGP):
+        found = ModelOptions("its name", model_class, {"bounds": None}).within(space)
+        assert found.options == {"bounds": None, "choices": [[1, 2, 3]]}
+    assert "choices" not in ModelOptions("usual", SingleTaskGP).within(space).options
+    assert ModelOptions().within(space) == ModelOptions()
+    assert ModelOptions("m", MaternGP).within(Space.of([Range("dose", 0, 1)])).options == {}
