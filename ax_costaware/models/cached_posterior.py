@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
@@ -23,6 +23,7 @@ from botorch.models.gp_regression import SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.model_list_gp_regression import ModelListGP
 from botorch.models.transforms.input import (
+    AffineInputTransform,
     ChainedInputTransform,
     InputStandardize,
     InputTransform,
@@ -39,7 +40,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.kernels import SeparableKernel, covariances, variances
+from ax_costaware.models.kernels import FixedKernel, SeparableKernel
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 _LEAST_VARIANCE = 1e-12
@@ -58,12 +59,15 @@ def only_model(model: Model) -> Model:
     return model
 
 
-class _kept(cached_property[Tensor]):
-    """A tensor that is computed once, and serves gradients if first asked in inference mode."""
+Kept = TypeVar("Kept")
+
+
+class _kept(cached_property[Kept]):
+    """What is computed once, and serves gradients if first asked in inference mode."""
 
     def __get__(  # type: ignore[override]
         self, instance: object, owner: type[Any] | None = None
-    ) -> Tensor:
+    ) -> Kept:
         with torch.inference_mode(False):
             return super().__get__(instance, owner)
 
@@ -171,19 +175,39 @@ class CachedPosterior:
 
     def transform(self, X: Tensor) -> Tensor:
         """Apply the model's input transform to a ``... x d``-tensor."""
-        return X if self.input_transform is None else self.input_transform(X)
+        if self.input_transform is None:
+            return X
+        if self._line is None:
+            transformed: Tensor = self.input_transform(X)
+            return transformed
+        offset, coefficient = self._line
+        return (X - offset.to(X)) / coefficient.to(X)
+
+    @_kept
+    def _line(self) -> tuple[Tensor, Tensor] | None:
+        """Offset and coefficient of an input transform of all columns that is affine."""
+        transform = self.input_transform
+        if type(transform) not in AFFINE or hasattr(transform, "indices"):
+            return None
+        affine = cast(AffineInputTransform, transform)
+        is_plain = affine.transform_on_eval and not affine.reverse
+        return (affine.offset, affine.coefficient) if is_plain else None
+
+    @_kept
+    def _fixed_kernel(self) -> FixedKernel:
+        return FixedKernel(self.kernel, self.num_inputs)
 
     def prior_covariance(self, a: Tensor, b: Tensor) -> Tensor:
         """Latent prior covariances ``... x p x q`` of transformed points."""
         if self.separable is None:
-            return covariances(self.kernel, a, b)
+            return self._fixed_kernel.covariances(a, b)
         every = torch.ones_like(self.X[0])
         return self.separable.outputscale * self.separable.log_factor(a, b, every).exp()
 
     def prior_variance(self, points: Tensor) -> Tensor:
         """Latent prior variances ``...`` of transformed points ``... x d``."""
         if self.separable is None:
-            return variances(self.kernel, points)
+            return self._fixed_kernel.variances(points)
         return self.separable.outputscale.expand(points.shape[:-1])
 
     @_kept

@@ -11,7 +11,7 @@ acts on one column, and products and scalings of these: BoTorch's defaults and t
 variants, as long as no sum of kernels is involved.
 
 ``correlation`` is that of a stationary kernel between points, with cheap gradients by the
-length-scales; ``covariances`` and ``variances`` are those of a kernel whose hyperparameters stay.
+length-scales; ``FixedKernel`` is one whose hyperparameters stay.
 """
 
 from __future__ import annotations
@@ -186,45 +186,59 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     return norms - 2 * a @ b.mT
 
 
-def covariances(kernel: Kernel, a: Tensor, b: Tensor) -> Tensor:
-    """Covariances of points, differentiable by them and not by hyperparameters.
+class FixedKernel:
+    """A kernel whose hyperparameters stay, and are read once.
 
     Matern kernels of smoothness 5/2, scaled or not, linear ones and sums of them are evaluated
     without GPyTorch's overhead.
 
     Args:
         kernel: A kernel without a batch shape.
-        a: ``... x p x d`` points.
-        b: ``... x q x d`` points.
-
-    Returns:
-        ``... x p x q`` covariances.
+        num_columns: Columns ``d`` of its points.
     """
-    if type(kernel) is AdditiveKernel:
-        return torch.stack([covariances(part, a, b) for part in kernel.kernels]).sum(dim=0)
-    slopes = _slopes_of(kernel, a.shape[-1])
-    if slopes is not None:
-        return (slopes * a) @ b.mT
-    matern_of = _matern_of(kernel)
-    if matern_of is None:
-        covariance: Tensor = kernel(a, b).to_dense()
-        return covariance
-    outputscale, lengthscale = matern_of
-    return outputscale * matern_correlation(squared_distances(a / lengthscale, b / lengthscale))
 
+    def __init__(self, kernel: Kernel, num_columns: int) -> None:
+        self._parts: list[FixedKernel] = []
+        self._slopes: Tensor | None = None
+        self._matern: tuple[Tensor, Tensor] | None = None
+        self._kernel = kernel
+        if type(kernel) is AdditiveKernel:
+            self._parts = [FixedKernel(part, num_columns) for part in kernel.kernels]
+        else:
+            self._slopes = _slopes_of(kernel, num_columns)
+            self._matern = _matern_of(kernel)
 
-def variances(kernel: Kernel, points: Tensor) -> Tensor:
-    """The same of points ``... x d`` with themselves, ``...``."""
-    if type(kernel) is AdditiveKernel:
-        return torch.stack([variances(part, points) for part in kernel.kernels]).sum(dim=0)
-    slopes = _slopes_of(kernel, points.shape[-1])
-    if slopes is not None:
-        return points.square() @ slopes
-    matern_of = _matern_of(kernel)
-    if matern_of is None:
-        variance: Tensor = kernel(points, diag=True)
-        return variance
-    return matern_of[0].to(points).expand(points.shape[:-1])
+    def covariances(self, a: Tensor, b: Tensor) -> Tensor:
+        """Covariances of points, differentiable by them and not by hyperparameters.
+
+        Args:
+            a: ``... x p x d`` points.
+            b: ``... x q x d`` points.
+
+        Returns:
+            ``... x p x q`` covariances.
+        """
+        if self._parts:
+            return torch.stack([part.covariances(a, b) for part in self._parts]).sum(dim=0)
+        if self._slopes is not None:
+            return (self._slopes * a) @ b.mT
+        if self._matern is None:
+            covariance: Tensor = self._kernel(a, b).to_dense()
+            return covariance
+        outputscale, lengthscale = self._matern
+        squares = squared_distances(a / lengthscale, b / lengthscale)
+        return outputscale * matern_correlation(squares)
+
+    def variances(self, points: Tensor) -> Tensor:
+        """The same of points ``... x d`` with themselves, ``...``."""
+        if self._parts:
+            return torch.stack([part.variances(points) for part in self._parts]).sum(dim=0)
+        if self._slopes is not None:
+            return points.square() @ self._slopes
+        if self._matern is None:
+            variance: Tensor = self._kernel(points, diag=True)
+            return variance
+        return self._matern[0].to(points).expand(points.shape[:-1])
 
 
 def _slopes_of(kernel: Kernel, num_columns: int) -> Tensor | None:

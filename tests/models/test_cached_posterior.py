@@ -3,6 +3,7 @@ import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
+from botorch.models.transforms.input import InputStandardize, InputTransform
 from gpytorch.kernels import MaternKernel
 from gpytorch.means import LinearMean
 
@@ -113,3 +114,27 @@ def test_information_gain_refuses_what_is_no_exact_gp():
     model = _linear_mean()
     with pytest.raises(UnsupportedInputError, match="model: got SingleTaskGP"):
         information_gain(model)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        Normalize(2, bounds=torch.tensor([[-1.0, 0.0], [1.0, 4.0]]), center=0.0),
+        Normalize(2, indices=[1], bounds=torch.tensor([[-1.0, 0.0], [1.0, 4.0]])),
+        Normalize(2, transform_on_eval=False, bounds=torch.tensor([[-1.0, 0.0], [1.0, 4.0]])),
+        Normalize(2, reverse=True, bounds=torch.tensor([[-1.0, 0.0], [1.0, 4.0]])),
+        InputStandardize(2),
+        None,
+    ],
+    ids=["all columns", "some columns", "in training only", "reverse", "standardized", "none"],
+)
+def test_points_are_transformed_as_the_model_does(transform: InputTransform | None) -> None:
+    X = torch.rand(6, 2, dtype=torch.double)
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), input_transform=transform).eval()
+    posterior = CachedPosterior.from_model(model)
+    assert posterior is not None
+    points = torch.rand(3, 2, 2)
+    for given in (points.double(), points):
+        found, expected = posterior.transform(given), model.transform_inputs(given)
+        assert found.dtype == expected.dtype
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)

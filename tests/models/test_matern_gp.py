@@ -21,7 +21,7 @@ from ax_costaware.methods import Gittins
 from ax_costaware.models import DenseMarginalLogLikelihood, MaternGP
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 from ax_costaware.models.dense_marginal_likelihood import dense_covariance
-from ax_costaware.models.kernels import covariances
+from ax_costaware.models.kernels import FixedKernel
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -108,7 +108,7 @@ def test_the_columns_of_a_choice_share_a_length_scale() -> None:
     ]
     exact = kernel(X).to_dense()
     assert exact[0, 1:].tolist() == pytest.approx(expected, abs=1e-7)
-    assert torch.allclose(covariances(kernel, X, X), exact, atol=1e-9)
+    assert torch.allclose(FixedKernel(kernel, 6).covariances(X, X), exact, atol=1e-9)
     assert torch.allclose(dense_covariance(kernel, X), exact, atol=1e-9)
 
 
