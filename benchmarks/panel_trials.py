@@ -267,10 +267,9 @@ def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
     noise = np.random.default_rng(seed + 1000)
     spent, trace = 0.0, [(0.0, -1.0)]
     values: list[float] = []
+    marks = np.array(LEVELS) * cell.mean_costs + 1e-9
     while len(values) < _MOST_TRIALS:
         decision = simulation.ask()
-        if values:
-            trace.append((spent, values[_in_hand(simulation)]))
         if isinstance(decision, Stop):
             break
         X = cell.point(decision.parameters)
@@ -280,11 +279,16 @@ def simulate(cell: Cell, name: str, seed: int) -> dict[str, Any]:
             charge *= math.exp(LEARNED_SPREAD * noise.standard_normal())
         if spent + charge > cell.mean_costs * (1 + 1e-9):
             break
+        # To see what is in hand takes a fit, where the method itself makes none.
+        before, after = np.searchsorted(marks, [spent, spent + charge])
+        if values and before < after:
+            trace.append((spent, values[_in_hand(simulation)]))
         spent += charge
         values.append(value)
         simulation.tell(decision, Outcome(outcome, charge))
-    costs = np.array([step[0] for step in trace])
-    reached = np.searchsorted(costs, np.array(LEVELS) * cell.mean_costs + 1e-9, "right") - 1
+    if values:
+        trace.append((spent, values[_in_hand(simulation)]))
+    reached = np.searchsorted([step[0] for step in trace], marks, "right") - 1
     return {
         "values": [round(trace[i][1], 6) for i in reached],
         "spent": round(spent / cell.mean_costs, 4),
