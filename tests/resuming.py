@@ -14,7 +14,7 @@ from ax_costaware.ax_bridge.client import create_tables
 from ax_costaware.ax_bridge.records import decision_record
 from tests.fresh import FreshProcess
 
-STORED_IN_BOTH = 2
+STORED_IN_BOTH = 1
 """So many times a run is stored as JSON and SQLite, then as one of them by turns."""
 
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from ax.analysis.plotly import sensitivity
 from ax.generators.torch.botorch_modular import acquisition
 from botorch.optim import initializers
 from botorch.test_utils.mock import mock_optimize_context_manager
@@ -24,6 +25,7 @@ _REPLACED: list[tuple[Any, str, dict[str, Any]]] = [
     (simulation, "optimize_acqf_mixed_alternating", {"num_restarts": 2, "raw_samples": 8}),
     (initializers, "sample_q_batches_from_polytope", {"n_burnin": 20, "n_thinning": 4}),
     (local_search, "fmin_l_bfgs_b_batched", {"maxiter": 2}),
+    (sensitivity, "ax_parameter_sens", {"num_mc_samples": 100}),
 ]
 """Functions, by the modules that call them, with the arguments that they are given instead. What
 else there is to shorten BoTorch's own context does."""

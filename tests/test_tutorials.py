@@ -29,8 +29,18 @@ from tests.quick import make_quick
 from tests.short_searches import shorten
 make_quick()
 shorten()
+
+import demo.feedback.training
+demo.feedback.training.STEPS = 3
+
+import sklearn.datasets
+def few(whole=sklearn.datasets.load_digits, **options):
+    return tuple(part[::5] for part in whole(**options))
+sklearn.datasets.load_digits = few
 """
-"""In the kernel, too, nothing is waited for; that all works is asked here, not how well."""
+"""In the kernel, too, nothing is waited for; that all works is asked here, not how well.
+
+Classifiers learn from a fifth of the digits, and the demonstration's network in few steps."""
 
 # Of the kernel's manager, which is not the tutorials' matter.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:(jupyter|zmq|asyncio).*")

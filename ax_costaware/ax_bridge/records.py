@@ -278,9 +278,10 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
     objectives, parameter = objective_metrics(experiment), progress_parameter(experiment, method)
     if not objectives or parameter is None:
         return found
-    frame = experiment.lookup_data().df
-    if MAP_KEY not in frame:
+    data = experiment.lookup_data()
+    if not data.has_step_column:
         return found
+    frame = data.df
     is_outcome = frame["metric_name"] == objectives[0]
     outcomes = frame[is_outcome & np.isfinite(frame[MAP_KEY])]
     for index, step in zip(outcomes["trial_index"], outcomes[MAP_KEY], strict=True):

@@ -150,7 +150,7 @@ def restore_data(experiment: Experiment) -> list[int]:
     Returns:
         Indices of the trials whose data were restored.
     """
-    has_data = set(experiment.lookup_data().df["trial_index"])
+    has_data = experiment.lookup_data().trial_indices
     restored = []
     for index, trial in sorted(experiment.trials.items()):
         outcomes = recorded_outcomes(trial) if trial.status.is_completed else {}

@@ -77,11 +77,10 @@ def test_decisions_repeat_with_the_seed_and_leave_the_global_one_alone() -> None
     """Two runs with one seed agree, another seed differs, and torch's global state is unmoved."""
     import torch
 
-    first, second = (run_trials(make_client(seed=3), 8) for _ in range(2))
-    assert first == second
-    assert run_trials(make_client(seed=4), 8) != first
-    client = make_client()
-    run_trials(client, 5)
+    client, again, other = (make_client(seed=seed, initial_trials=3) for seed in (3, 3, 4))
+    first = run_trials(client, 5)
+    assert run_trials(again, 5) == first
+    assert run_trials(other, 5) != first
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     client.get_next_trials(max_trials=1)

@@ -86,7 +86,7 @@ def test_decisions_are_those_of_the_algorithm(minimize: bool) -> None:
     client = make_client(minimize, rule=QueryRule(0.7), beta=2.0, num_restarts=8)
     run_trials(client, 4, sign)
     skipped = 0
-    for index in range(4, 16):
+    for index in range(4, 12):
         grid, mean, sd = posterior_at(client, index)
         mean = sign * mean
         bound = mean + math.sqrt(2.0) * sd
@@ -104,9 +104,9 @@ def test_decisions_are_those_of_the_algorithm(minimize: bool) -> None:
         assert decided["measure"] == (decision["confidence"] < 0.7)
         assert decided["expected_cost"] == float(decided["measure"])
         assert decision["reason"] in decided["why"]
-    assert 0 < skipped < 12
+    assert 0 < skipped < 8
     assert [entry.charged for entry in spending(client).entries] == [
-        float(record(client, i)["measure"]) for i in range(16)
+        float(record(client, i)["measure"]) for i in range(12)
     ]
 
 
@@ -129,10 +129,10 @@ def test_confidence_of_independent_rivals() -> None:
 def test_directions_mirror_each_other() -> None:
     """Minimising -y asks for the same trials as maximising y, and signs the record."""
     up, down = make_client(rule=QueryRule(0.7)), make_client(True, rule=QueryRule(0.7))
-    assert run_trials(up, 12) == run_trials(down, 12, sign=-1.0)
-    for index in range(12):
+    assert run_trials(up, 8) == run_trials(down, 8, sign=-1.0)
+    for index in range(8):
         assert arm_of(up, index) == pytest.approx(arm_of(down, index), abs=1e-5)
-    first, second = (record(client, 11)["decision"] for client in (up, down))
+    first, second = (record(client, 7)["decision"] for client in (up, down))
     for name in ("mean", "upper_confidence_bound"):
         assert first[name] == pytest.approx(-second[name], abs=1e-5)
     assert first["confidence"] == pytest.approx(second["confidence"], abs=1e-5)
@@ -142,14 +142,14 @@ def test_directions_mirror_each_other() -> None:
 def test_a_skipped_trial_is_neither_pending_nor_failed() -> None:
     """Ax counts it as pending for ever; the strategy may use its point again at once."""
     client = make_client(rule=BernoulliRule(0.0), beta=0.5)
-    run_trials(client, 10)
+    run_trials(client, 8)
     pending = extract_pending_observations(client._experiment)
     assert pending is not None, "what the adapter has to put right"
     statuses = {trial.status for trial in client._experiment.trials.values()}
     assert statuses == {TrialStatus.COMPLETED}
-    assert [entry.skipped for entry in spending(client).entries] == [False] * 4 + [True] * 6
+    assert [entry.skipped for entry in spending(client).entries] == [False] * 4 + [True] * 4
     assert spending(client).spent == 4.0
-    for index in range(5, 10):
+    for index in range(5, 8):
         # Nothing new is learned: means shrink, deviations grow, and nobody is pushed away.
         _, mean, sd = posterior_at(client, index)
         bound = float((mean + math.sqrt(0.5) * sd).max())
@@ -177,10 +177,10 @@ def test_what_is_reported_counts_not_what_was_asked_for() -> None:
 
 def test_a_budget_that_is_used_up() -> None:
     """The job goes on at the best posterior mean, without measuring, and says why."""
-    client = make_client(rule=FullFeedback(), cost=0.1, budget=0.8)
-    assert run_trials(client, 12) == [True] * 8 + [False] * 4
+    client = make_client(rule=FullFeedback(), cost=0.1, budget=0.6)
+    assert run_trials(client, 8) == [True] * 6 + [False] * 2
     assert spending(client).remaining == pytest.approx(0.0, abs=1e-12)
-    for index in range(8, 12):
+    for index in range(6, 8):
         asked = query(client, index)
         assert "does not pay for a measurement, which costs 0.1" in asked.why
         assert "best posterior mean" in asked.why
@@ -210,8 +210,8 @@ def test_a_budget_that_is_used_up() -> None:
 def test_rules(rule: Any) -> None:
     """Every rule runs, draws by (seed, trial index), and is named in the record."""
     first, second = (make_client(rule=rule, seed=2, beta=LogarithmicBeta(0.5)) for _ in range(2))
-    assert run_trials(first, 9) == run_trials(second, 9)
-    for index in range(4, 9):
+    assert run_trials(first, 7) == run_trials(second, 7)
+    for index in range(4, 7):
         assert record(first, index) == record(second, index)
         assert record(first, index)["decision"]["rule"] == repr(rule)
         assert record(first, index)["decision"]["beta"] == 0.5 * math.log(4 * (index + 1))
@@ -220,7 +220,7 @@ def test_rules(rule: Any) -> None:
 def test_decisions_repeat_with_the_seed_and_leave_the_global_one_alone() -> None:
     """Another seed differs, and global states are unmoved."""
     client, other = (make_client(seed=seed, rule=BernoulliRule(0.5)) for seed in (3, 4))
-    assert run_trials(client, 12) != run_trials(other, 12)
+    assert run_trials(client, 10) != run_trials(other, 10)
     torch.manual_seed(5)
     before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     client.get_next_trials(max_trials=1)
@@ -266,15 +266,15 @@ def test_time_in_a_metric() -> None:
     client = make_client(
         time="hours", metrics=("hours",), rule=BernoulliRule(0.5), forgetting=0.0003, seed=1
     )
-    for step in range(12):
+    for step in range(10):
         ((index, arm),) = client.get_next_trials(max_trials=1).items()
         measure, hours = query(client, index).measure, 1e6 + 100.0 * step
         outcome = {"y": objective(dict(arm), step)} if measure else {}
         complete_trial(client, index, {**outcome, "hours": hours})
         if step >= 2:
             assert record(client, index)["decision"]["now"] == pytest.approx(hours)
-    measured = [i for i in range(12) if record(client, i)["measure"]]
-    assert 4 < len(measured) < 12
+    measured = [i for i in range(10) if record(client, i)["measure"]]
+    assert 4 < len(measured) < 10
     adapter = adapter_of(client)
     times = adapter.botorch_model.train_inputs[0][:, -1]
     assert times.tolist() == [1e6 + 100.0 * i for i in measured]
@@ -319,7 +319,7 @@ def test_experiments_that_do_not_fit(
 def test_recommendation_and_predictions_are_of_now() -> None:
     """The best posterior mean at the time of the next trial, and Ax's own predictions there."""
     client = make_client(rule=FullFeedback())
-    run_trials(client, 14)
+    run_trials(client, 8)
     for _ in range(2):
         now = len(client._experiment.trials)
         grid, mean, sd = posterior_at(client, now)
@@ -338,7 +338,7 @@ def test_recommendation_and_predictions_are_of_now() -> None:
     assert parameters == arm_of(client, index)
     adapter = client._generation_strategy.adapter
     assert adapter is not None
-    assert len(cross_validate(adapter)) == 14
+    assert len(cross_validate(adapter)) == 8
 
 
 def test_sensitivities_are_of_the_present() -> None:
@@ -437,9 +437,9 @@ def test_ax_client() -> None:
         objectives={"y": ObjectiveProperties(minimize=False)},
     )
     measured = []
-    for _ in range(12):
+    for _ in range(10):
         arm, index = client.get_next_trial()
         measured.append(complete(client, index, arm))
-    assert 4 < sum(measured) < 12
+    assert 4 < sum(measured) < 10
     assert spending(client).spent == sum(measured)
     assert recommend(client).control_set is None

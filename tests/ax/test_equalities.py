@@ -66,7 +66,7 @@ def test_every_trial_keeps_to_it_and_a_loaded_run_goes_on(
     run = Run(tmp_path)
     client = make_client(run, budget=20.0)
     arms = []
-    for step in range(5):
+    for step in range(4):
         index, arm = run.decide(client)
         client.complete_trial(index, {"y": objective(arm)})
         arms.append(arm)

@@ -177,7 +177,7 @@ def test_next_decision_after_reload_is_the_same(
     for step in range(7):
         index, arm = stored.decide(client)
         ac.complete_trial(client, index, outcomes(arm))
-        if step >= 3:
+        if step in (3, 4, 6):
             stored.store(client)
     stored.decide(client)
     assert stored.decisions[4]["record"]["decision"]["lambda"] is None

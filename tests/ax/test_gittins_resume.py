@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ax.api.client import Client
 
 from ax_costaware import GittinsDecay, complete_trial
@@ -12,8 +13,10 @@ from tests.ax.gittins_toy import arm_of, make_client, objective, run_trials, tru
 from tests.fresh import FreshProcess
 from tests.resuming import Run, load, open_database
 
-FIRST_STORED = 2
-"""The trial after which runs are stored: one initial trial comes after it, then the model's."""
+pytestmark = pytest.mark.usefixtures("short_searches")
+
+STORED = (2, 3, 5, 7)
+"""Runs are stored after these: one initial trial comes after the first, then the model's."""
 
 TINY = 1e-12
 """Costs of some 1e-12 are zero or one digit in Ax's data, which keep ten decimals."""
@@ -28,7 +31,7 @@ def _run(name: str, folder: Path, trials: int, **strategy: Any) -> Run:
     for step in range(trials):
         index, arm = run.decide(client)
         _complete(client, index, arm, step, learned="hours" in strategy.values())
-        if step >= FIRST_STORED:
+        if step in STORED:
             run.store(client)
     run.decide(client)
     return run
@@ -46,7 +49,7 @@ def _complete(client: Client, index: int, arm: dict[str, Any], step: int, learne
 def test_next_decision_after_reload_is_the_same(
     tmp_path: Path, fresh_process: FreshProcess
 ) -> None:
-    """Stored after each trial; a new process decides as the old one did."""
+    """Stored after some trials; a new process decides as the old one did."""
     runs = [
         # Ax's default surrogate, whose fit must not depend on the fits before it either.
         _run("held", tmp_path, 6, budget=60.0, stop=True, surrogate_spec=None),

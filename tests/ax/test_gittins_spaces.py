@@ -94,7 +94,7 @@ COSTS: dict[str, Any] = {
 def mixed(request: pytest.FixtureRequest) -> Client:
     """A run on all of them."""
     client = mixed_client(cost=COSTS[request.param], budget=60.0, stop=False)
-    run(client, 6, learned=request.param == "learned")
+    run(client, 5, learned=request.param == "learned")
     return client
 
 
@@ -120,7 +120,7 @@ def test_ax_keeps_working(mixed: Client) -> None:
     assert prediction["loss"][0] == pytest.approx(best.expected_value, abs=1e-6)
     adapter = mixed._generation_strategy.adapter
     assert adapter is not None
-    assert len(cross_validate(adapter)) == 6, "recommend brought the model up to date"
+    assert len(cross_validate(adapter)) == 5, "recommend brought the model up to date"
     for use_model in (True, False):
         parameters, _, index, _ = mixed.get_best_parameterization(use_model_predictions=use_model)
         assert parameters == arm_of(mixed, index)

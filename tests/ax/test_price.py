@@ -23,7 +23,6 @@ def _complete_average(client: Client, index: int, arm: dict[str, Any]) -> None:
     complete_trial(client, index, {"z": mean(arm)})
 
 
-@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize(
     ("make", "complete", "settings"),
     [

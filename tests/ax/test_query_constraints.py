@@ -155,12 +155,12 @@ def test_next_decision_after_reload_is_the_same(
         "tree": (tree_toy.make_client, run_cells, "z", "dose <= 5"),
         "feedback": (feedback_toy.make_client, run_feedback, "y", "heat <= 0.4"),
     }[name]
-    client = bounded(make(storage_config=stored.config, feasible=0.8), metric, bound)
-    for count in range(6):
+    settings: dict[str, Any] = {"feasible": 0.8, "initial_trials": 3}
+    client = bounded(make(storage_config=stored.config, **settings), metric, bound)
+    for _ in range(4):
         index, arm = stored.decide(client)
         step(client, index, arm)
-        if count >= 5:
-            stored.store(client)
+    stored.store(client)
     stored.decide(client)
     stored.assert_resumed_alike(fresh_process)
 

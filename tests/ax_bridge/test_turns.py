@@ -117,7 +117,7 @@ def test_a_strategy_that_was_loaded_has_the_lock(tmp_path: Path, store: str) -> 
 def test_threads_that_share_a_client(tmp_path: Path, ours: bool, is_stored: bool) -> None:
     """No thread fails, the budget is kept, and each trial is handed out once."""
     config = open_database(tmp_path / "toy.db") if is_stored else None
-    client = make_client(storage_config=config, initial_trials=6, budget=15)
+    client = make_client(storage_config=config, initial_trials=6, budget=11)
     handed_out: list[int] = []
     errors: list[BaseException] = []
 
@@ -149,7 +149,7 @@ def test_threads_that_share_a_client(tmp_path: Path, ours: bool, is_stored: bool
     for thread in threads:
         thread.join()
     assert not errors
-    assert spending(client).spent <= 15
+    assert spending(client).spent <= 11
     trials = client._experiment.trials
     assert sorted(handed_out) == list(trials)
     assert set(client._experiment.lookup_data().df["trial_index"]) == set(trials)

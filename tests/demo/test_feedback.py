@@ -19,7 +19,7 @@ ROUNDS = 14
 
 
 @pytest.fixture(scope="module")
-def runs() -> list[Run]:
+def runs(short_searches: None) -> list[Run]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("demo.feedback.training.STEPS", 3)
         return [

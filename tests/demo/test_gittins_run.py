@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def searches(folder: Path) -> Iterator[list[Search]]:
+def searches(folder: Path, short_searches: None) -> Iterator[list[Search]]:
     """A search of each method; the first keeps its experiment."""
     with pytest.MonkeyPatch.context() as patch:
         # Ax has one database per process.

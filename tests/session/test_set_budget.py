@@ -46,20 +46,20 @@ GITTINS = gittins_toy.make_client
 STOPS: dict[str, Any] = {"initial_share": None, "stop": True}
 NEVER: dict[str, Any] = {"initial_share": None}
 CASES = {
-    "gittins": Case(GITTINS, gittins_toy.run_trials, 8.0, STOPS),
-    "gittins, never stopped": Case(GITTINS, gittins_toy.run_trials, 8.0, NEVER),
-    "gittins, learned costs": Case(GITTINS, _learned, 10.0, {"cost": "hours", **NEVER}),
+    "gittins": Case(GITTINS, gittins_toy.run_trials, 7.0, STOPS),
+    "gittins, never stopped": Case(GITTINS, gittins_toy.run_trials, 7.0, NEVER),
+    "gittins, learned costs": Case(GITTINS, _learned, 7.0, {"cost": "hours", **NEVER}),
     "cost cooling": Case(
-        GITTINS, gittins_toy.run_trials, 8.0, {"acquisition": "log_ei_cost_cooling", **NEVER}
+        GITTINS, gittins_toy.run_trials, 7.0, {"acquisition": "log_ei_cost_cooling", **NEVER}
     ),
-    "control sets": Case(toy.make_client, toy.run_trials, 1.0, {"initial_trials": 3}),
-    "unknown costs": Case(cost_toy.make_cost_client, cost_toy.run_with_costs, 3.0, {}),
-    "costly feedback": Case(feedback_toy.make_client, feedback_toy.run_trials, 6.0, {}),
-    "indirect queries": Case(indirect_toy.make_client, indirect_toy.run_trials, 5.0, {}),
-    "resolution tree": Case(tree_toy.make_client, tree_toy.run_trials, 7.0, {}),
+    "control sets": Case(toy.make_client, toy.run_trials, 0.8, {"initial_trials": 3}),
+    "unknown costs": Case(cost_toy.make_cost_client, cost_toy.run_with_costs, 2.5, {}),
+    "costly feedback": Case(feedback_toy.make_client, feedback_toy.run_trials, 5.0, {}),
+    "indirect queries": Case(indirect_toy.make_client, indirect_toy.run_trials, 4.0, {}),
+    "resolution tree": Case(tree_toy.make_client, tree_toy.run_trials, 6.0, {}),
 }
 
-MOST = 14
+MOST = 10
 """Trials after which a run is over that does not stop, as that of costly feedback."""
 
 
