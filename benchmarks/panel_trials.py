@@ -225,6 +225,7 @@ VARIANTS: dict[str, ModelOptions | None] = {
     "choices apart": ModelOptions("ChoicesApart", ChoicesApart),
     "costs without a trend": None,
     "noise-aware": None,
+    "noise-aware, with a trend": None,
     "squared-exponential kernel": ModelOptions(),
     "kernel by evidence": ByEvidence("by evidence"),
     "today's priors": ModelOptions("TodaysPriors", TodaysPriors),
@@ -233,9 +234,9 @@ VARIANTS: dict[str, ModelOptions | None] = {
     "own variance": ModelOptions("OwnVariance", OwnVariance),
     "power transform": PowerTransformed("power transform"),
 }
-"""The default with another model of choices; the default without a trend of learned costs; and that
-with an improvement that looks at noise, or with another model, which comes besides. In a table only
-where they are asked for."""
+"""The default with another model of choices; the default without a trend of learned costs, by itself
+and with an improvement that looks at noise or another model; and today's default with such an
+improvement. In a table only where they are asked for."""
 
 
 def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
@@ -243,10 +244,10 @@ def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
     if name not in VARIANTS:
         return METHODS[name](cost, budget, seed)
     fields: dict[str, Any] = {"winsorize": name != "power transform", "cost_model": "gp"}
-    if name == "noise-aware":
-        fields["acquisition"] = "log_ei_per_cost_noise_aware"
-    if name == "choices apart":
+    if name in ("choices apart", "noise-aware, with a trend"):
         fields = {}
+    if name.startswith("noise-aware"):
+        fields["acquisition"] = "log_ei_per_cost_noise_aware"
     return Gittins(cost, budget=budget, seed=seed, **fields)
 
 
