@@ -234,9 +234,9 @@ VARIANTS: dict[str, ModelOptions | None] = {
     "own variance": ModelOptions("OwnVariance", OwnVariance),
     "power transform": PowerTransformed("power transform"),
 }
-"""The default with another model of choices; the default without a trend of learned costs, by itself
-and with an improvement that looks at noise or another model; and today's default with such an
-improvement. In a table only where they are asked for."""
+"""The default with another model of choices; the default without a trend of learned costs, by
+itself and with an improvement that looks at noise or another model; and today's default with such
+an improvement. In a table only where they are asked for."""
 
 
 def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
