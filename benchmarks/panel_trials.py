@@ -243,9 +243,9 @@ def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
     """A method by name, variants included."""
     if name not in VARIANTS:
         return METHODS[name](cost, budget, seed)
-    fields: dict[str, Any] = {"winsorize": name != "power transform", "cost_model": "gp"}
-    if name in ("choices apart", "noise-aware, with a trend"):
-        fields = {}
+    fields: dict[str, Any] = {}
+    if name not in ("choices apart", "noise-aware, with a trend"):
+        fields = {"winsorize": name != "power transform", "cost_model": "gp"}
     if name.startswith("noise-aware"):
         fields["acquisition"] = "log_ei_per_cost_noise_aware"
     return Gittins(cost, budget=budget, seed=seed, **fields)

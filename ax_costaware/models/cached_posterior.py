@@ -177,14 +177,14 @@ class CachedPosterior:
         """Apply the model's input transform to a ``... x d``-tensor."""
         if self.input_transform is None:
             return X
-        if self._line is None:
+        if self._affine is None:
             transformed: Tensor = self.input_transform(X)
             return transformed
-        offset, coefficient = self._line
+        offset, coefficient = self._affine
         return (X - offset.to(X)) / coefficient.to(X)
 
     @_kept
-    def _line(self) -> tuple[Tensor, Tensor] | None:
+    def _affine(self) -> tuple[Tensor, Tensor] | None:
         """Offset and coefficient of an input transform of all columns that is affine."""
         transform = self.input_transform
         if type(transform) not in AFFINE or hasattr(transform, "indices"):

@@ -129,12 +129,12 @@ def test_information_gain_refuses_what_is_no_exact_gp():
     ids=["all columns", "some columns", "in training only", "reverse", "standardized", "none"],
 )
 def test_points_are_transformed_as_the_model_does(transform: InputTransform | None) -> None:
-    X = torch.rand(6, 2, dtype=torch.double)
-    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), input_transform=transform).eval()
+    X, Y = _data(n=6)
+    model = SingleTaskGP(X, Y, input_transform=transform).eval()
     posterior = CachedPosterior.from_model(model)
     assert posterior is not None
-    points = torch.rand(3, 2, 2)
-    for given in (points.double(), points):
+    points = _data(n=6, seed=1)[0].reshape(3, 2, 2)
+    for given in (points, points.float()):
         found, expected = posterior.transform(given), model.transform_inputs(given)
         assert found.dtype == expected.dtype
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
