@@ -27,24 +27,17 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales
-from ax_costaware.methods.lending import maximum_within
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import (
-    GIVEN,
+from ax_costaware.methods import (
     FixedHyperparameters,
+    Method,
     ModelOptions,
-    knows_choices,
-    options_within,
-)
-from ax_costaware.methods.problem import (
-    ALL_POINTS,
-    Maximum,
     Problem,
+    Space,
     SpaceExhausted,
-    reproducible,
-    untried,
 )
-from ax_costaware.methods.space import Space
+from ax_costaware.methods.lending import maximum_within
+from ax_costaware.methods.model import GIVEN, knows_choices, options_within
+from ax_costaware.methods.problem import ALL_POINTS, Maximum, reproducible, untried
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of

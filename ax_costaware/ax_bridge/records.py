@@ -26,10 +26,8 @@ from botorch.models.model import Model
 
 from ax_costaware.ax_bridge.checks import ax_errors, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Pending, Problem, nothing_to_lend
-from ax_costaware.methods.space import Space
+from ax_costaware.methods import Method, PastTrial, Problem, Space
+from ax_costaware.methods.problem import Pending, nothing_to_lend
 
 RECORD = "ax_costaware"
 """Key of our record in ``run_metadata``, ``gen_metadata`` and the experiment's properties."""

@@ -15,9 +15,8 @@ from ax_costaware.methods.money import Money, remaining, spent
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, PastTrial, ledger_of
 from ax_costaware.methods.problem import Problem
+from ax_costaware.queries import ChangeCost, ControlSet
 from ax_costaware.queries.argument_checks import boolean, check_fields, positive_number_or_none
-from ax_costaware.queries.change_cost import ChangeCost
-from ax_costaware.queries.control_sets import ControlSet
 
 _LOOKS = 128
 """Parameterizations whose known costs are looked at."""

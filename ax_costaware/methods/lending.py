@@ -13,7 +13,6 @@ from torch import Tensor
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.starts import satisfied
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted
@@ -56,9 +55,9 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
             break
     if found:
         raise SpaceExhausted
-    constraints = [*space.sums, *map(shown, space.equalities)]
     raise InputError(
-        f"no point among {MOST_DRAWS} met the parameter constraints {constraints}: loosen them."
+        f"no point among {MOST_DRAWS} met the parameter constraints {space.constraints}: loosen "
+        "them."
     )
 
 

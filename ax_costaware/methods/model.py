@@ -20,8 +20,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.space import Space
-from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
-from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP
+from ax_costaware.models import DenseMarginalLogLikelihood, FixedHyperparameterGP
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import finite_number, positive_number, sequence_of
 

@@ -24,6 +24,7 @@ from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import change_overs, costs_of_runs, ledger_of
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
+from ax_costaware.queries import ChangeCost, Cost
 from ax_costaware.queries.argument_checks import (
     check_fields,
     number_where,
@@ -31,8 +32,6 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     positive_number_or_none,
 )
-from ax_costaware.queries.change_cost import ChangeCost
-from ax_costaware.queries.costs import Cost
 
 COST_MODELS: tuple[str, ...] = get_args(CostKind)
 """Values of ``cost_model``: a GP on the log of the cost, a linear model of it, or their sum."""

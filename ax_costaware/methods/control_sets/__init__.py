@@ -41,6 +41,7 @@ from ax_costaware.methods.past import PastTrial, control_sets_of
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.policies import ControlSetRule, ExploreThenCommit, LargestValuePerCost
 from ax_costaware.policies.beta import TheoreticalBeta
+from ax_costaware.queries import ChangeCost, ControlSet, JointLaw, Marginal, check_control_sets
 from ax_costaware.queries.argument_checks import (
     check_fields,
     instance_of,
@@ -51,10 +52,6 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     set_fields,
 )
-from ax_costaware.queries.change_cost import ChangeCost
-from ax_costaware.queries.control_sets import ControlSet, check_control_sets
-from ax_costaware.queries.joint import JointLaw
-from ax_costaware.queries.marginals import Marginal
 
 _NODES_OF_FAILED = 8
 """Points that stand for one failed trial."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of
-from ax_costaware.methods.equalities import shown
-from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
+from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range, shown
 from ax_costaware.methods.past import ROUNDING
 from ax_costaware.methods.problem import Problem
 from ax_costaware.policies import (
@@ -19,10 +18,8 @@ from ax_costaware.policies import (
     ExploreThenCommit,
     UnknownCosts,
 )
+from ax_costaware.queries import ControlSet, JointLaw, Learned, Marginal
 from ax_costaware.queries.argument_checks import instance_of, sequence_of
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.joint import JointLaw
-from ax_costaware.queries.marginals import Learned, Marginal
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets

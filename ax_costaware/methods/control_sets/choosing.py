@@ -16,7 +16,6 @@ from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial
 from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed
@@ -293,11 +292,10 @@ def _initial_arm(space: QuerySpace, index: int, chosen: ControlSet) -> dict[str,
         arm = space.arm(chosen, {**drawn, **fixed})
         if problem.space.meets(arm, among=chosen.parameters):
             return arm
-    constraints = [*problem.space.sums, *map(shown, problem.space.equalities)]
     raise InputError(
-        f"no point among {MAX_DRAWS} met the parameter constraints {constraints} with "
-        f"control set {chosen.name!r} and the rest at the nominal values {space.nominal}: loosen "
-        "the constraints or change the control sets."
+        f"no point among {MAX_DRAWS} met the parameter constraints {problem.space.constraints} "
+        f"with control set {chosen.name!r} and the rest at the nominal values {space.nominal}: "
+        "loosen the constraints or change the control sets."
     )
 
 

@@ -31,10 +31,8 @@ from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.methods.stopping import NUM_AHEAD
-from ax_costaware.models import information_gain
-from ax_costaware.models.point_posterior import PointPosterior
-from ax_costaware.policies import CostEstimate, LargestValuePerCost
-from ax_costaware.policies.beta import TheoreticalBeta
+from ax_costaware.models import PointPosterior, information_gain
+from ax_costaware.policies import CostEstimate, LargestValuePerCost, TheoreticalBeta
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets

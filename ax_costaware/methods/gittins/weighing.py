@@ -19,8 +19,7 @@ from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import cost_function
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted
-from ax_costaware.models.log_normal_cost import LogNormalCostModel
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop, StopDecision
 
 if TYPE_CHECKING:
