@@ -327,7 +327,9 @@ class CostlyFeedback(Method):
         now = self.times(problem.trials)[index]
         posterior = PosteriorNow(problem.model, now, problem.direction, X_pending)
         starts = space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held)
-        limits = FeasibleNow.of(problem, posterior, starts, X_pending, self.feasible, explores)
+        limits = None
+        if problem.constraints:
+            limits = FeasibleNow(problem, posterior, starts, X_pending, self.feasible, explores)
         search = ConfidenceSearch(
             posterior,
             space.bounds,

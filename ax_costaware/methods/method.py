@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.budgeted import Budgeted
+from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
@@ -283,21 +284,18 @@ class Method(Budgeted, ABC):
         compared = problem.sign * mean
         if self.caution:
             compared = compared - self.caution * variance.sqrt()
-        order = compared.argsort(descending=True, stable=True).tolist()
-        chances: list[float | None] = [None] * len(rows)
-        chance = self.chances(problem, rows)
-        if chance is not None:
-            chances = chance.tolist()
-            order.sort(key=lambda i: -min(float(chance[i]), self.feasible))
+        chances = self.chances(problem, rows)
+        likely = None if chances is None else chances.tolist()
         try:
             costs = self.costs_at(problem, rows)
         except InputError:
             costs = [None] * len(rows)
         found: list[Best] = []
-        for i in order:
+        for i in feasible_first(compared, likely, self.feasible):
             if all(rows[i] != other.parameters for other in found):
                 moments = float(mean[i]), float(variance[i]) ** 0.5
-                found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chances[i]))
+                chance = None if likely is None else likely[i]
+                found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chance))
         return found
 
     def initial_decision(

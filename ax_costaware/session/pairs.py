@@ -50,7 +50,8 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
     session = open_session(client, to_write=True)
     method = method_of_class(session.strategy, IndirectQueries)
     experiment = session.experiment
-    if not isinstance(method.law, LearnedConditional):
+    law = method.decoded_law(problem_of(experiment, method)).conditional
+    if not isinstance(law, LearnedConditional):
         raise UserInputError(
             f"pairs are for a LearnedConditional, and the strategy has {method.conditional!r}."
         )
@@ -64,8 +65,6 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
             "of each."
         )
     X, A = columns
-    law = method.current_law(problem_of(experiment, method))
-    assert isinstance(law, LearnedConditional)
     try:
         law.with_pairs(X, A)
     except InputError as error:

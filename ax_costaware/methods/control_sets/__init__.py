@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
     check_budget,
@@ -319,15 +320,12 @@ class ControlSets(Method):
         values, every = ControlSetValues(problem, self), range(len(self.control_sets))
         space, chances = values.space, None
         if problem.constraints:
-            points, chances = values.best_feasible()
-            means = problem.sign * space.expectations(points, every)[0]
+            points, likely = values.best_feasible()
+            means, chances = problem.sign * space.expectations(points, every)[0], likely.tolist()
         else:
             points, means = space.best_means(every, trial=len(problem.trials))
-        order = means.argsort(descending=True).tolist()
-        if chances is not None:
-            order.sort(key=lambda i: -min(float(chances[i]), self.feasible))
         found = []
-        for i in order:
+        for i in feasible_first(means, chances, self.feasible):
             control_set, point = self.control_sets[i], points[i].detach()
             mean, variance = map(float, space.expectations(points[[i]], [i]))
             cost = space.costs.at(i, point)
@@ -338,7 +336,7 @@ class ControlSets(Method):
                     variance**0.5,
                     None if cost is None else cost.mean,
                     control_set.name,
-                    feasibility=None if chances is None else float(chances[i]),
+                    feasibility=None if chances is None else chances[i],
                 )
             )
         return found
