@@ -65,19 +65,13 @@ def live_observations(
         experiment: The experiment.
         pending: Points under evaluation, by metric; those without a trial index are no trials yet.
     """
+    trials = experiment.trials.items()
+    reporting = {i for i, t in trials if not t.status.is_terminal and not is_excluded(t)}
     found = [
-        [
-            o
-            for o in observations
-            if o.trial_index is None or _may_report(experiment.trials[int(o.trial_index)])
-        ]
+        [o for o in observations if o.trial_index is None or int(o.trial_index) in reporting]
         for observations in (pending or {}).values()
     ]
     return max(found, key=len, default=[])
-
-
-def _may_report(trial: BaseTrial) -> bool:
-    return not trial.status.is_terminal and not is_excluded(trial)
 
 
 def problem_of(
@@ -246,11 +240,8 @@ def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
 
 def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:
     """What trials reported with their progress among Ax's data, if the method learns from that."""
-    found = dict[int, Curves]()
-    if progress_parameter(experiment, method) is None:
-        return found
-    data = experiment.lookup_data()
-    if not data.has_step_column:
+    found, data = dict[int, Curves](), experiment.lookup_data()
+    if progress_parameter(experiment, method) is None or not data.has_step_column:
         return found
     frame = data.full_df
     frame = frame[np.isfinite(frame[MAP_KEY]) & np.isfinite(frame["mean"])]
@@ -274,10 +265,8 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
         if not is_excluded(trial)
     }
     objectives, parameter = objective_metrics(experiment), progress_parameter(experiment, method)
-    if not objectives or parameter is None:
-        return found
     data = experiment.lookup_data()
-    if not data.has_step_column:
+    if not objectives or parameter is None or not data.has_step_column:
         return found
     frame = data.df
     is_outcome = frame["metric_name"] == objectives[0]

@@ -105,7 +105,9 @@ def complete_trial(
     session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
     control_set = session.method.control_set_of(planned_trial(trial))
-    is_added = control_set is not None and _lacks_realized(trial)
+    has_run = trial.status in (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
+    # It was completed by Ax's own call.
+    is_added = control_set is not None and has_run and "realized" not in outcome_record(trial)
     may_be_unsaved = trial.status.is_completed and session.has_database
     if is_added:
         if raw_data is not None:
@@ -158,12 +160,6 @@ def _check_reads(session: Session, trial: Trial, record: dict[str, Any]) -> None
                 f"raw_data={list(record['outcomes'])} lacks {metric!r}, which the strategy reads: "
                 f"expected a mapping that has it, such as {{..., {metric!r}: ...}}."
             )
-
-
-def _lacks_realized(trial: Trial) -> bool:
-    """Whether a trial has run, and was completed by Ax's own call."""
-    has_run = trial.status in (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
-    return has_run and "realized" not in outcome_record(trial)
 
 
 def _check_running(trial: Trial) -> None:
