@@ -32,7 +32,7 @@ from ax_costaware.ax_bridge.records import (
     values_in_data,
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
-from ax_costaware.queries.argument_checks import instance_of
+from ax_costaware.queries.argument_checks import instance_of, nonnegative_number, positive_number
 from ax_costaware.session.realized import warn_out_of_bounds
 from ax_costaware.session.reported import (
     RawCurve,
@@ -40,7 +40,6 @@ from ax_costaware.session.reported import (
     TrialTerms,
     check_cost_of_control_set,
     completion_record,
-    read_cost,
     read_curve,
 )
 
@@ -254,9 +253,7 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
             f"trial {trial.index} is {trial.status.name}: expected one that has ended. Pass the "
             "cost to complete_trial(..., cost=...)."
         )
-    paid = read_cost(cost, {}, metric)
-    if paid is None:
-        raise UserInputError("cost=None: expected a finite number >= 0.")
+    paid = (nonnegative_number if metric is None else positive_number)(cost, "cost")
     control_set = session.method.control_set_of(planned_trial(trial))
     check_cost_of_control_set(paid, trial.index, control_set)
     record = {**outcome_record(trial), "cost": paid}

@@ -204,10 +204,7 @@ class ControlSets(Method):
         Raises:
             InputError: If there is none.
         """
-        if name not in self.names:
-            raise InputError(
-                f"{name!r} is no control set of this strategy: expected one of {self.names}."
-            )
+        one_of(name, CONTROL_SET, self.names)
         return self.control_sets[self.names.index(name)]
 
     def index_of(self, parameters: Row) -> int:

@@ -286,10 +286,14 @@ def _no_initial(values: ControlSetValues, costs: Sequence[float | None]) -> Stop
 
 
 def _initial_arm(space: QuerySpace, index: int, chosen: ControlSet) -> dict[str, Value]:
-    problem = space.problem
-    fixed = {name: v for name, v in problem.fixed.items() if name in chosen.parameters}
-    for drawn in islice(_draws(space, index, chosen), MAX_DRAWS):
-        arm = space.arm(chosen, {**drawn, **fixed})
+    """Quasi-random values for a control set in the trial of an index, or others instead."""
+    problem, seed = space.problem, space.method.seed
+    rows: Iterator[Row] = islice(problem.space.design(seed), index, None)
+    if not problem.space.equalities:
+        rows = chain(islice(rows, 1), problem.space.design(decision_seed(seed, index)))
+    for row in islice(rows, MAX_DRAWS):
+        drawn = {**row, **problem.fixed}
+        arm = space.arm(chosen, {name: drawn[name] for name in chosen.parameters})
         if problem.space.meets(arm, among=chosen.parameters):
             return arm
     raise InputError(
@@ -297,13 +301,3 @@ def _initial_arm(space: QuerySpace, index: int, chosen: ControlSet) -> dict[str,
         f"with control set {chosen.name!r} and the rest at the nominal values {space.nominal}: "
         "loosen the constraints or change the control sets."
     )
-
-
-def _draws(space: QuerySpace, index: int, chosen: ControlSet) -> Iterator[dict[str, Value]]:
-    """Quasi-random values for a control set in the trial of an index, then others instead."""
-    seed, design = space.method.seed, space.space.design
-    rows: Iterator[dict[str, Value]] = islice(design(seed), index, None)
-    if not space.space.equalities:
-        rows = chain(islice(rows, 1), design(decision_seed(seed, index)))
-    for row in rows:
-        yield {name: row[name] for name in chosen.parameters}
