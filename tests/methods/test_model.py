@@ -18,7 +18,7 @@ from ax_costaware.models import FidelityGP, MaternGP
     ("change", "name"),
     [
         ({"lengthscale": 0.0}, "lengthscale=0.0"),
-        ({"lengthscale": (0.1, -1.0)}, "lengthscale=-1.0"),
+        ({"lengthscale": (0.1, -1.0)}, r"lengthscale\[1\]=-1.0"),
         ({"lengthscale": ()}, "lengthscale"),
         ({"lengthscale": 0.1, "outputscale": float("inf")}, "outputscale=inf"),
         ({"lengthscale": 0.1, "noise_variance": 0.0}, "noise_variance=0.0"),

@@ -149,11 +149,7 @@ class ControlSets(Method):
             InputError: If it names none, or one that the method does not have.
         """
         name = trial.parameters.get(CONTROL_SET)
-        if name not in self.names:
-            raise InputError(
-                f"trial {trial.index} has {CONTROL_SET}={name!r}, which the strategy does not "
-                f"have: expected one of {self.names}."
-            )
+        one_of(name, f"trial {trial.index} has {CONTROL_SET}", self.names)
         return self.control_set(str(name))
 
     def cost_at(self, parameters: Row) -> float | None:
