@@ -210,10 +210,7 @@ class Method(Budgeted, ABC):
             cost = self.with_change_over(problem, row, self.cost_at(row))
             if money.pays(cost):
                 return self.initial_decision(problem, row, cost, money)
-        return Stop(
-            f"{self.exhausted(problem, money)} The initial design is not finished, so that no "
-            "model says what to deploy: compare the trials themselves, or raise the budget."
-        )
+        return self.unfinished(self.exhausted(problem, money))
 
     def design_is_over(self, problem: Problem) -> bool:
         """Whether the initial design ends before it has all of its trials."""
@@ -269,6 +266,13 @@ class Method(Budgeted, ABC):
         return max(1, math.floor((money.remaining or 0.0) / largest + 1e-9))
 
     # What subclasses share
+
+    def unfinished(self, why: str) -> Stop:
+        """That the initial design stops, and why, in a sentence."""
+        return Stop(
+            f"{why} The initial design is not finished, so that no model says what to deploy: "
+            "compare the trials themselves, or raise the budget."
+        )
 
     def ranked(
         self, problem: Problem, rows: Sequence[Row], trials: Sequence[int | None]

@@ -230,10 +230,7 @@ class TreeSearch(Targets):
         cell = next(itertools.islice(_coarse_first(self.tree), problem.num_initial, None))
         cost = self.tree.cost(cell.level)
         if not money.pays(cost):
-            return Stop(
-                f"{self.exhausted(problem, money)} The initial design is not finished, so that no "
-                "model says what to deploy: raise the budget."
-            )
+            return self.unfinished(self.exhausted(problem, money))
         return self.initial_decision(
             problem,
             self.parameters_of(cell),

@@ -249,7 +249,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     costs = values.space.costs.averages
     able = _open_sets(values, costs)
     if not any(able):
-        return _no_initial(values, costs)
+        return method.unfinished(_exhausted(values, costs))
     cycle = [method.names.index(name) for name in method.initial_control_sets]
     turn = index % len(cycle)
     rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
@@ -261,7 +261,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     prices = [method.with_change_over(problem, one, cost) for one in arms]
     payable = [pair for pair in zip(arms, prices, strict=True) if values.money.pays(pair[1])]
     if not payable:
-        return _no_initial(values, costs)
+        return method.unfinished(_exhausted(values, costs))
     arm, cost = payable[0]
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"
@@ -275,13 +275,6 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
         details={"in_play": [chosen.name], "values": {}, "rule": "initial design"},
         **_extra(chosen, arm),
         join=":",
-    )
-
-
-def _no_initial(values: ControlSetValues, costs: Sequence[float | None]) -> Stop:
-    return Stop(
-        f"{_exhausted(values, costs)} The initial design is not finished, so "
-        "no model says what to deploy: compare the trials themselves, or raise the budget."
     )
 
 
