@@ -22,7 +22,6 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.generators.torch.utils import get_rounding_func
 from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.optim.optimize import optimize_acqf_discrete
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
@@ -35,9 +34,9 @@ from ax_costaware.methods import (
     Space,
     SpaceExhausted,
 )
-from ax_costaware.methods.lending import maximum_within
+from ax_costaware.methods.lending import best_untried, maximum_within
 from ax_costaware.methods.model import GIVEN, knows_choices, options_within
-from ax_costaware.methods.problem import ALL_POINTS, Maximum, reproducible, untried
+from ax_costaware.methods.problem import Maximum, reproducible, untried
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
@@ -226,12 +225,8 @@ class LentOptimizer(Acquisition):
         point = points[0].detach().cpu()
         if not space.smooth and not len(untried(point.to(tried).unsqueeze(0), tried)):
             # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
-            choices = space.sobol_points(ALL_POINTS, 0, fixed)
-            left = untried(choices.to(tried), tried)
-            if not len(left):
-                raise SpaceExhausted
-            best, values = optimize_acqf_discrete(acquisition, q=1, choices=left)
-            point = best[0].detach().cpu()
+            best, value = best_untried(self.problem, acquisition, fixed)
+            return Maximum(best.cpu(), value)
         return Maximum(point, float(torch.as_tensor(values).flatten()[0]))
 
 

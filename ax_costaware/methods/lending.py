@@ -15,7 +15,7 @@ from ax_costaware.acquisition.starts import satisfied
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Value
-from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted
+from ax_costaware.methods.problem import ALL_POINTS, Maximum, Problem, SpaceExhausted, untried
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
 """Options of the optimiser where the method does not say: Ax's defaults."""
@@ -124,6 +124,21 @@ def maximum_within(
         if not len(points):
             break
     return Maximum(best, highest)
+
+
+def best_untried(
+    problem: Problem, acquisition: AcquisitionFunction, held: Mapping[int, float] | None = None
+) -> Maximum:
+    """The best point of an acquisition function that was not tried, of a space of finitely many.
+
+    Raises:
+        SpaceExhausted: If every point was tried.
+    """
+    points = problem.space.sobol_points(ALL_POINTS, 0, held)
+    points = untried(points.to(problem.tried), problem.tried)
+    if not len(points):
+        raise SpaceExhausted
+    return Maximum(*_best(lambda X: acquisition(X.unsqueeze(-2)), points))
 
 
 def _best(function: Callable[[Tensor], Tensor], points: Tensor) -> tuple[Tensor, float]:

@@ -137,11 +137,10 @@ def complete_trial(
     if may_be_unsaved:
         _save_again(session, trial, record)
         return
-    outcomes = {m: (mean, sem) for m, (mean, sem) in record["outcomes"].items()}
     warn_out_of_bounds(record["realized"], experiment.search_space)
     if progression is not None:
-        curve[last] = outcomes
-    _write(session, trial, record, outcomes, curve)
+        curve[last] = record["outcomes"]
+    _write(session, trial, record, curve)
     if cost_metric is not None and "cost" not in record:
         _warn_of_missing_cost(session, trial, cost_metric)
 
@@ -179,11 +178,7 @@ def _save_again(session: Session, trial: Trial, record: dict[str, Any]) -> None:
 
 
 def _write(
-    session: Session,
-    trial: Trial,
-    record: dict[str, Any],
-    outcomes: Outcomes,
-    curve: Mapping[float, Outcomes],
+    session: Session, trial: Trial, record: dict[str, Any], curve: Mapping[float, Outcomes]
 ) -> None:
     """Write the record, then complete the trial; undo both if Ax refuses the completion.
 
@@ -196,7 +191,7 @@ def _write(
     attempts = {name: part for name, part in outcome_record(trial).items() if name == "attempts"}
     trial.update_run_metadata({RECORD: {**record, **attempts}})
     try:
-        session.complete(trial, outcomes, curve)
+        session.complete(trial, record["outcomes"], curve)
     except BaseException as error:
         if trial.status.is_completed:
             error.add_note(

@@ -58,13 +58,11 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
     points = list(method.target_names)
     queries = list(method.query_names(experiment.search_space.parameters))
     encode: dict[str, Callable[[Any], float]] = {p.name: p.encode for p in method.target_parameters}
-    columns = _table("X", X, points, encode), _table("A", A, queries, {})
-    if len(columns[0]) != len(columns[1]):
+    X, A = _table("X", X, points, encode), _table("A", A, queries, {})
+    if len(X) != len(A):
         raise UserInputError(
-            f"X has {len(columns[0])} rows and A has {len(columns[1])}: expected pairs, one row "
-            "of each."
+            f"X has {len(X)} rows and A has {len(A)}: expected pairs, one row of each."
         )
-    X, A = columns
     try:
         law.with_pairs(X, A)
     except InputError as error:
