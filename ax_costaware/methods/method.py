@@ -19,13 +19,13 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.budgeted import Budgeted
 from ax_costaware.methods.constraints import feasible_first
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
+from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.methods.trial_times import TrialTimes
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models import FixedHyperparameterGP, PointPosterior
 from ax_costaware.queries.argument_checks import (
     at_least,
     check_fields,
@@ -172,7 +172,9 @@ class Method(Budgeted, ABC):
         Raises:
             InputError: If the method cannot use that.
         """
-        return given if isinstance(given, ModelOptions) else default_model(given)
+        if isinstance(given, FixedHyperparameters):
+            return ModelOptions(GIVEN, FixedHyperparameterGP, given.options, is_fitted=False)
+        return given or ModelOptions()
 
     def settled(self, models: Sequence[ModelOptions]) -> Self:
         """The method with what it makes of the models that it is to run with."""

@@ -20,7 +20,7 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.methods.space import Space
-from ax_costaware.models import DenseMarginalLogLikelihood, FixedHyperparameterGP
+from ax_costaware.models import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import (
     check_fields,
@@ -159,10 +159,3 @@ def winsorized(outcomes: Tensor, minimize: bool) -> Tensor:
     )
     reach = 1.5 * (high - low)
     return outcomes.clamp(max=high + reach) if minimize else outcomes.clamp(min=low - reach)
-
-
-def default_model(given: FixedHyperparameters | None) -> ModelOptions:
-    """BoTorch's usual GP with fitted hyperparameters, or one with given ones."""
-    if given is None:
-        return ModelOptions()
-    return ModelOptions(GIVEN, FixedHyperparameterGP, given.options, False)
