@@ -15,8 +15,7 @@ from ax_costaware.indirect_strategies import (
     level_parameter,
     resolution_tree_strategy,
 )
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods import FixedHyperparameters, Method
 from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
 from ax_costaware.policies import (
     EpsilonSchedule,

@@ -25,11 +25,9 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.strategy import strategy_with
-from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods import ControlSets, CostlyFeedback, FixedHyperparameters, Gittins
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.gittins import Gittins, StopRule
-from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods.gittins import StopRule
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies import (

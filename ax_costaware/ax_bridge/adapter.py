@@ -49,19 +49,11 @@ from ax_costaware.ax_bridge.records import (
 )
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data, with_curves
+from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
 from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.loop import check_all, next_trial
-from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import check_inputs
-from ax_costaware.methods.problem import (
-    Best,
-    Decision,
-    Problem,
-    Stop,
-    decision_seed,
-    reproducible,
-)
-from ax_costaware.methods.space import Space
+from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
 
 _USED_STRATEGY = (
@@ -279,9 +271,7 @@ class CostAwareAdapter(TorchAdapter):
             besides = self.method.model_besides(problem) if bounded else None
             metrics = (problem.objective, *bounded)
             curves = {metric: curve_points(self.method, problem, metric) for metric in metrics}
-        self.generator.model_now = model
-        self.generator.model_besides(bounded, besides)
-        self.generator.sees(space)
+        self.generator.prepare(space, model, bounded, besides)
         key = None if model is None else model.key
         if key is not self._fitted_key or curves != self._curves:
             # Ax skips a fit to data that are the same.

@@ -95,8 +95,9 @@ def _hold(experiment: Experiment, connection: Connection, take_over: bool) -> No
         if is_mine:
             set_claim(experiment._properties, claim)
             return
+        ended = {i for i, trial in experiment.trials.items() if trial.status.is_terminal}
         for index, status in connection.execute(select(trials.index, trials.status).where(of_this)):
-            if TrialStatus(status).is_terminal and not _has_ended(experiment, index):
+            if TrialStatus(status).is_terminal and index not in ended:
                 raise _changed(experiment, f"trial {index} has ended")
         set_claim(properties, mine)
         was = text.is_(None) if stored is None else text == stored
@@ -104,10 +105,6 @@ def _hold(experiment: Experiment, connection: Connection, take_over: bool) -> No
         if connection.execute(change).rowcount:
             set_claim(experiment._properties, mine)
             return
-
-
-def _has_ended(experiment: Experiment, index: int) -> bool:
-    return index in experiment.trials and experiment.trials[index].status.is_terminal
 
 
 def _claimed(experiment: Experiment, claim: Mapping[str, Any]) -> UnsupportedError:

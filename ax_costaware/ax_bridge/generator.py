@@ -7,7 +7,7 @@ the fit and the optimisers.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,29 +22,21 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.generators.torch.utils import get_rounding_func
 from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.optim.optimize import optimize_acqf_discrete
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales
-from ax_costaware.methods.lending import maximum_within
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import (
-    GIVEN,
+from ax_costaware.methods import (
     FixedHyperparameters,
+    Method,
     ModelOptions,
-    knows_choices,
-    options_within,
-)
-from ax_costaware.methods.problem import (
-    ALL_POINTS,
-    Maximum,
     Problem,
+    Space,
     SpaceExhausted,
-    reproducible,
-    untried,
 )
-from ax_costaware.methods.space import Space
+from ax_costaware.methods.lending import best_untried, maximum_within
+from ax_costaware.methods.model import GIVEN, knows_choices, options_within
+from ax_costaware.methods.problem import Maximum, reproducible, untried
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
@@ -72,15 +64,12 @@ class CostAwareGenerator(BoTorchGenerator):
     ) -> None:
         found = method or settings
         assert found is not None
+        self._given = surrogate_spec or surrogate_spec_of(found.model())
         super().__init__(
-            surrogate_spec=surrogate_spec or surrogate_spec_of(found.model()),
-            refit_on_cv=refit_on_cv,
-            warm_start_refit=warm_start_refit,
+            surrogate_spec=self._given, refit_on_cv=refit_on_cv, warm_start_refit=warm_start_refit
         )
         self.method: Method = found
-        self.model_now: ModelOptions | None = None
-        """What to fit, where that depends on more than outcomes; the adapter knows."""
-        self._given = self.surrogate_spec
+        self._model_now: ModelOptions | None = None
         self._checked = surrogate_spec
         self._bounded: tuple[str, ...] = ()
         self._choices: list[list[int]] = []
@@ -104,7 +93,7 @@ class CostAwareGenerator(BoTorchGenerator):
         """
         columns = len(search_space_digest.feature_names) - self.method.sees_time
         check_lengthscales(self._checked, columns)  # where no initial trial was checked before
-        model = self.model_now
+        model = self._model_now
         if model is not None:
             self._use(surrogate_spec_of(model))
         with ax_errors(), reproducible(self.method.seed):
@@ -120,50 +109,44 @@ class CostAwareGenerator(BoTorchGenerator):
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
 
-    def model_besides(self, metrics: tuple[str, ...], model: ModelOptions | None) -> None:
-        """Let each of some metrics beside the objective have a model of its own.
-
-        Hyperparameters that are given are the objective's; those of other metrics are fitted.
+    def prepare(
+        self,
+        space: Space,
+        model_now: ModelOptions | None,
+        metrics: tuple[str, ...],
+        besides: ModelOptions | None,
+    ) -> None:
+        """Say what the next fit is to be of.
 
         Args:
-            metrics: The metrics.
-            model: What to model them with, unless the user gives another model than its
-                hyperparameters.
+            space: Models that ask for it know which of its columns are those of a choice.
+            model_now: What to fit, where that depends on more than outcomes.
+            metrics: Metrics beside the objective that have a model of their own.
+            besides: What to model these with, unless the user gives another model than its
+                hyperparameters. Those that are given are the objective's; others are fitted.
         """
-        self._besides = model
-        if metrics != self._bounded:
-            self._bounded = metrics
-            assert self._given is not None
+        self._model_now, self._besides = model_now, besides
+        if (metrics, space.blocks) != (self._bounded, self._choices):
+            self._bounded, self._choices = metrics, space.blocks
             self._use(self._given)
-
-    def sees(self, space: Space) -> None:
-        """Let models that ask for it know which columns of a space are those of a choice."""
-        if space.blocks != self._choices:
-            self._choices = space.blocks
-            assert self._given is not None
-            self._use(self._given)
-
-    def _knowing(self, config: ModelConfig) -> ModelConfig:
-        options = options_within(config.botorch_model_class, config.model_options, self._choices)
-        return replace(config, model_options=options)
 
     def _use(self, spec: SurrogateSpec) -> None:
         """Fit by a specification from now on, with a model of its own for each metric."""
         if self._bounded:
             configs = dict(spec.metric_to_model_configs)
-            is_own = self.model_now is not None
+            is_own = self._model_now is not None
             if is_own or all(config.name == GIVEN for config in spec.model_configs):
                 assert self._besides is not None
                 configs = {m: [_config(self._besides)] for m in self._bounded} | configs
             spec = replace(spec, metric_to_model_configs=configs, allow_batched_models=False)
-        self.surrogate_spec = replace(
-            spec,
-            model_configs=[self._knowing(config) for config in spec.model_configs],
-            metric_to_model_configs={
-                metric: [self._knowing(config) for config in configs]
-                for metric, configs in spec.metric_to_model_configs.items()
-            },
-        )
+
+        def knowing(config: ModelConfig) -> ModelConfig:
+            model_class, options = config.botorch_model_class, config.model_options
+            return replace(
+                config, model_options=options_within(model_class, options, self._choices)
+            )
+
+        self.surrogate_spec = _with_configs(spec, knowing)
         self._surrogate = None
 
     @property
@@ -242,12 +225,8 @@ class LentOptimizer(Acquisition):
         point = points[0].detach().cpu()
         if not space.smooth and not len(untried(point.to(tried).unsqueeze(0), tried)):
             # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
-            choices = space.sobol_points(ALL_POINTS, 0, fixed)
-            left = untried(choices.to(tried), tried)
-            if not len(left):
-                raise SpaceExhausted
-            best, values = optimize_acqf_discrete(acquisition, q=1, choices=left)
-            point = best[0].detach().cpu()
+            best, value = best_untried(self.problem, acquisition, fixed)
+            return Maximum(best.cpu(), value)
         return Maximum(point, float(torch.as_tensor(values).flatten()[0]))
 
 
@@ -276,26 +255,30 @@ def resolved_surrogate_spec(
     seen: list[ModelOptions] = []
 
     def adapted(config: ModelConfig) -> ModelConfig:
-        name = config.name or "given"
-        found = ModelOptions(name, config.botorch_model_class, config.model_options)
-        options = method.model(found)
+        name, transforms = config.name or "given", config.outcome_transform_classes
+        options = method.model(ModelOptions(name, config.botorch_model_class, config.model_options))
         seen.append(options)
-        transforms = config.outcome_transform_classes
         return replace(
             config,
             model_options=dict(options.options),
             outcome_transform_classes=[StandardizeAnyScale] if transforms is None else transforms,
         )
 
-    spec = replace(
-        given,
-        model_configs=[adapted(config) for config in given.model_configs],
+    return _with_configs(given, adapted), seen
+
+
+def _with_configs(
+    spec: SurrogateSpec, adapted: Callable[[ModelConfig], ModelConfig]
+) -> SurrogateSpec:
+    """A specification each of whose models is adapted."""
+    return replace(
+        spec,
+        model_configs=[adapted(config) for config in spec.model_configs],
         metric_to_model_configs={
             metric: [adapted(config) for config in configs]
-            for metric, configs in given.metric_to_model_configs.items()
+            for metric, configs in spec.metric_to_model_configs.items()
         },
     )
-    return spec, seen
 
 
 def _config(model: ModelOptions) -> ModelConfig:

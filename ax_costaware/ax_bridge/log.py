@@ -15,9 +15,8 @@ from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.display import display_cost, display_number, display_values
+from ax_costaware.methods import Decision, Method, Problem
 from ax_costaware.methods.loop import record_of
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.problem import Decision, Problem
 
 logger = get_logger(__name__)
 

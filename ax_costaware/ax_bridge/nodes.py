@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar
 
-from ax.adapter.registry import (
-    GeneratorRegistryBase,
-    GeneratorSetup,
-    MBM_X_trans,
-)
+from ax.adapter.registry import GeneratorRegistryBase, GeneratorSetup, MBM_X_trans
 from ax.adapter.transforms.derelativize import Derelativize
 from ax.core.experiment import Experiment
 from ax.exceptions.core import UserInputError
@@ -23,17 +19,10 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
-from ax_costaware.ax_bridge.checks import (
-    ax_errors,
-    usable_device,
-)
+from ax_costaware.ax_bridge.checks import ax_errors, usable_device
 from ax_costaware.ax_bridge.generator import CostAwareGenerator
 from ax_costaware.ax_bridge.records import problem_of
-from ax_costaware.ax_bridge.transforms import (
-    HideParameters,
-    TimeFeature,
-    WinsorizeObjective,
-)
+from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature, WinsorizeObjective
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import NO_LIMIT, Method
@@ -54,9 +43,7 @@ class CostAwareGenerators(GeneratorRegistryBase):
     RESOLUTION_TREE = "CostAware_ResolutionTree"
 
     @property
-    def GENERATOR_KEY_TO_GENERATOR_SETUP(
-        self,
-    ) -> dict[str, GeneratorSetup]:
+    def GENERATOR_KEY_TO_GENERATOR_SETUP(self) -> dict[str, GeneratorSetup]:
         """Adapter, generator and transforms of each member."""
         setup = GeneratorSetup(
             adapter_class=CostAwareAdapter,
@@ -200,9 +187,7 @@ class ModelNode(MethodNode):
                 logger.warning(f"{error} The CPU computes instead.")
         super().__init__(
             name=name,
-            generator_specs=[
-                GeneratorSpec(CostAwareGenerators.METHOD, generator_kwargs=kwargs),
-            ],
+            generator_specs=[GeneratorSpec(CostAwareGenerators.METHOD, generator_kwargs=kwargs)],
             # With noise a trial may be worth running twice; the method knows when.
             should_deduplicate=False,
             fallback_specs={},

@@ -26,10 +26,8 @@ from botorch.models.model import Model
 
 from ax_costaware.ax_bridge.checks import ax_errors, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Pending, Problem, nothing_to_lend
-from ax_costaware.methods.space import Space
+from ax_costaware.methods import Method, PastTrial, Problem, Space
+from ax_costaware.methods.problem import Pending, nothing_to_lend
 
 RECORD = "ax_costaware"
 """Key of our record in ``run_metadata``, ``gen_metadata`` and the experiment's properties."""
@@ -67,19 +65,13 @@ def live_observations(
         experiment: The experiment.
         pending: Points under evaluation, by metric; those without a trial index are no trials yet.
     """
+    trials = experiment.trials.items()
+    reporting = {i for i, t in trials if not t.status.is_terminal and not is_excluded(t)}
     found = [
-        [
-            o
-            for o in observations
-            if o.trial_index is None or _may_report(experiment.trials[int(o.trial_index)])
-        ]
+        [o for o in observations if o.trial_index is None or int(o.trial_index) in reporting]
         for observations in (pending or {}).values()
     ]
     return max(found, key=len, default=[])
-
-
-def _may_report(trial: BaseTrial) -> bool:
-    return not trial.status.is_terminal and not is_excluded(trial)
 
 
 def problem_of(
@@ -248,11 +240,8 @@ def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
 
 def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:
     """What trials reported with their progress among Ax's data, if the method learns from that."""
-    found = dict[int, Curves]()
-    if progress_parameter(experiment, method) is None:
-        return found
-    data = experiment.lookup_data()
-    if not data.has_step_column:
+    found, data = dict[int, Curves](), experiment.lookup_data()
+    if progress_parameter(experiment, method) is None or not data.has_step_column:
         return found
     frame = data.full_df
     frame = frame[np.isfinite(frame[MAP_KEY]) & np.isfinite(frame["mean"])]
@@ -276,10 +265,8 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
         if not is_excluded(trial)
     }
     objectives, parameter = objective_metrics(experiment), progress_parameter(experiment, method)
-    if not objectives or parameter is None:
-        return found
     data = experiment.lookup_data()
-    if not data.has_step_column:
+    if not objectives or parameter is None or not data.has_step_column:
         return found
     frame = data.df
     is_outcome = frame["metric_name"] == objectives[0]

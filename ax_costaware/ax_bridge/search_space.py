@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
@@ -18,10 +18,10 @@ from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.methods.equalities import WeightedSum
-from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Range
+from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Range, WeightedSum
 from ax_costaware.methods.parameters import Parameter as OurParameter
 from ax_costaware.methods.space import Space
+from ax_costaware.queries.argument_checks import sequence_of
 
 
 def parameter_of(parameter: Parameter) -> OurParameter:
@@ -68,10 +68,9 @@ def parameters_of_configs(configs: Any) -> tuple[FreeParameter, ...]:
     Raises:
         UserInputError: If there is no list of them, one is of another kind, or cannot be used.
     """
-    expected = "RangeParameterConfig and ChoiceParameterConfig"
-    if not isinstance(configs, Iterable) or isinstance(configs, str | Mapping):
-        raise UserInputError(f"target_parameters={configs!r}: expected a list of {expected}.")
-    return tuple(_parameter_of_config(config) for config in configs)
+    expected = "a list of RangeParameterConfig and ChoiceParameterConfig"
+    found = sequence_of(configs, "target_parameters", expected)
+    return tuple(_parameter_of_config(config) for config in found)
 
 
 def _parameter_of_config(config: Any) -> FreeParameter:

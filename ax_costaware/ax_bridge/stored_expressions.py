@@ -122,13 +122,9 @@ def _check_fields(fields: Mapping[str, Any]) -> None:
     metrics = fields.get("metrics")
     for metric in [fields.get("metric"), *(metrics if isinstance(metrics, list) else [])]:
         text = metric.get("name") if isinstance(metric, Mapping) else None
-        if isinstance(text, str) and _may_call(text):
+        # Ax need not evaluate it, unless it may be more than a name.
+        if isinstance(text, str) and "(" in unsanitize_name(text) and not _FORBIDDEN.search(text):
             _check("name", text)
-
-
-def _may_call(name: str) -> bool:
-    """Whether the name of a metric, which Ax need not evaluate, may be more than a name."""
-    return "(" in unsanitize_name(name) and not _FORBIDDEN.search(name)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -13,8 +13,7 @@ from ax_costaware.ax_bridge.checks import ax_errors, usable_device
 from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
 from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import ModelNode, model_spec_of
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods import FixedHyperparameters, Method
 from ax_costaware.queries.argument_checks import boolean, instance_of
 
 logger = get_logger(__name__)

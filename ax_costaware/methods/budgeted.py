@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ax_costaware.methods.change_overs import change_over, change_overs_of_undelivered
+from ax_costaware.methods.change_overs import change_over
 from ax_costaware.methods.money import Money, remaining, spent
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import ROUNDING, PastTrial, ledger_of
+from ax_costaware.methods.past import ROUNDING, PastTrial, change_overs, ledger_of
 from ax_costaware.methods.problem import Problem
+from ax_costaware.queries import ChangeCost, ControlSet
 from ax_costaware.queries.argument_checks import boolean, check_fields, positive_number_or_none
-from ax_costaware.queries.change_cost import ChangeCost
-from ax_costaware.queries.control_sets import ControlSet
 
 _LOOKS = 128
 """Parameterizations whose known costs are looked at."""
@@ -171,7 +170,9 @@ class Budgeted:
 
     def reservations(self, problem: Problem, initial: bool) -> list[float]:
         """What the undelivered decisions are expected to cost, change-overs included."""
-        changes = change_overs_of_undelivered(problem, self)
+        count = len(problem.trials)
+        batch = [PastTrial(count + i, row) for i, row in enumerate(problem.undelivered)]
+        changes = change_overs([*problem.trials, *batch], self)[count:]
         costs = self.reserved(problem, initial)
         return [cost + change for cost, change in zip(costs, changes, strict=True)]
 

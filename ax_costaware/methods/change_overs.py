@@ -23,7 +23,7 @@ from torch import Tensor
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.parameters import Row, Value, takes
-from ax_costaware.methods.past import PastTrial, change_overs, settings_of
+from ax_costaware.methods.past import PastTrial, settings_of
 
 if TYPE_CHECKING:
     from ax_costaware.methods.budgeted import Budgeted
@@ -53,13 +53,6 @@ def change_over(problem: Problem, method: Budgeted, row: Row) -> float:
         return 0.0
     now = settings_of(PastTrial(problem.next_index, row), method)
     return cost.between(settings_before(problem, method), now)
-
-
-def change_overs_of_undelivered(problem: Problem, method: Budgeted) -> list[float]:
-    """What the undelivered decisions of a problem cost to be set, one after the other."""
-    rows = problem.undelivered
-    batch = [PastTrial(len(problem.trials) + i, row) for i, row in enumerate(rows)]
-    return change_overs([*problem.trials, *batch], method)[len(problem.trials) :]
 
 
 def kept_settings(

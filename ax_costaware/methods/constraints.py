@@ -153,6 +153,20 @@ class Feasibility:
         return (-STEEP * lacking.square()).exp()
 
 
+def feasible_first(values: Tensor, chances: Sequence[float] | None, feasible: float) -> list[int]:
+    """Places of ``n`` values, the largest first, of those before that are feasible.
+
+    Args:
+        values: The values.
+        chances: How likely each is to be feasible; None where all are.
+        feasible: How likely one has to be; the others come by how likely they are.
+    """
+    order: list[int] = values.argsort(descending=True, stable=True).tolist()
+    if chances is not None:
+        order.sort(key=lambda i: -min(chances[i], feasible))
+    return order
+
+
 def merged(constraints: Sequence[OutcomeConstraint]) -> tuple[OutcomeConstraint, ...]:
     """The constraints with those on one metric made one, by order of their first mention.
 

@@ -31,18 +31,10 @@ from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.methods.trial_times import TrialTimes
-from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
-from ax_costaware.models.posterior_now import PosteriorNow
-from ax_costaware.models.time_varying_gp import TimeVaryingGP
-from ax_costaware.policies.beta import LogarithmicBeta, checked_beta
-from ax_costaware.policies.query_rules import (
-    RIVAL_CORRELATION,
-    FeedbackRule,
-    Prospect,
-    QueryDecision,
-    Rivals,
-    default_rule,
-)
+from ax_costaware.models import FixedTimeVaryingGP, PosteriorNow, TimeVaryingGP
+from ax_costaware.policies import FeedbackRule, LogarithmicBeta, Prospect, QueryDecision, Rivals
+from ax_costaware.policies.beta import checked_beta
+from ax_costaware.policies.query_rules import RIVAL_CORRELATION, default_rule
 from ax_costaware.queries.argument_checks import (
     check_fields,
     instance_of,
@@ -335,7 +327,9 @@ class CostlyFeedback(Method):
         now = self.times(problem.trials)[index]
         posterior = PosteriorNow(problem.model, now, problem.direction, X_pending)
         starts = space.sobol_points(self.raw_samples or NUM_STARTS, seed, problem.held)
-        limits = FeasibleNow.of(problem, posterior, starts, X_pending, self.feasible, explores)
+        limits = None
+        if problem.constraints:
+            limits = FeasibleNow(problem, posterior, starts, X_pending, self.feasible, explores)
         search = ConfidenceSearch(
             posterior,
             space.bounds,

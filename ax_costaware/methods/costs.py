@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Choice, Column, Parameter, Range, Row, Value
+from ax_costaware.methods.parameters import Choice, Parameter, Range, Row, Value
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import positive_number
@@ -80,8 +80,10 @@ def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
     names = _names_read(cost, space)
     if isinstance(cost, TableCost):
         column = space.columns.get(str(cost.parameter))
-        if column is not None and isinstance(column.parameter, Choice):
-            return _table(cost_at, column)
+        if column is not None and isinstance(choice := column.parameter, Choice):
+            prices = [cost_at({choice.name: value}) for value in choice.values]
+            # The zero keeps the point in the graph, with the gradient that a step has.
+            return lambda X: column.weights(X) @ X.new_tensor(prices) + 0.0 * X.sum(dim=-1)
     if not all(space.parameters[name].is_numeric for name in names):
         return _row_by_row(cost_at, space)
 
@@ -90,15 +92,6 @@ def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
         return costs.to(X).expand(X.shape[:-1]).clamp_min(_LEAST)
 
     return evaluate
-
-
-def _table(cost_at: CostOfRow, column: Column) -> CostOfPoints:
-    """A table over a choice parameter: one cost for each of its values."""
-    assert isinstance(column.parameter, Choice)
-    name = column.parameter.name
-    costs = [cost_at({name: value}) for value in column.parameter.values]
-    # The zero keeps the point in the graph, with the gradient that a step has.
-    return lambda X: column.weights(X) @ X.new_tensor(costs) + 0.0 * X.sum(dim=-1)
 
 
 def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:

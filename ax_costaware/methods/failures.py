@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from botorch.models.model import Model
@@ -34,23 +34,10 @@ _PLAUSIBLE = 3.0
 """Standard deviations by which a failed point is first believed to be worse than its mean."""
 
 
-class Wariness(NamedTuple):
-    """How a decision that comes near to a failed trial is made again."""
-
-    most: float
-    """Standard deviations by which the failed point is believed to be worse than its mean."""
-
-    often: int
-    """How often it counts as observed."""
-
-
-WARINESS = (
-    Wariness(_PLAUSIBLE, 1),
-    Wariness(math.inf, 1),
-    Wariness(math.inf, 25),
-)
-"""One after the other, as long as the decision is still near; of a trial that counts 25 times the
-noise leaves a fifth."""
+WARINESS = ((_PLAUSIBLE, 1), (math.inf, 1), (math.inf, 25))
+"""How a decision that comes near to a failed trial is made again, one after the other as long as it
+is still near: standard deviations by which the failed point is believed to be worse than its mean,
+and how often it counts as observed; of a trial that counts 25 times the noise leaves a fifth."""
 
 _MOST_FAILED = 2
 """Initial designs whose trials may all fail before a run is stopped."""
@@ -79,17 +66,17 @@ def is_near_failures(problem: Problem, decision: Decision | Stop) -> bool:
     return any(problem.space.are_near(decision.parameters, rows, _NEAR))
 
 
-def wary_of_failures(problem: Problem, points: Tensor, wariness: Wariness) -> Problem:
+def wary_of_failures(problem: Problem, points: Tensor, most: float, often: int) -> Problem:
     """The problem under a model that takes what failed for the median outcome at best.
 
     Args:
         problem: The problem.
         points: ``k x d`` points that stand for the trials that failed, in the model's units.
-        wariness: How much they are believed.
+        most: As of ``after_failures``.
+        often: How often each of them counts as observed.
     """
     middling = statistics.median(float(trial.outcome or 0.0) for trial in problem.observed)
-    fitted, most = problem.fit, wariness.most
-    X = points.repeat(wariness.often, 1)
+    fitted, X = problem.fit, points.repeat(often, 1)
     return replace(
         problem, fit=lambda: after_failures(fitted(), X, middling, most, problem.minimize)
     )

@@ -7,9 +7,6 @@ expected improvement (Gardner et al. 2014, "Bayesian Optimization with Inequalit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
-
 import torch
 from botorch.models.model import Model
 from torch import Tensor
@@ -19,57 +16,37 @@ from ax_costaware.methods.problem import Problem
 from ax_costaware.models.posterior_now import PosteriorNow
 
 
-@dataclass(frozen=True, eq=False)
 class FeasibleNow:
-    """What the searches of a round look at besides the objective."""
+    """What the searches of a round look at besides the objective.
 
-    probability: Feasibility
-    """The probability that points are feasible at the time."""
+    Args:
+        problem: The problem, which has outcome constraints.
+        posterior: The posterior of the objective at the time, with the sign of maximisation.
+        starts: ``m x d`` points all over the space.
+        X_pending: ``k x (d + 1)`` points with their times whose outcomes are under way.
+        enough: How likely a point has to be to be feasible.
+        explores: Whether points count as far as they are likely to be feasible; else what is not
+            likely enough is left out.
+    """
 
-    enough: float
-    """How likely a point has to be to be feasible."""
-
-    least: Tensor
-    """What is worth nothing: the least posterior mean, with the sign of maximisation."""
-
-    is_known: bool
-    """Whether some point is likely enough; until then the likeliest is searched for."""
-
-    explores: bool
-    """Whether points count as far as they are likely to be feasible; else what is not likely enough
-    is left out."""
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         problem: Problem,
         posterior: PosteriorNow,
         starts: Tensor,
         X_pending: Tensor | None,
         enough: float,
         explores: bool,
-    ) -> Self | None:
-        """The same of a problem; None where it has no outcome constraints.
-
-        Args:
-            problem: The problem.
-            posterior: The posterior of the objective at the time.
-            starts: ``m x d`` points all over the space.
-            X_pending: ``k x (d + 1)`` points with their times whose outcomes are under way.
-            enough: How likely a point has to be to be feasible.
-            explores: See the field.
-        """
-        if not problem.constraints:
-            return None
-
+    ) -> None:
         def read(model: Model) -> PosteriorNow:
             return PosteriorNow(model, posterior.now, X_pending=X_pending)
 
-        probability = Feasibility(problem.constraints, read=read)
+        self.probability = Feasibility(problem.constraints, read=read)
+        self.enough, self.explores = enough, explores
         with torch.no_grad():
-            least = posterior(starts)[0].min()
-        is_known = bool((probability.probability(starts) >= enough).any())
-        return cls(probability, enough, least, is_known, explores)
+            self.least = posterior(starts)[0].min()  # what is worth nothing
+        # Until some point is likely enough, the likeliest is searched for.
+        self.is_known = bool((self.probability.probability(starts) >= enough).any())
 
     def at(self, point: Tensor) -> float:
         """The probability that a point, ``d``, is feasible."""

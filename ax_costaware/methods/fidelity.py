@@ -18,11 +18,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ax_costaware.acquisition.target_fidelity import (
-    LogChanceAtTarget,
-    LogTargetImprovementPerCost,
-    at_target,
-)
+from ax_costaware.acquisition import LogTargetImprovementPerCost
+from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.constraints import Feasibility
@@ -33,8 +30,7 @@ from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Fixed, Range, Row, Value, takes
 from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
-from ax_costaware.models.fidelity_gp import FidelityGP
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields
 

@@ -13,10 +13,9 @@ from torch import Tensor
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.starts import satisfied
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Value
-from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted
+from ax_costaware.methods.problem import ALL_POINTS, Maximum, Problem, SpaceExhausted, untried
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
 """Options of the optimiser where the method does not say: Ax's defaults."""
@@ -56,9 +55,9 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
             break
     if found:
         raise SpaceExhausted
-    constraints = [*space.sums, *map(shown, space.equalities)]
     raise InputError(
-        f"no point among {MOST_DRAWS} met the parameter constraints {constraints}: loosen them."
+        f"no point among {MOST_DRAWS} met the parameter constraints {space.constraints}: loosen "
+        "them."
     )
 
 
@@ -125,6 +124,21 @@ def maximum_within(
         if not len(points):
             break
     return Maximum(best, highest)
+
+
+def best_untried(
+    problem: Problem, acquisition: AcquisitionFunction, held: Mapping[int, float] | None = None
+) -> Maximum:
+    """The best point of an acquisition function that was not tried, of a space of finitely many.
+
+    Raises:
+        SpaceExhausted: If every point was tried.
+    """
+    points = problem.space.sobol_points(ALL_POINTS, 0, held)
+    points = untried(points.to(problem.tried), problem.tried)
+    if not len(points):
+        raise SpaceExhausted
+    return Maximum(*_best(lambda X: acquisition(X.unsqueeze(-2)), points))
 
 
 def _best(function: Callable[[Tensor], Tensor], points: Tensor) -> tuple[Tensor, float]:

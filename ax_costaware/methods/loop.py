@@ -78,10 +78,10 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
 
     def wary(problem: Problem) -> Decision | Stop:
         decision = method.decide(problem)
-        for wariness in WARINESS:
+        for most, often in WARINESS:
             if is_near_failures(problem, decision):
                 points = method.failed_points(problem)
-                decision = method.decide(wary_of_failures(problem, points, wariness))
+                decision = method.decide(wary_of_failures(problem, points, most, often))
         return decision
 
     try:

@@ -18,13 +18,14 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.budgeted import Budgeted
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
+from ax_costaware.methods.constraints import feasible_first
+from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.methods.trial_times import TrialTimes
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models import FixedHyperparameterGP, PointPosterior
 from ax_costaware.queries.argument_checks import (
     at_least,
     check_fields,
@@ -171,7 +172,9 @@ class Method(Budgeted, ABC):
         Raises:
             InputError: If the method cannot use that.
         """
-        return given if isinstance(given, ModelOptions) else default_model(given)
+        if isinstance(given, FixedHyperparameters):
+            return ModelOptions(GIVEN, FixedHyperparameterGP, given.options, is_fitted=False)
+        return given or ModelOptions()
 
     def settled(self, models: Sequence[ModelOptions]) -> Self:
         """The method with what it makes of the models that it is to run with."""
@@ -209,10 +212,7 @@ class Method(Budgeted, ABC):
             cost = self.with_change_over(problem, row, self.cost_at(row))
             if money.pays(cost):
                 return self.initial_decision(problem, row, cost, money)
-        return Stop(
-            f"{self.exhausted(problem, money)} The initial design is not finished, so that no "
-            "model says what to deploy: compare the trials themselves, or raise the budget."
-        )
+        return self.unfinished(self.exhausted(problem, money))
 
     def design_is_over(self, problem: Problem) -> bool:
         """Whether the initial design ends before it has all of its trials."""
@@ -269,6 +269,13 @@ class Method(Budgeted, ABC):
 
     # What subclasses share
 
+    def unfinished(self, why: str) -> Stop:
+        """That the initial design stops, and why, in a sentence."""
+        return Stop(
+            f"{why} The initial design is not finished, so that no model says what to deploy: "
+            "compare the trials themselves, or raise the budget."
+        )
+
     def ranked(
         self, problem: Problem, rows: Sequence[Row], trials: Sequence[int | None]
     ) -> list[Best]:
@@ -283,21 +290,18 @@ class Method(Budgeted, ABC):
         compared = problem.sign * mean
         if self.caution:
             compared = compared - self.caution * variance.sqrt()
-        order = compared.argsort(descending=True, stable=True).tolist()
-        chances: list[float | None] = [None] * len(rows)
-        chance = self.chances(problem, rows)
-        if chance is not None:
-            chances = chance.tolist()
-            order.sort(key=lambda i: -min(float(chance[i]), self.feasible))
+        chances = self.chances(problem, rows)
+        likely = None if chances is None else chances.tolist()
         try:
             costs = self.costs_at(problem, rows)
         except InputError:
             costs = [None] * len(rows)
         found: list[Best] = []
-        for i in order:
+        for i in feasible_first(compared, likely, self.feasible):
             if all(rows[i] != other.parameters for other in found):
                 moments = float(mean[i]), float(variance[i]) ** 0.5
-                found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chances[i]))
+                chance = None if likely is None else likely[i]
+                found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chance))
         return found
 
     def initial_decision(

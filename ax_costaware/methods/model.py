@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -18,12 +19,15 @@ from botorch.models.transforms.input import Normalize
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.methods.space import Space
-from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
-from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP
+from ax_costaware.models import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
-from ax_costaware.queries.argument_checks import finite_number, positive_number, sequence_of
+from ax_costaware.queries.argument_checks import (
+    check_fields,
+    checked_items,
+    finite_number,
+    positive_number,
+)
 
 GIVEN = "FixedHyperparameters"
 """Name of a model whose hyperparameters are given."""
@@ -56,18 +60,15 @@ class FixedHyperparameters:
     """Prior mean of the objective, in its unit."""
 
     def __post_init__(self) -> None:
-        set_field, expected = object.__setattr__, "a finite number > 0"
-        if isinstance(self.lengthscale, Real):
-            set_field(self, "lengthscale", positive_number(self.lengthscale, "lengthscale"))
-        else:
-            given = sequence_of(self.lengthscale, "lengthscale", f"{expected}, or several")
-            if not given:
-                raise InputError("lengthscale=(): expected at least one number > 0.")
-            found = tuple(positive_number(value, "lengthscale") for value in given)
-            set_field(self, "lengthscale", found)
-        set_field(self, "outputscale", positive_number(self.outputscale, "outputscale"))
-        set_field(self, "noise_variance", positive_number(self.noise_variance, "noise_variance"))
-        set_field(self, "mean", finite_number(self.mean, "mean"))
+        expected = "a finite number > 0, or several"
+        several = partial(checked_items, expected=expected, check=positive_number)
+        check_fields(
+            self,
+            lengthscale=positive_number if isinstance(self.lengthscale, Real) else several,
+            outputscale=positive_number,
+            noise_variance=positive_number,
+            mean=finite_number,
+        )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -158,10 +159,3 @@ def winsorized(outcomes: Tensor, minimize: bool) -> Tensor:
     )
     reach = 1.5 * (high - low)
     return outcomes.clamp(max=high + reach) if minimize else outcomes.clamp(min=low - reach)
-
-
-def default_model(given: FixedHyperparameters | None) -> ModelOptions:
-    """BoTorch's usual GP with fitted hyperparameters, or one with given ones."""
-    if given is None:
-        return ModelOptions()
-    return ModelOptions(GIVEN, FixedHyperparameterGP, given.options, False)

@@ -24,6 +24,7 @@ from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import change_overs, costs_of_runs, ledger_of
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
+from ax_costaware.queries import ChangeCost, Cost
 from ax_costaware.queries.argument_checks import (
     check_fields,
     number_where,
@@ -31,8 +32,6 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     positive_number_or_none,
 )
-from ax_costaware.queries.change_cost import ChangeCost
-from ax_costaware.queries.costs import Cost
 
 COST_MODELS: tuple[str, ...] = get_args(CostKind)
 """Values of ``cost_model``: a GP on the log of the cost, a linear model of it, or their sum."""
@@ -152,13 +151,12 @@ class PricedMethod(Method):
         is_known = self.cost_metric is None or any(
             trial.reported_cost is not None for trial in problem.trials
         )
-        has_share = self.initial_share is not None and self.budget is not None
-        if not is_known or not (has_share or self.max_trial_cost is not None):
+        share = self._design_budget
+        if not is_known or (share is None and self.max_trial_cost is None):
             return super().initial(problem)
         money, part = self.money(problem, initial=True), math.inf
-        if self.initial_share is not None and self.budget is not None:
-            left = self.initial_share * self.budget - money.spent
-            part = left / max(1, self.initial_trials - problem.num_begun)
+        if share is not None:
+            part = (share - money.spent) / max(1, self.initial_trials - problem.num_begun)
         rows: list[Row] = []
         with suppress(SpaceExhausted):
             for row in problem.drawn(_DRAWS):
@@ -186,13 +184,18 @@ class PricedMethod(Method):
 
     def design_is_over(self, problem: Problem) -> bool:
         """Whether it has cost its share of the budget, as it may where costs are learned."""
-        share, budget = self.initial_share, self.budget
-        if share is None or budget is None or not self.charge_initial:
-            return False
+        share = self._design_budget
         measured = [t for t in problem.trials if t.is_completed and t.outcome is not None]
-        if len(measured) < _LEAST_DESIGN:
+        if share is None or not self.charge_initial or len(measured) < _LEAST_DESIGN:
             return False
-        return self.money(problem, initial=True).spent >= share * budget
+        return self.money(problem, initial=True).spent >= share
+
+    @property
+    def _design_budget(self) -> float | None:
+        """What the initial design may cost; None where there is no budget, or no share of it."""
+        if self.initial_share is None or self.budget is None:
+            return None
+        return self.initial_share * self.budget
 
 
 class NothingToLearnFrom(InputError):

@@ -22,7 +22,6 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import nats_and_worth, subject_of
-from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Parameter, Range, Row
 from ax_costaware.methods.past import unfit
@@ -197,11 +196,10 @@ class TreeSearch(Targets):
                     f"from {target.lower:g} to {target.upper:g} that target_parameters has, where "
                     "the centre of a cell is."
                 )
-        space = problem.space
-        if constraints := [*space.sums, *map(shown, space.equalities)]:
+        if problem.space.constraints:
             raise UnsupportedInputError(
-                f"parameter constraints {constraints} are not supported: the cells of the tree "
-                "fill a box."
+                f"parameter constraints {problem.space.constraints} are not supported: the cells "
+                "of the tree fill a box."
             )
         self.measured_cells(problem)
 
@@ -232,10 +230,7 @@ class TreeSearch(Targets):
         cell = next(itertools.islice(_coarse_first(self.tree), problem.num_initial, None))
         cost = self.tree.cost(cell.level)
         if not money.pays(cost):
-            return Stop(
-                f"{self.exhausted(problem, money)} The initial design is not finished, so that no "
-                "model says what to deploy: raise the budget."
-            )
+            return self.unfinished(self.exhausted(problem, money))
         return self.initial_decision(
             problem,
             self.parameters_of(cell),

@@ -19,7 +19,13 @@ from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
 from ax_costaware.methods.curves import CurvePoint, curve_points
-from ax_costaware.methods.lending import MOST_DRAWS, OPTIMIZER, design_of, maximum_within
+from ax_costaware.methods.lending import (
+    MOST_DRAWS,
+    OPTIMIZER,
+    best_untried,
+    design_of,
+    maximum_within,
+)
 from ax_costaware.methods.loop import check_all, next_trial, record_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, winsorized
@@ -34,7 +40,6 @@ from ax_costaware.methods.problem import (
     Stop,
     decision_seed,
     reproducible,
-    untried,
 )
 from ax_costaware.methods.space import Space
 
@@ -221,23 +226,17 @@ class Simulation:
         is_mixed = space.smooth and (space.blocks or (values and space.sums))
         if space.elimination is not None or is_mixed:
             return maximum_within(self.problem(), acquisition, options, held)
-        if space.smooth:
-            X, _ = optimize_acqf_mixed_alternating(
-                acquisition,
-                bounds=space.bounds,
-                q=1,
-                discrete_dims={i: v for i, v in values.items() if i not in held},
-                inequality_constraints=space.inequality_constraints or None,
-                fixed_features=held,
-                **{**OPTIMIZER, **options},
-            )
-        else:
-            points = space.sobol_points(OPTIMIZER["raw_samples"], seed=0, fixed=held)
-            points = untried(points, self.problem().tried)
-            if not len(points):
-                raise SpaceExhausted
-            with torch.no_grad():
-                X = points[acquisition(points.unsqueeze(-2)).argmax()].unsqueeze(0)
+        if not space.smooth:
+            return best_untried(self.problem(), acquisition, held)
+        X, _ = optimize_acqf_mixed_alternating(
+            acquisition,
+            bounds=space.bounds,
+            q=1,
+            discrete_dims={i: v for i, v in values.items() if i not in held},
+            inequality_constraints=space.inequality_constraints or None,
+            fixed_features=held,
+            **{**OPTIMIZER, **options},
+        )
         with torch.no_grad():
             return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
 

@@ -21,7 +21,6 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.equalities import WeightedSum, shown, sums_and_equalities
 from ax_costaware.methods.parameters import (
     Choice,
     Column,
@@ -30,6 +29,9 @@ from ax_costaware.methods.parameters import (
     Range,
     Row,
     Value,
+    WeightedSum,
+    shown,
+    sums_and_equalities,
     takes,
 )
 
@@ -146,6 +148,11 @@ class Space:
     def blocks(self) -> list[list[int]]:
         """The columns of each choice that has several."""
         return [list(c.indices) for c in self.columns.values() if len(c.indices) > 1]
+
+    @property
+    def constraints(self) -> list[object]:
+        """The parameter constraints of both kinds, for messages."""
+        return [*self.sums, *map(shown, self.equalities)]
 
     @cached_property
     def inequality_constraints(self) -> list[tuple[Tensor, Tensor, float]]:
@@ -265,14 +272,15 @@ class Space:
             row: The parameterization, in raw units.
             among: Only constraints that read one of these parameters; None: all.
         """
-        return all(
-            _sum(weights, row) <= limit + 1e-8
-            for weights, limit in self.sums
-            if among is None or not weights.keys().isdisjoint(among)
-        ) and all(
-            abs(_sum(weights, row) - value) <= 1e-8 * max(1.0, abs(value))
-            for weights, value in self.equalities
-            if among is None or not weights.keys().isdisjoint(among)
+        names = {*self.parameters} if among is None else {*among}
+
+        def total(weights: Mapping[str, float]) -> float:
+            return math.fsum(w * float(str(row[name])) for name, w in weights.items())
+
+        return all(total(w) <= limit + 1e-8 for w, limit in self.sums if names & w.keys()) and all(
+            abs(total(w) - value) <= 1e-8 * max(1.0, abs(value))
+            for w, value in self.equalities
+            if names & w.keys()
         )
 
     def design(self, seed: int) -> Iterator[dict[str, Value]]:
@@ -301,7 +309,7 @@ class Space:
     @property
     def center(self) -> dict[str, Value]:
         """The parameterization in the middle of every parameter's values, on its own scale."""
-        middle = {p.name: p.at(0.5) for p in (column.parameter for column in self.columns.values())}
+        middle = {name: column.parameter.at(0.5) for name, column in self.columns.items()}
         return self.ordered({**self.fixed, **middle})
 
     def sobol_rows(self, n: int, seed: int = 0) -> list[dict[str, Value]]:
@@ -342,16 +350,15 @@ class Space:
             parameter, block = column.parameter, list(column.indices)
             if not fixed.keys().isdisjoint(block):
                 continue
+            others: list[Tensor] = []
             if isinstance(parameter, Choice):
-                for code in parameter.codes.to(X):
-                    changed = X.clone()
-                    changed[:, block] = code
-                    found.append(changed)
+                others = list(parameter.codes.to(X))
             elif parameter.is_integer:
-                for step in (-1, 1):
-                    changed = X.clone()
-                    changed[:, block] = parameter.nearest(X[:, block], step)
-                    found.append(changed)
+                others = [parameter.nearest(X[:, block], step) for step in (-1, 1)]
+            for other in others:
+                changed = X.clone()
+                changed[:, block] = other
+                found.append(changed)
         different: Tensor = torch.cat(found).unique(dim=0)
         for index, value in fixed.items():
             different[:, index] = value
@@ -390,7 +397,3 @@ class Space:
     def _sobol(self, seed: int) -> SobolEngine:
         """Scrambled Sobol points of the unit cube, with a coordinate for each free parameter."""
         return SobolEngine(max(len(self.columns), 1), scramble=True, seed=seed)
-
-
-def _sum(weights: Mapping[str, float], row: Row) -> float:
-    return math.fsum(w * float(str(row[name])) for name, w in weights.items())

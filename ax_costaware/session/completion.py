@@ -32,7 +32,7 @@ from ax_costaware.ax_bridge.records import (
     values_in_data,
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
-from ax_costaware.queries.argument_checks import instance_of
+from ax_costaware.queries.argument_checks import instance_of, nonnegative_number, positive_number
 from ax_costaware.session.realized import warn_out_of_bounds
 from ax_costaware.session.reported import (
     RawCurve,
@@ -40,7 +40,6 @@ from ax_costaware.session.reported import (
     TrialTerms,
     check_cost_of_control_set,
     completion_record,
-    read_cost,
     read_curve,
 )
 
@@ -105,7 +104,9 @@ def complete_trial(
     session = open_session(client, to_write=True)
     trial = session.trial(trial_index)
     control_set = session.method.control_set_of(planned_trial(trial))
-    is_added = control_set is not None and _lacks_realized(trial)
+    has_run = trial.status in (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
+    # It was completed by Ax's own call.
+    is_added = control_set is not None and has_run and "realized" not in outcome_record(trial)
     may_be_unsaved = trial.status.is_completed and session.has_database
     if is_added:
         if raw_data is not None:
@@ -136,11 +137,10 @@ def complete_trial(
     if may_be_unsaved:
         _save_again(session, trial, record)
         return
-    outcomes = {m: (mean, sem) for m, (mean, sem) in record["outcomes"].items()}
     warn_out_of_bounds(record["realized"], experiment.search_space)
     if progression is not None:
-        curve[last] = outcomes
-    _write(session, trial, record, outcomes, curve)
+        curve[last] = record["outcomes"]
+    _write(session, trial, record, curve)
     if cost_metric is not None and "cost" not in record:
         _warn_of_missing_cost(session, trial, cost_metric)
 
@@ -158,12 +158,6 @@ def _check_reads(session: Session, trial: Trial, record: dict[str, Any]) -> None
                 f"raw_data={list(record['outcomes'])} lacks {metric!r}, which the strategy reads: "
                 f"expected a mapping that has it, such as {{..., {metric!r}: ...}}."
             )
-
-
-def _lacks_realized(trial: Trial) -> bool:
-    """Whether a trial has run, and was completed by Ax's own call."""
-    has_run = trial.status in (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
-    return has_run and "realized" not in outcome_record(trial)
 
 
 def _check_running(trial: Trial) -> None:
@@ -184,11 +178,7 @@ def _save_again(session: Session, trial: Trial, record: dict[str, Any]) -> None:
 
 
 def _write(
-    session: Session,
-    trial: Trial,
-    record: dict[str, Any],
-    outcomes: Outcomes,
-    curve: Mapping[float, Outcomes],
+    session: Session, trial: Trial, record: dict[str, Any], curve: Mapping[float, Outcomes]
 ) -> None:
     """Write the record, then complete the trial; undo both if Ax refuses the completion.
 
@@ -201,7 +191,7 @@ def _write(
     attempts = {name: part for name, part in outcome_record(trial).items() if name == "attempts"}
     trial.update_run_metadata({RECORD: {**record, **attempts}})
     try:
-        session.complete(trial, outcomes, curve)
+        session.complete(trial, record["outcomes"], curve)
     except BaseException as error:
         if trial.status.is_completed:
             error.add_note(
@@ -258,9 +248,7 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
             f"trial {trial.index} is {trial.status.name}: expected one that has ended. Pass the "
             "cost to complete_trial(..., cost=...)."
         )
-    paid = read_cost(cost, {}, metric)
-    if paid is None:
-        raise UserInputError("cost=None: expected a finite number >= 0.")
+    paid = (nonnegative_number if metric is None else positive_number)(cost, "cost")
     control_set = session.method.control_set_of(planned_trial(trial))
     check_cost_of_control_set(paid, trial.index, control_set)
     record = {**outcome_record(trial), "cost": paid}

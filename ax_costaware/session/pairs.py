@@ -50,22 +50,19 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
     session = open_session(client, to_write=True)
     method = method_of_class(session.strategy, IndirectQueries)
     experiment = session.experiment
-    if not isinstance(method.law, LearnedConditional):
+    law = method.decoded_law(problem_of(experiment, method)).conditional
+    if not isinstance(law, LearnedConditional):
         raise UserInputError(
             f"pairs are for a LearnedConditional, and the strategy has {method.conditional!r}."
         )
     points = list(method.target_names)
     queries = list(method.query_names(experiment.search_space.parameters))
     encode: dict[str, Callable[[Any], float]] = {p.name: p.encode for p in method.target_parameters}
-    columns = _table("X", X, points, encode), _table("A", A, queries, {})
-    if len(columns[0]) != len(columns[1]):
+    X, A = _table("X", X, points, encode), _table("A", A, queries, {})
+    if len(X) != len(A):
         raise UserInputError(
-            f"X has {len(columns[0])} rows and A has {len(columns[1])}: expected pairs, one row "
-            "of each."
+            f"X has {len(X)} rows and A has {len(A)}: expected pairs, one row of each."
         )
-    X, A = columns
-    law = method.current_law(problem_of(experiment, method))
-    assert isinstance(law, LearnedConditional)
     try:
         law.with_pairs(X, A)
     except InputError as error:

@@ -16,7 +16,7 @@ from ax_costaware.ax_bridge.search_space import parameter_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.parameters import Choice
-from ax_costaware.queries.argument_checks import finite_number
+from ax_costaware.queries.argument_checks import finite_number, instance_of
 
 _FARTHEST = 1e6
 """In widths of a range: a realised input beyond its bounds by more is taken for a mistake."""
@@ -47,11 +47,7 @@ def read_realized(
     Warns:
         OutOfBoundsWarning: If a value lies outside its parameter's bounds.
     """
-    if not isinstance(realized, Mapping | None):
-        raise UserInputError(
-            f"realized={realized!r} is a {type(realized).__name__}: expected a mapping from "
-            "parameter to value."
-        )
+    instance_of(realized, "realized", Mapping | None, "a mapping from parameter to value")
     given = dict(realized or {})
     inputs = {
         name: parameter

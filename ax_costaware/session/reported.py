@@ -22,8 +22,8 @@ from ax_costaware.ax_bridge.records import objective_metrics, progress_parameter
 from ax_costaware.methods.method import Method
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import (
-    finite_number,
     nonnegative_number,
+    number_where,
     positive_number,
     sequence_of,
 )
@@ -206,10 +206,8 @@ def read_outcomes(
 
 def outcome_number(value: Any, what: str) -> float:
     """A number whose square is one, too; ``what`` is how a refusal names it."""
-    number = finite_number(value, what)
-    if abs(number) > _LARGEST:
-        raise UserInputError(f"{what}={value!r}: expected a number, at most {_LARGEST:g} in size.")
-    return number
+    expected = f"a finite number, at most {_LARGEST:g} in size"
+    return number_where(value, what, expected, lambda number: abs(number) <= _LARGEST)
 
 
 def _read_measurement(value: Any, what: str) -> tuple[float, float | None]:
@@ -264,6 +262,7 @@ def read_cost(cost: Any, outcomes: Outcomes, metric: str | None) -> float | None
     return given
 
 
+@ax_errors()
 def check_cost_of_control_set(
     cost: float | None, trial_index: int, control_set: ControlSet | None
 ) -> None:
@@ -280,18 +279,9 @@ def check_cost_of_control_set(
     """
     if control_set is None or control_set.cost is not None:
         return
-    if cost is None:
-        raise UserInputError(
-            f"cost=None: trial {trial_index} used control set {control_set.name!r}, whose cost is "
-            "not known and is learned from what trials cost: expected the trial's cost."
-        )
-    if not cost > 0:
-        raise UserInputError(
-            f"cost={cost!r}: expected a finite number > 0, because the cost of control set "
-            f"{control_set.name!r}, which trial {trial_index} used, is not known and is learned."
-        )
-    if not cost > control_set.fixed_cost:
-        raise UserInputError(
-            f"cost={cost!r}: expected more than {control_set.fixed_cost:g}, what trial "
-            f"{trial_index} cost at least by the fixed_cost of control set {control_set.name!r}."
-        )
+    least = control_set.fixed_cost
+    expected = (
+        f"a finite number > {least:g}, what trial {trial_index} has cost: of its control set "
+        f"{control_set.name!r} no more than fixed_cost={least:g} is known, and the rest is learned"
+    )
+    number_where(cost, "cost", expected, lambda paid: paid > least)

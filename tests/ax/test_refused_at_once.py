@@ -98,7 +98,7 @@ def test_outcomes_that_no_model_can_use() -> None:
     (index,) = client.get_next_trials(max_trials=1)
     for value in (1e155, -1e101, (1e155, 1.0)):
         with pytest.raises(
-            UserInputError, match=r"raw_data=.*: expected a number, at most 1e\+100"
+            UserInputError, match=r"raw_data=.*: expected a finite number, at most 1e\+100"
         ):
             ac.complete_trial(client, index, value, realized={"x2": 0.5})
     with pytest.raises(UserInputError, match=r"realized\['x2'\]=1e\+100: the parameter"):

@@ -9,8 +9,8 @@ import torch
 from botorch.models import SingleTaskGP
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Choice, Range, Space
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, default_model
+from ax_costaware.methods import Choice, Gittins, Range, Space
+from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.models import FidelityGP, MaternGP
 
 
@@ -18,7 +18,7 @@ from ax_costaware.models import FidelityGP, MaternGP
     ("change", "name"),
     [
         ({"lengthscale": 0.0}, "lengthscale=0.0"),
-        ({"lengthscale": (0.1, -1.0)}, "lengthscale=-1.0"),
+        ({"lengthscale": (0.1, -1.0)}, r"lengthscale\[1\]=-1.0"),
         ({"lengthscale": ()}, "lengthscale"),
         ({"lengthscale": 0.1, "outputscale": float("inf")}, "outputscale=inf"),
         ({"lengthscale": 0.1, "noise_variance": 0.0}, "noise_variance=0.0"),
@@ -35,7 +35,7 @@ def test_fixed_hyperparameters_are_in_raw_units_on_the_unit_cube() -> None:
     """One observation at the prior's scale: the posterior is the textbook one."""
     fixed = FixedHyperparameters(lengthscale=0.5, outputscale=4.0, noise_variance=0.25, mean=1.0)
     X, bounds = torch.tensor([[1.0], [3.0]]).double().split(1)[0], torch.tensor([[0.0], [4.0]])
-    model = default_model(fixed).fitted(X, X.new_tensor([3.0]), bounds.double())
+    model = Gittins(1.0).model(fixed).fitted(X, X.new_tensor([3.0]), bounds.double())
     with torch.no_grad():
         posterior = model.posterior(X + 2.0)
     k = 4.0 * float(torch.tensor(-0.5, dtype=torch.double).exp())

@@ -190,9 +190,12 @@ def test_a_control_set_that_learns_its_cost_needs_one() -> None:
     trial = Trial(record=arm, retries=2)
     trial.trial.arms[0]._parameters["control_set"] = "water"
     trial.stands(finished(1.0))
-    assert "'water', whose cost is not known" in trial.record["attempts"][-1]["error"]
+    assert (
+        "of its control set 'water' no more than fixed_cost=0.2 is known"
+        in trial.record["attempts"][-1]["error"]
+    )
     trial.stands(finished(TrialResult(1.0, cost=0.1)))
-    assert "expected more than 0.2" in trial.record["attempts"][-1]["error"]
+    assert "expected a finite number > 0.2" in trial.record["attempts"][-1]["error"]
     trial.stands(failed(cost=0.2))
     assert "cost" not in trial.record  # Nothing that a model could learn from.
     assert [cost for _, cost in trial.ends] == [None, 0.1, 0.2]

@@ -107,7 +107,7 @@ BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
     ({"realized": {"plants": 3, "soil": "clay"}}, r"realized lacks \['acid'\]"),
     ({"realized": {**REALIZED, "wind": 1.0}}, r"realized names \['wind'\]"),
     ({"realized": {**REALIZED, "control_set": "water"}}, r"realized names \['control_set'\]"),
-    ({"realized": [1.5]}, "realized=.* is a list: expected a mapping"),
+    ({"realized": [1.5]}, "realized=.*: expected a mapping from parameter"),
     ({"realized": {**REALIZED, "acid": "high"}}, r"realized\['acid'\]='high': expected a fin"),
     ({"realized": {**REALIZED, "acid": True}}, r"realized\['acid'\]=True: expected a fin"),
     ({"realized": {**REALIZED, "acid": float("nan")}}, r"realized\['acid'\]=nan"),

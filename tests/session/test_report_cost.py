@@ -38,8 +38,11 @@ def test_a_control_set_of_unknown_cost_needs_one(kind: str, client: Client) -> N
     before = deepcopy((trial.run_metadata, trial.status))
     for raw_data in (1.0, None):
         for cost, message in (
-            (None, "cost=None: trial 0 used control set 'water', whose cost is not known"),
-            (0.5, "cost=0.5: expected more than 0.5, what trial 0 cost at least"),
+            (
+                None,
+                "cost=None: expected .* > 0.5, what trial 0 has cost: of its control set 'water'",
+            ),
+            (0.5, "cost=0.5: expected .* > 0.5, what trial 0 has cost.* fixed_cost=0.5 is known"),
             (-1.0, "cost=-1.0: expected a finite number >= 0"),
         ):
             with pytest.raises(UserInputError, match=message):

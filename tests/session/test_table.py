@@ -261,7 +261,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no text": (_with("x", "0.5"), f"{ROW}, 'x'='0.5': expected a finite number"),
     "no number": (_with("loss", "good"), f"{ROW}, 'loss'='good'"),
     "infinite": (_with("loss", math.inf), f"{ROW}, 'loss'=inf"),
-    "huge": (_with("loss", 1e300), f"{ROW}, 'loss'=1e\\+300: expected a number, at most"),
+    "huge": (_with("loss", 1e300), f"{ROW}, 'loss'=1e\\+300: expected a finite number, at most"),
     "no integer": (_with("count", 2.5), f"{ROW}, 'count'=2.5: the parameter is an integer"),
     "far": (_with("x", 1e9), f"{ROW}, 'x'=1000000000.0: the parameter ranges over"),
     "log": (_with("rate", 0.0), f"{ROW}, 'rate'=0.0: the parameter is on a log scale"),
@@ -297,7 +297,7 @@ def test_refusals_name_row_and_column(case: str) -> None:
     ("case", "column", "value", "message"),
     [
         ("control sets", "control_set", "nope", "row 1, 'control_set'='nope': expected one of"),
-        ("unknown costs", "cost", None, "row 1: cost=None: trial 1 used control set 'x1.x2'"),
+        ("unknown costs", "cost", None, "row 1: cost=None: .*trial 1 has cost.*'x1.x2'"),
         ("resolution tree", "x1", 0.3, "row 1: .* is no cell of the tree"),
         ("costly feedback", "cost", -1.0, "row 1: cost=-1.0: expected a finite number >= 0"),
     ],

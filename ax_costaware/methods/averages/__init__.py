@@ -52,13 +52,12 @@ from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.policies.resolution_tree import Cell
 from ax_costaware.queries import Conditional
 from ax_costaware.queries.argument_checks import (
+    at_least,
     check_fields,
     instance_of,
-    integer_at_least,
     one_of,
     optional,
     positive_number,
-    set_fields,
 )
 
 
@@ -130,11 +129,14 @@ class Targets(Method):
     their cost, there are none. None: only the budget ends a run."""
 
     def __post_init__(self) -> None:
-        check_fields(self, lmbda=optional(positive_number))
-        set_fields(self, target_parameters=checked_targets(self.target_parameters))
+        check_fields(
+            self,
+            lmbda=optional(positive_number),
+            target_parameters=checked_targets,
+            num_samples=at_least(1),
+        )
         super().__post_init__()
         one_of(self.acquisition, "acquisition", get_args(Information))
-        integer_at_least(self.num_samples, 1, "num_samples")
         expected = "FixedHyperparameters, or None for fitted ones"
         instance_of(self.hyperparameters, "hyperparameters", FixedHyperparameters | None, expected)
         lengthscale = None if self.hyperparameters is None else self.hyperparameters.lengthscale
@@ -210,12 +212,8 @@ class Targets(Method):
         centre = share @ nodes[0].numpy()
         return centre, np.sqrt(share @ (nodes[0].numpy() - centre) ** 2)
 
-    def current_law(self, problem: Problem) -> Conditional:
-        """The law of a point given a query, as far as it is known by now."""
-        return self.decoded_law(problem).conditional
-
     def decoded_law(self, problem: Problem) -> DecodedConditional:
-        """The same, given a query of the model's space."""
+        """The law of a point given a query of the model's space, as far as it is known by now."""
         names = self.query_names(problem.space.names)
         law = grown(self.law, pairs_of(problem.pairs, self.target_names, names))
         return DecodedConditional(law, problem.space, names)
@@ -277,12 +275,12 @@ class Targets(Method):
         optima = sample_optima(believed, targets, self.num_samples, seed, bounds)
 
         def gain_per_cost() -> float:
-            best, *_ = best_points(problem, believed, targets, self.feasible, self.seed)
+            best = best_points(problem, believed, targets, self.feasible, self.seed)
             queries = self.ahead(problem, region, optima[0])
             return target_knowledge_per_cost(
                 believed,
                 optima[0],
-                optima[0].new_tensor(best),
+                optima[0].new_tensor([point for point, *_ in best]),
                 *queries,
                 NUM_AHEAD,
                 money.remaining,
@@ -344,7 +342,7 @@ class Targets(Method):
                 v**0.5,
                 feasibility=chance,
             )
-            for row, m, v, chance in zip(*found, strict=True)
+            for row, m, v, chance in found
         ]
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target
-from ax_costaware.methods.constraints import Feasibility
+from ax_costaware.methods.constraints import Feasibility, feasible_first
 from ax_costaware.methods.problem import Best, Problem
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 
@@ -22,7 +22,7 @@ _SPREAD = 256
 
 def best_points(
     problem: Problem, now: IndirectPosterior, space: TargetSpace, feasible: float, seed: int
-) -> tuple[list[list[float]], list[float], list[float], list[float | None]]:
+) -> list[tuple[list[float], float, float, float | None]]:
     """The local optima of the posterior mean over points, best first.
 
     Those within what is feasible come first, then the others by how likely they are to be.
@@ -35,12 +35,13 @@ def best_points(
         seed: Seed of the search.
 
     Returns:
-        Points; their posterior means and variances, with the sign of maximisation; and how likely
-        they are to keep to all outcome constraints, None where there are none.
+        Of each the point; its posterior mean and variance, with the sign of maximisation; and how
+        likely it is to keep to all outcome constraints, None where there are none.
     """
     if not problem.constraints:
         X, mean, variance = best_target(now, space, seed=seed)
-        return X.tolist(), mean.tolist(), variance.tolist(), [None] * len(X)
+        moments = zip(X.tolist(), mean.tolist(), variance.tolist(), strict=True)
+        return [(*found, None) for found in moments]
     log_probability = Feasibility(
         problem.constraints, read=lambda model: IndirectPosterior.of(model).target_moments
     )
@@ -56,10 +57,8 @@ def best_points(
         chances = log_probability.probability(X).tolist()
         if max(chances) >= feasible:
             break
-    order = mean.argsort(descending=True).tolist()
-    order.sort(key=lambda i: -min(chances[i], feasible))
-    found = X[order].tolist(), mean[order].tolist(), variance[order].tolist()
-    return *found, [chances[i] for i in order]
+    rows = list(zip(X.tolist(), mean.tolist(), variance.tolist(), chances, strict=True))
+    return [rows[i] for i in feasible_first(mean, chances, feasible)]
 
 
 def recommendation_record(best: Best) -> dict[str, Any]:

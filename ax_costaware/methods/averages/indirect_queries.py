@@ -34,14 +34,13 @@ from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
 from ax_costaware.methods.past import unfit
 from ax_costaware.methods.problem import Decision, Problem, Stop
-from ax_costaware.queries import Conditional, FiniteConditional, LearnedConditional
+from ax_costaware.queries import Conditional, Cost, FiniteConditional, LearnedConditional
 from ax_costaware.queries.argument_checks import (
     instance_of,
     positive_number,
     sequence_of,
     set_fields,
 )
-from ax_costaware.queries.costs import Cost
 
 NUM_STARTS = 512
 """Quasi-random queries from which the searches start, where the settings do not say."""

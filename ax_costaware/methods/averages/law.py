@@ -193,22 +193,21 @@ _LEAST = 1e-3
 """A column on a log scale is kept above this part of its lower bound: a law may reach beyond it."""
 
 
-def checked_targets(parameters: object) -> tuple[FreeParameter, ...]:
-    """Parameters of points as a tuple; refuses what is none, naming ``target_parameters``."""
-    found = sequence_of(parameters, "target_parameters", "a list of parameters")
+def checked_targets(parameters: object, name: str) -> tuple[FreeParameter, ...]:
+    """Parameters of points as a tuple; refuses what is none."""
+    found = sequence_of(parameters, name, "a list of parameters")
     if not found:
-        raise InputError("target_parameters=[]: expected at least one parameter.")
+        raise InputError(f"{name}=[]: expected at least one parameter.")
     for one in found:
         if not isinstance(one, Range | Choice):
-            raise InputError(f"target_parameters has {one!r}: expected ranges and choices.")
+            raise InputError(f"{name} has {one!r}: expected ranges and choices.")
         if isinstance(one, Choice) and len(one.values) < 2:
             raise InputError(
-                f"target_parameters: {one.name!r} has the values {list(one.values)}: expected two "
-                "or more."
+                f"{name}: {one.name!r} has the values {list(one.values)}: expected two or more."
             )
     names = [parameter.name for parameter in found]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"target_parameters has {repeated} more than once.")
+        raise InputError(f"{name} has {repeated} more than once.")
     return found
 
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
     check_budget,
@@ -41,6 +42,7 @@ from ax_costaware.methods.past import PastTrial, control_sets_of
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.policies import ControlSetRule, ExploreThenCommit, LargestValuePerCost
 from ax_costaware.policies.beta import TheoreticalBeta
+from ax_costaware.queries import ChangeCost, ControlSet, JointLaw, Marginal, check_control_sets
 from ax_costaware.queries.argument_checks import (
     check_fields,
     instance_of,
@@ -51,10 +53,6 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     set_fields,
 )
-from ax_costaware.queries.change_cost import ChangeCost
-from ax_costaware.queries.control_sets import ControlSet, check_control_sets
-from ax_costaware.queries.joint import JointLaw
-from ax_costaware.queries.marginals import Marginal
 
 _NODES_OF_FAILED = 8
 """Points that stand for one failed trial."""
@@ -151,11 +149,7 @@ class ControlSets(Method):
             InputError: If it names none, or one that the method does not have.
         """
         name = trial.parameters.get(CONTROL_SET)
-        if name not in self.names:
-            raise InputError(
-                f"trial {trial.index} has {CONTROL_SET}={name!r}, which the strategy does not "
-                f"have: expected one of {self.names}."
-            )
+        one_of(name, f"trial {trial.index} has {CONTROL_SET}", self.names)
         return self.control_set(str(name))
 
     def cost_at(self, parameters: Row) -> float | None:
@@ -206,10 +200,7 @@ class ControlSets(Method):
         Raises:
             InputError: If there is none.
         """
-        if name not in self.names:
-            raise InputError(
-                f"{name!r} is no control set of this strategy: expected one of {self.names}."
-            )
+        one_of(name, CONTROL_SET, self.names)
         return self.control_sets[self.names.index(name)]
 
     def index_of(self, parameters: Row) -> int:
@@ -322,15 +313,12 @@ class ControlSets(Method):
         values, every = ControlSetValues(problem, self), range(len(self.control_sets))
         space, chances = values.space, None
         if problem.constraints:
-            points, chances = values.best_feasible()
-            means = problem.sign * space.expectations(points, every)[0]
+            points, likely = values.best_feasible()
+            means, chances = problem.sign * space.expectations(points, every)[0], likely.tolist()
         else:
             points, means = space.best_means(every, trial=len(problem.trials))
-        order = means.argsort(descending=True).tolist()
-        if chances is not None:
-            order.sort(key=lambda i: -min(float(chances[i]), self.feasible))
         found = []
-        for i in order:
+        for i in feasible_first(means, chances, self.feasible):
             control_set, point = self.control_sets[i], points[i].detach()
             mean, variance = map(float, space.expectations(points[[i]], [i]))
             cost = space.costs.at(i, point)
@@ -341,7 +329,7 @@ class ControlSets(Method):
                     variance**0.5,
                     None if cost is None else cost.mean,
                     control_set.name,
-                    feasibility=None if chances is None else float(chances[i]),
+                    feasibility=None if chances is None else chances[i],
                 )
             )
         return found

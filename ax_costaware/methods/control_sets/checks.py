@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of
-from ax_costaware.methods.equalities import shown
-from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
+from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range, shown
 from ax_costaware.methods.past import ROUNDING
 from ax_costaware.methods.problem import Problem
 from ax_costaware.policies import (
@@ -19,10 +18,8 @@ from ax_costaware.policies import (
     ExploreThenCommit,
     UnknownCosts,
 )
-from ax_costaware.queries.argument_checks import instance_of, sequence_of
-from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.queries.joint import JointLaw
-from ax_costaware.queries.marginals import Learned, Marginal
+from ax_costaware.queries import ControlSet, JointLaw, Learned, Marginal
+from ax_costaware.queries.argument_checks import instance_of, one_of, sequence_of
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
@@ -199,12 +196,10 @@ def _check_choice_marginal(what: str, parameter: Choice, marginal: Marginal) -> 
             ) from error
 
 
-def checked_marginals(marginals: object) -> dict[str, Marginal]:
+def checked_marginals(marginals: Any) -> dict[str, Marginal]:
     """Marginals by name, as a dictionary of their own."""
-    if not isinstance(marginals, Mapping):
-        raise InputError(
-            f"marginals={marginals!r}: expected a dictionary from parameter names to marginals."
-        )
+    expected = "a dictionary from parameter names to marginals"
+    instance_of(marginals, "marginals", Mapping, expected)
     for name, marginal in marginals.items():
         if not isinstance(name, str) or not isinstance(marginal, Marginal):
             raise InputError(
@@ -236,12 +231,8 @@ def checked_initial_control_sets(method: ControlSets) -> tuple[str, ...]:
     """Names of the control sets of the initial design, also where none are given."""
     given = method.initial_control_sets or ()
     names = sequence_of(given, "initial_control_sets", "a list of names")
-    for name in names:
-        if name not in method.names:
-            raise InputError(
-                f"initial_control_sets names {name!r}, which is not among control_sets: "
-                f"expected names out of {method.names}."
-            )
+    for i, name in enumerate(names):
+        one_of(name, f"initial_control_sets[{i}]", method.names)
     if names or method.learns_costs:
         return names or tuple(method.names)
     cheapest = min(least_cost(s) for s in method.control_sets)

@@ -16,7 +16,6 @@ from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.equalities import shown
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial
 from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed
@@ -250,7 +249,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     costs = values.space.costs.averages
     able = _open_sets(values, costs)
     if not any(able):
-        return _no_initial(values, costs)
+        return method.unfinished(_exhausted(values, costs))
     cycle = [method.names.index(name) for name in method.initial_control_sets]
     turn = index % len(cycle)
     rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
@@ -262,7 +261,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     prices = [method.with_change_over(problem, one, cost) for one in arms]
     payable = [pair for pair in zip(arms, prices, strict=True) if values.money.pays(pair[1])]
     if not payable:
-        return _no_initial(values, costs)
+        return method.unfinished(_exhausted(values, costs))
     arm, cost = payable[0]
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"
@@ -279,33 +278,19 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     )
 
 
-def _no_initial(values: ControlSetValues, costs: Sequence[float | None]) -> Stop:
-    return Stop(
-        f"{_exhausted(values, costs)} The initial design is not finished, so "
-        "no model says what to deploy: compare the trials themselves, or raise the budget."
-    )
-
-
 def _initial_arm(space: QuerySpace, index: int, chosen: ControlSet) -> dict[str, Value]:
-    problem = space.problem
-    fixed = {name: v for name, v in problem.fixed.items() if name in chosen.parameters}
-    for drawn in islice(_draws(space, index, chosen), MAX_DRAWS):
-        arm = space.arm(chosen, {**drawn, **fixed})
+    """Quasi-random values for a control set in the trial of an index, or others instead."""
+    problem, seed = space.problem, space.method.seed
+    rows: Iterator[Row] = islice(problem.space.design(seed), index, None)
+    if not problem.space.equalities:
+        rows = chain(islice(rows, 1), problem.space.design(decision_seed(seed, index)))
+    for row in islice(rows, MAX_DRAWS):
+        drawn = {**row, **problem.fixed}
+        arm = space.arm(chosen, {name: drawn[name] for name in chosen.parameters})
         if problem.space.meets(arm, among=chosen.parameters):
             return arm
-    constraints = [*problem.space.sums, *map(shown, problem.space.equalities)]
     raise InputError(
-        f"no point among {MAX_DRAWS} met the parameter constraints {constraints} with "
-        f"control set {chosen.name!r} and the rest at the nominal values {space.nominal}: loosen "
-        "the constraints or change the control sets."
+        f"no point among {MAX_DRAWS} met the parameter constraints {problem.space.constraints} "
+        f"with control set {chosen.name!r} and the rest at the nominal values {space.nominal}: "
+        "loosen the constraints or change the control sets."
     )
-
-
-def _draws(space: QuerySpace, index: int, chosen: ControlSet) -> Iterator[dict[str, Value]]:
-    """Quasi-random values for a control set in the trial of an index, then others instead."""
-    seed, design = space.method.seed, space.space.design
-    rows: Iterator[dict[str, Value]] = islice(design(seed), index, None)
-    if not space.space.equalities:
-        rows = chain(islice(rows, 1), design(decision_seed(seed, index)))
-    for row in rows:
-        yield {name: row[name] for name in chosen.parameters}

@@ -31,10 +31,8 @@ from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.methods.stopping import NUM_AHEAD
-from ax_costaware.models import information_gain
-from ax_costaware.models.point_posterior import PointPosterior
-from ax_costaware.policies import CostEstimate, LargestValuePerCost
-from ax_costaware.policies.beta import TheoreticalBeta
+from ax_costaware.models import PointPosterior, information_gain
+from ax_costaware.policies import CostEstimate, LargestValuePerCost, TheoreticalBeta
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
@@ -185,7 +183,11 @@ class ControlSetValues:
                 queries[i].append(query)
         if not sharing:
             return list(found)
-        best = self.best_in_hand if problem.constraints else self._best_mean()
+        if problem.constraints:
+            best = self.best_in_hand
+        else:
+            every = range(len(method.control_sets))
+            best = float(space.best_means(every, problem.next_index).values.max())
         chosen = []
         for i, ones in queries.items():
             points, sets = torch.stack([point for point, _ in ones]), [i] * len(ones)
@@ -203,11 +205,6 @@ class ControlSetValues:
                 worth = worth.masked_fill(torch.tensor(limited, device=worth.device), -torch.inf)
             chosen.append(ones[int(worth.argmax())])
         return chosen
-
-    def _best_mean(self) -> float:
-        """The best expectation that could be deployed, without outcome constraints."""
-        every = range(len(self.method.control_sets))
-        return float(self.space.best_means(every, self.problem.next_index).values.max())
 
     def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         """A lower bound of the best expected value of each, from observed outcomes only."""

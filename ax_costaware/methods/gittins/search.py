@@ -67,26 +67,22 @@ class _InUnits(AcquisitionFunction):
         return value
 
 
-class _Squashed(AcquisitionFunction):
+class _Squashed(_InUnits):
     """A Gittins index under constraints, in logarithms where it is far below the largest one.
 
     The index falls with the cost of a feasible trial, beyond all numbers where hardly any is.
     """
 
     def __init__(
-        self,
-        index: PandoraBoxGittinsIndex,
-        feasibility: Feasibility,
-        largest: float,
-        unit: float,
+        self, index: AcquisitionFunction, feasibility: Feasibility, largest: float, unit: float
     ) -> None:
-        super().__init__(model=index.model)
-        self.index, self.feasibility, self.largest, self.unit = index, feasibility, largest, unit
+        super().__init__(index, largest, unit)
+        self.feasibility = feasibility
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """Values of points ``b x 1 x d``: ``b``."""
-        value = (self.index(X) - self.largest) / self.unit
+        value = super().forward(X)
         squashed = torch.where(value < -1, -1 - (-value).clamp_min(1).log(), value)
         rest: Tensor = (self.feasibility(X.squeeze(-2)) - _LEAST_LOG).clamp_max(0.0)
         return squashed + rest

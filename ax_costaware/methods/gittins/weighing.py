@@ -19,8 +19,7 @@ from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import cost_function
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted
-from ax_costaware.models.log_normal_cost import LogNormalCostModel
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop, StopDecision
 
 if TYPE_CHECKING:
@@ -63,11 +62,11 @@ class Weighed:
 
     def stop_message(self) -> str:
         """Why there is no further trial, what was saved, and what to deploy."""
-        parts = [f"Stopped: {self.reason}."]
+        compared = ""
         if self.compared is not None:
             index, price = self.compared
-            parts.append(
-                f"Largest Gittins index {index:.6g}, best posterior mean "
+            compared = (
+                f" Largest Gittins index {index:.6g}, best posterior mean "
                 f"{self.incumbent:.6g}, lambda {price:.6g}."
             )
         values = ", ".join(f"{n}={v!r}" for n, v in self.incumbent_parameters.items())
@@ -78,11 +77,10 @@ class Weighed:
                 f"{self.incumbent_trial}"
             )
         chance = "" if self.chance is None else f", feasible with probability {self.chance:.3g}"
-        parts.append(
-            f"{self.money.said}. {deploy} with {values}: expected value "
-            f"{self.incumbent:.6g}{chance}."
+        return (
+            f"Stopped: {self.reason}.{compared} {self.money.said}. {deploy} with {values}: "
+            f"expected value {self.incumbent:.6g}{chance}."
         )
-        return " ".join(parts)
 
 
 def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
@@ -111,13 +109,13 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
     )
     if not money.pays(None):
         return replace(weighed, reason="the budget is used up")
-    if not is_feasible:
-        return _towards_feasible(search, weighed)
-    relative = relative_lambda(method, problem)
-    price = price_of_cost(search, relative, best)
-    reach = search.reach(best)
-    verdict: StopDecision | None = None
+    verdict = StopDecision(False, "")
     try:
+        if not is_feasible:
+            return _towards_feasible(search, weighed)
+        relative = after = relative_lambda(method, problem)
+        price = price_of_cost(search, relative, best)
+        reach = search.reach(best)
         if method.acquisition == "gittins":
             found = search.best(search.index(price))
         else:
@@ -139,18 +137,17 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
             index = search.index_at(found.point, price)
     except SpaceExhausted:
         return replace(weighed, reason=SpaceExhausted.REASON)
-    reason = "" if verdict is None else verdict.reason
-    if verdict is not None and verdict.stop and found.restricted:
+    reason = verdict.reason
+    if verdict.stop and found.restricted:
         payer = "max_trial_cost" if money.capped else "what is left of the budget"
         reason += f", of those that {payer} pays for"
-    after = relative
     # In the middle of a batch nothing is known that was not known at its start.
     if relative is not None and method.decay is not None and not count:
         after = method.decay.after(relative, largest, best)
     return replace(
         weighed,
         reason=reason,
-        stop=verdict is not None and verdict.stop,
+        stop=verdict.stop,
         decision=_decision(search, weighed, found, sign * index, price, (relative, after)),
         compared=compared,
     )
@@ -158,10 +155,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
 
 def _towards_feasible(search: Search[Gittins], weighed: Weighed) -> Weighed:
     """The trial that is likeliest to be feasible per cost; what it is worth is asked later."""
-    try:
-        found = search.best(search.likeliest())
-    except SpaceExhausted:
-        return replace(weighed, reason=SpaceExhausted.REASON)
+    found = search.best(search.likeliest())
     if found is None:
         return replace(weighed, reason=search.pays_for_none)
     return replace(

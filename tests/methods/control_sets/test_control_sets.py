@@ -63,7 +63,7 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"seed": 1.5}, "seed=1.5: expected an integer"),
     ({"initial_trials": -1}, "initial_trials=-1"),
     ({"initial_control_sets": "x1"}, "initial_control_sets='x1': expected a list"),
-    ({"initial_control_sets": ["x9"]}, "names 'x9', which is not among control_sets"),
+    ({"initial_control_sets": ["x9"]}, r"initial_control_sets\[0\]='x9': expected one of \['x1'"),
     ({"charge_initial": "no"}, "charge_initial='no': expected True or False"),
     ({"num_nodes": 0}, "num_nodes=0"),
     ({"num_restarts": 0}, "num_restarts=0"),
