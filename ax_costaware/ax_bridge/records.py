@@ -240,8 +240,11 @@ def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
 
 def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:
     """What trials reported with their progress among Ax's data, if the method learns from that."""
-    found, data = dict[int, Curves](), experiment.lookup_data()
-    if progress_parameter(experiment, method) is None or not data.has_step_column:
+    found = dict[int, Curves]()
+    if progress_parameter(experiment, method) is None:
+        return found
+    data = experiment.lookup_data()
+    if not data.has_step_column:
         return found
     frame = data.full_df
     frame = frame[np.isfinite(frame[MAP_KEY]) & np.isfinite(frame["mean"])]
@@ -265,8 +268,10 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
         if not is_excluded(trial)
     }
     objectives, parameter = objective_metrics(experiment), progress_parameter(experiment, method)
+    if not objectives or parameter is None:
+        return found
     data = experiment.lookup_data()
-    if not objectives or parameter is None or not data.has_step_column:
+    if not data.has_step_column:
         return found
     frame = data.df
     is_outcome = frame["metric_name"] == objectives[0]
