@@ -42,10 +42,7 @@ from gpytorch.priors import NormalPrior
 from torch import Tensor
 
 from ax_costaware.models.choice_kernel import shared_lengthscales
-from ax_costaware.models.kernels import (
-    matern_correlation,
-    squared_distances,
-)
+from ax_costaware.models.kernels import matern_correlation, squared_distances
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 _EPSILON = 1e-3

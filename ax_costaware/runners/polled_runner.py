@@ -41,12 +41,7 @@ from ax_costaware.runners.reporting import (
     read_outcome,
     trial_parameters,
 )
-from ax_costaware.runners.result import (
-    RUNNING,
-    AttemptState,
-    AttemptStatus,
-    TrialFunction,
-)
+from ax_costaware.runners.result import RUNNING, AttemptState, AttemptStatus, TrialFunction
 from ax_costaware.session.realized import warn_out_of_bounds
 
 logger = get_logger(__name__)

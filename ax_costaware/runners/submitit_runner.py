@@ -29,12 +29,7 @@ from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.queries.argument_checks import instance_of
 from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_gone
 from ax_costaware.runners.registry import trial_function
-from ax_costaware.runners.result import (
-    AttemptState,
-    AttemptStatus,
-    TrialFunction,
-    lost,
-)
+from ax_costaware.runners.result import AttemptState, AttemptStatus, TrialFunction, lost
 from ax_costaware.runners.sending import BEGAN, attempt_in, sent_whole
 
 Executor = Literal["slurm", "local"]

@@ -18,12 +18,7 @@ from scipy.spatial import KDTree
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.candidate_posterior import CandidatePosterior
-from ax_costaware.policies.costly_feedback.domain import (
-    Choice,
-    Hyperparameters,
-    Observation,
-    Point,
-)
+from ax_costaware.policies.costly_feedback.domain import Choice, Hyperparameters, Observation, Point
 from ax_costaware.policies.query_rules import RIVAL_CORRELATION, Compare, Rivals
 from ax_costaware.queries.tables import table
 
