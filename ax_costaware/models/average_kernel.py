@@ -72,7 +72,12 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         self.num_query_columns = conditional.num_query_columns
         self.num_target_columns = target_columns(conditional)
         if target_transform is not None:
-            _check_transform(target_transform)
+            parts = target_transform.modules()
+            if any(getattr(part, "learn_coefficients", False) for part in parts):
+                raise InputError(
+                    f"target_transform={target_transform!r}: expected one whose bounds or "
+                    "coefficients are given, such as Normalize(d, bounds=bounds)."
+                )
             target_transform.eval()
         self._remembered: list[_Remembered] = []
 
@@ -108,8 +113,9 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         if rows.requires_grad or rows.is_inference() or torch.is_inference_mode_enabled():
             return self._read(rows).averages
         for known in self._remembered:
-            resolution = self._resolution(known.reach, known.is_pair)
-            if known.is_of(rows) and known.resolution == resolution:
+            resolution = self._resolution(known.reach, len(known.resolution) > 1)
+            is_its = known.rows.shape == rows.shape and known.rows.dtype == rows.dtype
+            if is_its and torch.equal(known.rows, rows) and known.resolution == resolution:
                 return known.averages
         found = self._read(rows)
         # Nodes that depend on parameters of the transform belong to one evaluation.
@@ -177,14 +183,14 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         resolution = self._resolution(reach, True)
         refinement, sides = resolution[:2], resolution[2:]
         if not all(sides):
-            return _Remembered(key, self._of_joint_rule(A), reach, resolution, is_pair=True)
+            return _Remembered(key, self._of_joint_rule(A), reach, resolution)
         rows = max(1, _MOST_NODES // math.prod((*nodes.second.shape[-2:], *refinement)))
         parts = [
             grid_weights(self._transformed(self.conditional.pair_rule(part, refinement)), sides)
             for part in queries.split(rows)
         ]
         weights = torch.cat(parts).reshape(*A.shape[:-1], *sides)
-        return _Remembered(key, GridAverages(bounds, weights), reach, resolution, is_pair=True)
+        return _Remembered(key, GridAverages(bounds, weights), reach, resolution)
 
     def _transformed(self, nodes: PairNodes | None) -> PairNodes:
         assert nodes is not None
@@ -240,11 +246,6 @@ class _Remembered:
     averages: Averages
     reach: Tensor | None = None
     resolution: tuple[int, ...] = (1,)
-    is_pair: bool = False
-
-    def is_of(self, rows: Tensor) -> bool:
-        known = self.rows
-        return known.shape == rows.shape and known.dtype == rows.dtype and torch.equal(known, rows)
 
 
 def target_columns(conditional: Conditional) -> int:
@@ -254,14 +255,6 @@ def target_columns(conditional: Conditional) -> int:
         query = torch.zeros(1, conditional.num_query_columns, dtype=torch.double)
         columns = conditional.joint_rule(query).nodes.shape[-1]
     return columns
-
-
-def _check_transform(transform: InputTransform) -> None:
-    if any(getattr(part, "learn_coefficients", False) for part in transform.modules()):
-        raise InputError(
-            f"target_transform={transform!r}: expected one whose bounds or coefficients are given,"
-            " such as Normalize(d, bounds=bounds)."
-        )
 
 
 def _check_width(name: str, rows: Tensor, what: str, width: int) -> None:

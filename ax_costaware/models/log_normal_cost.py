@@ -34,7 +34,7 @@ from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.models.point_posterior import FactoredPosterior
-from ax_costaware.queries.argument_checks import finite_tensor
+from ax_costaware.queries.argument_checks import finite_tensor, one_of
 
 CostKind: TypeAlias = Literal["gp", "linear", "trend"]
 """A Gaussian process on the logarithm of the cost, a Bayesian linear regression, or their sum."""
@@ -86,9 +86,7 @@ class LogNormalCostModel:
         bounds: Tensor | None = None,
         choices: Sequence[Sequence[int]] = (),
     ) -> None:
-        if kind not in get_args(CostKind):
-            raise InputError(f"kind={kind!r}: expected one of {list(get_args(CostKind))}.")
-        self.kind = kind
+        self.kind = one_of(kind, "kind", get_args(CostKind))
         inputs, log_cost = checked_inputs(X), checked_costs(cost, X).log()
         log_cost = log_cost.clamp_min(float(log_cost.max()) + _LEAST_LOG)
         n = len(log_cost)

@@ -244,7 +244,7 @@ def test_refuses_costs_by_row_and_value(kind: Any, cost: float) -> None:
         ({"X": torch.tensor([[0.0], [math.nan], [1.0]])}, r"X\[1\]=\[nan\]: expected finite"),
         ({"cost": torch.ones(2)}, r"cost of shape \(2,\): expected \(3,\)"),
         ({"cost": [1.0, 2.0, 3.0]}, r"cost of shape \[1\.0, 2\.0, 3\.0\]: expected \(3,\)"),
-        ({"fixed": -1.0}, r"fixed=-1\.0: expected a finite number of at least 0"),
+        ({"fixed": -1.0}, r"fixed=-1\.0: expected a finite number >= 0"),
         ({"fixed": math.nan}, r"fixed=nan: expected a finite number"),
         ({"bounds": torch.ones(2, 3)}, r"bounds: got shape \(2, 3\); expected finite bounds 2 x 1"),
         ({"bounds": torch.tensor([[1.0], [0.0]])}, r"bounds=\[\[1\.0\], \[0\.0\]\]: expected fin"),
