@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -27,19 +28,13 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from ax_costaware.acquisition.best_queries import sample_best_queries
-from ax_costaware.acquisition.check import (
-    check_beta,
-    check_columns,
-    check_given,
-    check_nodes,
-    check_search,
-)
+from ax_costaware.acquisition.check import check_columns, check_given, check_nodes, check_search
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
 from ax_costaware.acquisition.criteria import (
     MEAN,
+    AcquisitionName,
     Criterion,
     LogExpectedImprovement,
-    check_acquisition,
     confidence_bound,
 )
 from ax_costaware.acquisition.elimination import Elimination
@@ -61,6 +56,7 @@ from ax_costaware.models.point_posterior import (
     PointPosterior,
     QueryMoments,
 )
+from ax_costaware.queries.argument_checks import finite_number, nonnegative_number, one_of
 from ax_costaware.queries.joint.law import NodesGiven
 from ax_costaware.queries.nodes import ProductNodes
 
@@ -134,7 +130,7 @@ def optimize_control_sets(
     Raises:
         InputError: For arguments of a wrong shape or range.
     """
-    name = check_acquisition(acquisition)
+    name: AcquisitionName = one_of(acquisition, "acquisition", get_args(AcquisitionName))
     if name == "feasible" and feasible is None:
         raise InputError("acquisition='feasible': expected feasible, the bounds to keep to.")
     controls = check_search(bounds, control_sets, nodes, weights, beta, num_restarts, raw_samples)
@@ -332,8 +328,7 @@ class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        check_beta(beta)
-        criterion = confidence_bound("ucb", beta)
+        criterion = confidence_bound("ucb", nonnegative_number(beta, "beta"))
         super().__init__(
             model, controlled, nodes, weights, criterion, posterior_transform, X_pending
         )
@@ -372,9 +367,7 @@ class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        if not math.isfinite(best_f):
-            raise InputError(f"best_f: got {best_f!r}; it takes a finite number.")
-        criterion = LogExpectedImprovement(best_f)
+        criterion = LogExpectedImprovement(finite_number(best_f, "best_f"))
         super().__init__(
             model, controlled, nodes, weights, criterion, posterior_transform, X_pending
         )

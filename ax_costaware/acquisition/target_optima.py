@@ -24,7 +24,7 @@ from torch import Tensor
 from ax_costaware.acquisition.local_search import SAME_OPTIMUM, START_DISTANCE, LocalSearch, ascend
 from ax_costaware.acquisition.starts import spaced_best, unit_design
 from ax_costaware.acquisition.target_samples import (
-    Paths,
+    BoundedPaths,
     TargetBound,
     joint_draws,
     moments_of,
@@ -336,7 +336,7 @@ def _with_better_choices(
 
 
 def _climb(
-    paths: Paths, starts: Tensor, height: Tensor, space: TargetSpace
+    paths: BoundedPaths, starts: Tensor, height: Tensor, space: TargetSpace
 ) -> tuple[Tensor, Tensor]:
     """The ends of local searches from starts ``S x k x d``, and the paths' values there, ``S x k``.
 
