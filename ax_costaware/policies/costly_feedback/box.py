@@ -120,8 +120,7 @@ class BoxDomain:
 
     def inputs(self, key: Key) -> Point:
         """The coordinates that the kernel is given."""
-        inputs: Point = (np.array(key) - self._shift) / self._scale
-        return inputs
+        return np.asarray((np.array(key) - self._shift) / self._scale)
 
     def random_key(self, generator: np.random.Generator) -> Key:
         """A point drawn uniformly."""
