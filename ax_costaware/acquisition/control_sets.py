@@ -45,7 +45,7 @@ from ax_costaware.acquisition.objectives import (
     build_objectives,
     near_and_lengths,
 )
-from ax_costaware.acquisition.partial_query import FixedNodes
+from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import Discrete, LinearConstraints, SearchDomain
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
@@ -135,7 +135,7 @@ def optimize_control_sets(
         raise InputError("acquisition='feasible': expected feasible, the bounds to keep to.")
     controls = check_search(bounds, control_sets, nodes, weights, beta, num_restarts, raw_samples)
     laws = [
-        FixedNodes(nodes, weights, columns) if law is None else law
+        QueryNodes(nodes, weights, columns) if law is None else law
         for law, columns in zip(
             check_given(given, controls, bounds.mean(dim=0)), controls, strict=True
         )
@@ -267,7 +267,7 @@ class PartialQueryAcquisition(AcquisitionFunction):
         """
         super().set_X_pending(X_pending)
         posterior = PointPosterior.of(self.model, self.posterior_transform, self.X_pending)
-        law = FixedNodes(self.nodes, self.weights, self.controlled)
+        law = QueryNodes(self.nodes, self.weights, self.controlled)
         ((_, self._objective),) = build_objectives(posterior, [law], self.criterion)
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.criteria import Criterion
-from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery
+from ax_costaware.acquisition.partial_query import PartialQuery, QueryNodes
 from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.point_posterior import FactoredPosterior, QueryMoments
 from ax_costaware.models.rowwise import CHUNK_ELEMENTS, in_chunks
@@ -156,9 +156,9 @@ def build_objectives(
     Returns:
         The indices of control sets that are searched together, and their objective.
     """
-    fixed: dict[int, FixedNodes] = {}
+    fixed: dict[int, QueryNodes] = {}
     if isinstance(posterior, FactoredPosterior) and posterior.posterior.separable is not None:
-        fixed = {index: law for index, law in enumerate(laws) if isinstance(law, FixedNodes)}
+        fixed = {index: law for index, law in enumerate(laws) if isinstance(law, QueryNodes)}
     if fixed:
         assert isinstance(posterior, FactoredPosterior)
         cached, path = posterior.posterior, posterior.path
@@ -167,7 +167,7 @@ def build_objectives(
         # The two parts of a posterior sample cancel at the data, so both have to be averaged by one
         # rule, and that of the Fourier features is the joint nodes.
         if product is not None and path is None:
-            blocks = BlockSums(cached, product, any_law.nodes[0].to(cached.X))
+            blocks = BlockSums(cached, product, any_law.base[0].to(cached.X))
         n = len(cached.X)
         size = max(1, MAX_PREPARED_ELEMENTS // (n * (n + len(any_law.weights))))
         for start in range(0, len(indices), size):
