@@ -134,7 +134,9 @@ def noisy_truncated_information(gamma: Tensor, rho2: Tensor) -> Tensor:
         is infinite at one, and taken for zero there.
     """
     x, share = torch.broadcast_tensors(_limited(gamma), rho2)
-    return torch.where(share < _NOISY, _expansion(x, share), _quadrature(x, share))
+    # That of a Gaussian: noise hides the shape of what is below it, but for its variance.
+    expansion = -0.5 * torch.log1p(-share.clamp(0.0, _NOISY) * _of(_reduction, x))
+    return torch.where(share < _NOISY, expansion, _quadrature(x, share))
 
 
 def _limited(gamma: Tensor) -> Tensor:
@@ -151,11 +153,6 @@ def _quadrature(x: Tensor, share: Tensor) -> Tensor:
     u = (s * x).unsqueeze(-1) + share.sqrt().unsqueeze(-1) * nodes
     ratio, hazard = _of(_information_over_hazard, u), _of(_hazard, x)
     return truncated_information(x) - s * hazard * (ratio @ weights)
-
-
-def _expansion(x: Tensor, share: Tensor) -> Tensor:
-    """That of a Gaussian: noise hides the shape of what is below it, but for its variance."""
-    return -0.5 * torch.log1p(-share.clamp(0.0, _NOISY) * _of(_reduction, x))
 
 
 def _information(normal: StandardNormal) -> tuple[Tensor, Tensor]:

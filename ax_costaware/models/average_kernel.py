@@ -32,7 +32,7 @@ from ax_costaware.models.averages import (
 )
 from ax_costaware.models.cached_posterior import AFFINE, COLUMNWISE, is_made_of
 from ax_costaware.models.grid_averages import GridAverages, grid_weights, side_of
-from ax_costaware.queries import ColumnNodes, Conditional, NormalLaw, PairNodes, SharedNodes
+from ax_costaware.queries import ColumnNodes, Conditional, PairNodes, SharedNodes
 
 _LEAST_WEIGHT = 1e-12
 """Nodes of less weight do not count for how wide a law is."""
@@ -147,7 +147,10 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         if is_squared_exponential(self.base_kernel):
             law = conditional.normal_law(A) if is_made_of(transform, AFFINE) else None
             if law is not None:
-                return _Remembered(key, self._of_normal_law(law))
+                origin = law.means.new_zeros(1, law.means.shape[-1])
+                slopes = self.transform(origin + 1) - self.transform(origin)
+                covariance = slopes.mT * law.covariance * slopes
+                return _Remembered(key, GaussianAverages(self.transform(law.means), covariance))
             if is_made_of(transform, COLUMNWISE):
                 found = self._of_columns(key, A) or self._of_pair(key, A)
                 if found is not None:
@@ -199,11 +202,6 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         return replace(
             nodes, first=first[..., 0], second=second, bounds=self.transform(nodes.bounds)
         )
-
-    def _of_normal_law(self, law: NormalLaw) -> GaussianAverages:
-        origin = law.means.new_zeros(1, law.means.shape[-1])
-        slopes = self.transform(origin + 1) - self.transform(origin)
-        return GaussianAverages(self.transform(law.means), slopes.mT * law.covariance * slopes)
 
     def _reach(self, columns: ColumnNodes) -> Tensor:
         """How far the nodes of one average are from its middle at most, ``d``."""
