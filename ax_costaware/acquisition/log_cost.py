@@ -36,7 +36,6 @@ class LogExpectedCost(Protocol):
 
     def log_expected_cost(self, X: Tensor) -> Tensor:
         """Logarithm of the expected cost at points ``... x d``, of shape ``...``."""
-        ...
 
 
 CostFunction: TypeAlias = float | Callable[[Tensor], Tensor] | LogExpectedCost

@@ -46,7 +46,6 @@ class ControlSetObjective(Protocol):
         Returns:
             ``p`` values, differentiable with respect to ``X``.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,7 +134,6 @@ class PolledRunner(StoredRunner):
 
     def forget(self, key: str) -> None:
         """Called when what came of an attempt is stored, so that the backend may let go of it."""
-        return None
 
     def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
         """What ``start`` is given for a trial: the values to set, as ``query`` gives them."""

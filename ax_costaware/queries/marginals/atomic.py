@@ -48,7 +48,6 @@ class AtomicMarginal(Marginal):
         Args:
             what: What of the law they are asked for; any other law does not have it.
         """
-        del what
         nodes, masses = self._atoms()
         return nodes, masses / masses.sum()
 
