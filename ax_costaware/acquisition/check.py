@@ -12,6 +12,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     at_least,
     check_weights,
+    checked_bounds,
     finite_tensor,
     nonnegative_number,
     optional,
@@ -66,11 +67,7 @@ def check_search(
     check_nodes(nodes, weights)
     nonnegative_number(beta, "beta")
     d = nodes.shape[-1]
-    if bounds.shape != (2, d) or not bool((bounds[0] <= bounds[1]).all()):
-        raise InputError(
-            f"bounds: got shape {tuple(bounds.shape)}; it takes lower and upper bounds of shape"
-            f" (2, {d}), the lower ones not above the upper ones."
-        )
+    checked_bounds(bounds, d)
     if len(control_sets) == 0:
         raise InputError("control_sets: got none; it takes at least one list of column indices.")
     for name, number in (("num_restarts", num_restarts), ("raw_samples", raw_samples)):

@@ -87,7 +87,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
-        _check_width("queries", A, "queries", self.num_query_columns)
+        self.conditional.check_shape(A)
         rest = A.new_zeros(*A.shape[:-1], self.num_target_columns + 1)
         return torch.cat([A, rest], dim=-1)
 
@@ -97,7 +97,10 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
-        _check_width("X", X, "points", self.num_target_columns)
+        if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != self.num_target_columns:
+            shape = tuple(X.shape) if isinstance(X, Tensor) else X
+            expected = f"points of {self.num_target_columns} columns"
+            raise InputError(f"X of shape {shape!r}: expected {expected}.")
         query = X.new_zeros(*X.shape[:-1], self.num_query_columns)
         return torch.cat([query, X, X.new_ones(*X.shape[:-1], 1)], dim=-1)
 
@@ -253,12 +256,3 @@ def target_columns(conditional: Conditional) -> int:
         query = torch.zeros(1, conditional.num_query_columns, dtype=torch.double)
         columns = conditional.joint_rule(query).nodes.shape[-1]
     return columns
-
-
-def _check_width(name: str, rows: Tensor, what: str, width: int) -> None:
-    if not isinstance(rows, Tensor):
-        raise InputError(f"{name}: got a {type(rows).__name__}; expected a tensor.")
-    if rows.ndim == 0 or rows.shape[-1] != width:
-        raise InputError(
-            f"{name} of shape {tuple(rows.shape)}: expected {what} of {width} columns."
-        )

@@ -94,8 +94,7 @@ class SubmititRunner(PolledRunner):
             raise UserInputError(f"folder={self.folder!r}: expected {expected}.")
         self.executor = one_of(executor, "executor", get_args(Executor))
         expected = "a mapping from names of submitit's update_parameters to values"
-        given = {} if options is None else instance_of(options, "options", Mapping, expected)
-        self.options = dict(given)
+        self.options = dict(instance_of(options, "options", Mapping | None, expected) or {})
         if executor == "slurm" and timeout is None and "timeout_min" not in self.options:
             raise UserInputError(
                 "timeout=None: submitit ends a job of Slurm after five minutes. Expected the "

@@ -262,7 +262,7 @@ def test_many_control_sets_in_chunks_equal_one_by_one(make_model, rule, bounds):
         ({"control_sets": [[0], []]}, "control_sets: got"),
         ({"control_sets": [[7]]}, "control_sets: got"),
         ({"bounds": torch.zeros(3, 2)}, "bounds: got shape"),
-        ({"bounds": torch.tensor([[1.0] * 3, [0.0] * 3])}, "bounds: got shape"),
+        ({"bounds": torch.tensor([[1.0] * 3, [0.0] * 3])}, "lower <= upper"),
         ({"acquisition": "pi"}, r"acquisition='pi': expected one of \['ucb', "),
         ({"beta": -1.0}, "beta=-1.0: expected"),
         ({"num_restarts": 0}, "num_restarts=0: expected"),

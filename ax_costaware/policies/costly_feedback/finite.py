@@ -44,17 +44,13 @@ class FiniteDomain:
 
     def __init__(self, candidates: ArrayLike, unit_cube: bool) -> None:
         self._points = _checked(candidates)
+        self.dimension = int(self._points.shape[1])
         self._are_numbers = np.ndim(candidates) == 1
         lower = self._points.min(axis=0)
         width = self._points.max(axis=0) - lower
         self._unit = (self._points - lower) / np.where(width > 0, width, 1.0)
         self._inputs = self._unit if unit_cube else self._points
         self._neighbours = _neighbours(self._unit)
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates of a candidate."""
-        return int(self._points.shape[1])
 
     def point(self, key: int) -> Point | float:
         """The candidate, a number if numbers were given."""
