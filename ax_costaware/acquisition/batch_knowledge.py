@@ -204,13 +204,16 @@ def batch_knowledge(
             others.append((seen, within, normal(most, _NUM_SAMPLES, chance)))
         best = candidates.points[sampled.argmax(dim=0)]
 
-        def gain(landing: Tensor) -> float:
-            n = len(landing)
+        def gain(law: NodesGiven, points: Tensor) -> float:
+            n = len(points)
+            nodes, weights = law(points)
+            picked = torch.multinomial(weights.cpu(), 1, generator=generator).squeeze(-1)
+            landing = nodes[torch.arange(n), picked]
             of_others = [(seen.told(landing, o[:n]), within) for seen, within, o in others]
             return expected_gain(candidates.told(landing, z[:n]), of_others)
 
         return [
-            gain(_landing(law, best[:count], generator)) if count else 0.0
+            gain(law, best[:count]) if count else 0.0
             for law, count in zip(laws, plays, strict=True)
         ]
 
@@ -248,10 +251,3 @@ def _candidates(
 def _feasible_first(values: Tensor, feasible: Tensor) -> Tensor:
     """Values ``m x ...`` with what is not feasible brought below all others."""
     return torch.where(feasible, values, values - (values.max() - values.min()))
-
-
-def _landing(law: NodesGiven, points: Tensor, generator: torch.Generator) -> Tensor:
-    """Where one trial at each of ``n x d`` points lands: one of its nodes."""
-    nodes, weights = law(points)
-    picked = torch.multinomial(weights.cpu(), 1, generator=generator).squeeze(-1)
-    return nodes[torch.arange(len(points)), picked]

@@ -39,7 +39,7 @@ from ax_costaware.acquisition.objectives import (
     near_and_lengths,
     some_nodes,
 )
-from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery
+from ax_costaware.acquisition.partial_query import PartialQuery, QueryNodes
 from ax_costaware.acquisition.standard_normal import noisy_truncated_information
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.models.cached_posterior import CachedPosterior
@@ -191,7 +191,7 @@ def _sampled_objectives(
     posterior: CachedPosterior, laws: Sequence[NodesGiven], paths: Sequence[FourierPath]
 ) -> Sequence[ControlSetObjective]:
     """The values of queries under samples: one objective for all samples, or one for each."""
-    fixed = [law for law in laws if isinstance(law, FixedNodes)]
+    fixed = [law for law in laws if isinstance(law, QueryNodes)]
     if posterior.separable is None or len(fixed) < len(laws):
         return [NodeObjective(laws, FactoredPosterior(posterior, path), MEAN) for path in paths]
     queries = [PartialQuery(posterior, law) for law in fixed]

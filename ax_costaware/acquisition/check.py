@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,14 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import check_weights, finite_tensor
+from ax_costaware.queries.argument_checks import (
+    at_least,
+    check_weights,
+    checked_bounds,
+    finite_tensor,
+    nonnegative_number,
+    optional,
+)
 from ax_costaware.queries.joint.law import NodesGiven
 
 
@@ -41,12 +47,6 @@ def check_nodes(nodes: Tensor, weights: Tensor) -> None:
     check_weights(weights, finite_tensor(nodes, "nodes", (None, None), shape), "weights")
 
 
-def check_beta(beta: float) -> None:
-    """Refuse a negative or non-finite ``beta`` with an ``InputError``."""
-    if not (math.isfinite(beta) and beta >= 0):
-        raise InputError(f"beta: got {beta!r}; it takes a finite number of at least zero.")
-
-
 def check_pending(X_pending: Any, columns: str) -> None:
     """Refuse with an ``InputError`` what is neither a matrix of ``k`` rows nor ``None``."""
     if X_pending is not None and (not isinstance(X_pending, Tensor) or X_pending.ndim != 2):
@@ -65,18 +65,13 @@ def check_search(
 ) -> list[list[int]]:
     """Check the arguments of ``optimize_control_sets`` and return the sorted control sets."""
     check_nodes(nodes, weights)
-    check_beta(beta)
+    nonnegative_number(beta, "beta")
     d = nodes.shape[-1]
-    if bounds.shape != (2, d) or not bool((bounds[0] <= bounds[1]).all()):
-        raise InputError(
-            f"bounds: got shape {tuple(bounds.shape)}; it takes lower and upper bounds of shape"
-            f" (2, {d}), the lower ones not above the upper ones."
-        )
+    checked_bounds(bounds, d)
     if len(control_sets) == 0:
         raise InputError("control_sets: got none; it takes at least one list of column indices.")
     for name, number in (("num_restarts", num_restarts), ("raw_samples", raw_samples)):
-        if number is not None and not (type(number) is int and number >= 1):
-            raise InputError(f"{name}: got {number!r}; it takes a positive integer or None.")
+        optional(at_least(1))(number, name)
     return [check_columns("control_sets", columns, d) for columns in control_sets]
 
 
@@ -101,23 +96,18 @@ def check_given(
             f"given: got {len(given)} entries; it takes one for each of the {len(controls)} control"
             " sets."
         )
+    shape = f"finite nodes of shape (1, number of nodes, {len(point)}) for one point"
     for index, (nodes_given, columns) in enumerate(zip(given, controls, strict=True)):
-        if nodes_given is not None:
-            _check_nodes_given(index, nodes_given, columns, point)
+        if nodes_given is None:
+            continue
+        with torch.no_grad():
+            nodes, weights = nodes_given(point.unsqueeze(0))
+        finite_tensor(nodes, f"nodes of given[{index}]", (1, None, len(point)), shape)
+        check_weights(weights, nodes, f"weights of given[{index}]")
+        controlled = nodes[0][:, columns]
+        if not torch.allclose(controlled, point[columns].expand_as(controlled).to(nodes)):
+            raise InputError(
+                f"given[{index}]: got nodes whose controlled columns {columns} differ from those of"
+                " the point."
+            )
     return given
-
-
-def _check_nodes_given(index: int, given: NodesGiven, columns: list[int], point: Tensor) -> None:
-    with torch.no_grad():
-        nodes, weights = given(point.unsqueeze(0))
-    d = len(point)
-    shape = f"finite nodes of shape (1, number of nodes, {d}) for one point"
-    finite_tensor(nodes, f"nodes of given[{index}]", (1, None, d), shape)
-    check_weights(weights, nodes, f"weights of given[{index}]")
-    if not torch.allclose(
-        nodes[0][:, columns], point[columns].expand(nodes.shape[1], -1).to(nodes)
-    ):
-        raise InputError(
-            f"given[{index}]: got nodes whose controlled columns {columns} differ from those of the"
-            " point."
-        )

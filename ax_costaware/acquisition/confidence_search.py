@@ -151,10 +151,7 @@ class ConfidenceSearch:
             others = others[self.shortfall(others) < 0]
         if compare == "local_optima" and len(others):
             return others
-        return self._uncorrelated(found, joint)
-
-    def _uncorrelated(self, found: ConfidenceOptima, joint: bool) -> Tensor:
-        """Rivals by correlation, the strongest ones among them; else the least correlated point."""
+        # By correlation, the strongest ones among them; else the least correlated point.
         point, posterior = found.point, self.posterior
 
         def excess(X: Tensor) -> Tensor:

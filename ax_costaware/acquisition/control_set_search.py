@@ -114,11 +114,13 @@ class ControlSetSearch:
         seed: int,
     ) -> tuple[Tensor, Tensor]:
         """Starting points of all control sets, and the control set of each."""
+        d = len(self.lengths)
+        usual = {**RAW_SAMPLES, d: RAW_SAMPLES_FULL_CONTROL}
         raw = [
             raw_points(
                 self.domain,
                 controlled,
-                raw_samples or self._usual_raw_samples(controlled),
+                raw_samples or usual.get(len(controlled), RAW_SAMPLES_MANY),
                 near,
                 0.5 * self.lengths,
                 seed,
@@ -132,28 +134,16 @@ class ControlSetSearch:
             scores = self._evaluate(torch.cat(raw), sets, coarse=True).split(sizes)
         chosen = []
         for i, (points, score) in enumerate(zip(raw, scores, strict=True)):
-            self._set_unit(i, score)
-            usual = NUM_RESTARTS_FULL_CONTROL if self._is_full(self.controls[i]) else NUM_RESTARTS
-            scaled = points / self.lengths
-            chosen.append(points[spaced_best(score, scaled, num_restarts or usual, START_DISTANCE)])
+            # Their mean and standard deviation are the unit, unless they differ by rounding only.
+            height, level = torch.std_mean(score, correction=0)
+            least = RELATIVE_SPREAD * score.abs().max()
+            if not self.logarithmic and bool(torch.isfinite(height)) and bool(height > least):
+                self.level[i], self.height[i] = level, height
+            full = len(self.controls[i]) == d
+            number = num_restarts or (NUM_RESTARTS_FULL_CONTROL if full else NUM_RESTARTS)
+            chosen.append(points[spaced_best(score, points / self.lengths, number, START_DISTANCE)])
         counts = torch.tensor([len(points) for points in chosen])
         return torch.cat(chosen), index.repeat_interleave(counts)
-
-    def _is_full(self, controlled: Sequence[int]) -> bool:
-        return len(controlled) == len(self.lengths)
-
-    def _usual_raw_samples(self, controlled: Sequence[int]) -> int:
-        if self._is_full(controlled):
-            return RAW_SAMPLES_FULL_CONTROL
-        return RAW_SAMPLES.get(len(controlled), RAW_SAMPLES_MANY)
-
-    def _set_unit(self, index: int, scores: Tensor) -> None:
-        """Take the mean and the standard deviation of the raw points' values as the unit."""
-        height, level = torch.std_mean(scores, correction=0)
-        # Values that differ by rounding only are no unit.
-        least = RELATIVE_SPREAD * scores.abs().max()
-        if not self.logarithmic and bool(torch.isfinite(height)) and bool(height > least):
-            self.level[index], self.height[index] = level, height
 
     def _evaluate(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
         """Values in chunks of rows, so that memory does not grow with the raw points."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -27,19 +28,13 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from ax_costaware.acquisition.best_queries import sample_best_queries
-from ax_costaware.acquisition.check import (
-    check_beta,
-    check_columns,
-    check_given,
-    check_nodes,
-    check_search,
-)
+from ax_costaware.acquisition.check import check_columns, check_given, check_nodes, check_search
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
 from ax_costaware.acquisition.criteria import (
     MEAN,
+    AcquisitionName,
     Criterion,
     LogExpectedImprovement,
-    check_acquisition,
     confidence_bound,
 )
 from ax_costaware.acquisition.elimination import Elimination
@@ -50,7 +45,7 @@ from ax_costaware.acquisition.objectives import (
     build_objectives,
     near_and_lengths,
 )
-from ax_costaware.acquisition.partial_query import FixedNodes
+from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import Discrete, LinearConstraints, SearchDomain
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
@@ -61,6 +56,7 @@ from ax_costaware.models.point_posterior import (
     PointPosterior,
     QueryMoments,
 )
+from ax_costaware.queries.argument_checks import finite_number, nonnegative_number, one_of
 from ax_costaware.queries.joint.law import NodesGiven
 from ax_costaware.queries.nodes import ProductNodes
 
@@ -134,12 +130,12 @@ def optimize_control_sets(
     Raises:
         InputError: For arguments of a wrong shape or range.
     """
-    name = check_acquisition(acquisition)
+    name: AcquisitionName = one_of(acquisition, "acquisition", get_args(AcquisitionName))
     if name == "feasible" and feasible is None:
         raise InputError("acquisition='feasible': expected feasible, the bounds to keep to.")
     controls = check_search(bounds, control_sets, nodes, weights, beta, num_restarts, raw_samples)
     laws = [
-        FixedNodes(nodes, weights, columns) if law is None else law
+        QueryNodes(nodes, weights, columns) if law is None else law
         for law, columns in zip(
             check_given(given, controls, bounds.mean(dim=0)), controls, strict=True
         )
@@ -271,7 +267,7 @@ class PartialQueryAcquisition(AcquisitionFunction):
         """
         super().set_X_pending(X_pending)
         posterior = PointPosterior.of(self.model, self.posterior_transform, self.X_pending)
-        law = FixedNodes(self.nodes, self.weights, self.controlled)
+        law = QueryNodes(self.nodes, self.weights, self.controlled)
         ((_, self._objective),) = build_objectives(posterior, [law], self.criterion)
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
@@ -332,8 +328,7 @@ class ExpectedUpperConfidenceBound(PartialQueryAcquisition):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        check_beta(beta)
-        criterion = confidence_bound("ucb", beta)
+        criterion = confidence_bound("ucb", nonnegative_number(beta, "beta"))
         super().__init__(
             model, controlled, nodes, weights, criterion, posterior_transform, X_pending
         )
@@ -372,9 +367,7 @@ class PartialQueryLogExpectedImprovement(PartialQueryAcquisition):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        if not math.isfinite(best_f):
-            raise InputError(f"best_f: got {best_f!r}; it takes a finite number.")
-        criterion = LogExpectedImprovement(best_f)
+        criterion = LogExpectedImprovement(finite_number(best_f, "best_f"))
         super().__init__(
             model, controlled, nodes, weights, criterion, posterior_transform, X_pending
         )

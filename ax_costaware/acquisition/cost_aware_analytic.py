@@ -250,15 +250,12 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
             X_pending: ``k x d`` points, or None.
         """
         super().set_X_pending(X_pending)
-        self._noise: Tensor | None = None
-        if self.noise_aware:
-            with torch.no_grad():
-                self._noise = self._posterior.noise
         self._believed: Tensor | None = None
-        if X_pending is not None and len(X_pending):
-            with torch.no_grad():
+        with torch.no_grad():
+            self._noise = self._posterior.noise if self.noise_aware else None
+            if X_pending is not None and len(X_pending):
                 mean, _ = self._posterior(X_pending)
-            self._believed = (mean if self.maximize else -mean).amax(dim=0)
+                self._believed = (mean if self.maximize else -mean).amax(dim=0)
 
     def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
         best = self.best_f.to(mean) if self.maximize else -self.best_f.to(mean)

@@ -21,26 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias
 
 from botorch.acquisition.analytic import _log_ei_helper
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import Spread
 
 AcquisitionName = Literal[
     "ucb", "lcb", "ei", "ts", "mean", "upper", "lower", "information", "feasible"
 ]
-
-
-def check_acquisition(name: str) -> AcquisitionName:
-    """Refuse an unknown acquisition name with an ``InputError``."""
-    if name in get_args(AcquisitionName):
-        return cast(AcquisitionName, name)
-    raise InputError(
-        f"acquisition: got {name!r}; it takes one of {', '.join(get_args(AcquisitionName))}."
-    )
 
 
 def log_expected_gain(gain: Tensor, std: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ from torch.autograd.function import once_differentiable
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.standard_normal import LOG_SQRT_2PI, StandardNormal
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import finite_number, positive_number
+from ax_costaware.queries.argument_checks import finite_number, first_bad, positive_number
 
 _LARGE = 50.0
 """From this log(c / sigma) on, the index is ``mean - cost`` to every digit."""
@@ -374,7 +374,6 @@ def _checked(mean: Tensor, sigma: Tensor, cost: Tensor) -> tuple[Tensor, Tensor,
         ("sigma", sigma, sigma.isfinite() & (sigma >= 0), "finite standard deviations >= 0"),
         ("cost", cost, cost.cumsum(0).isfinite() & (cost > 0), "costs > 0 of a finite sum"),
     ):
-        if not bool(good.all()):
-            entry = int(good.logical_not().nonzero()[0])
+        if (entry := first_bad(good)) is not None:
             raise InputError(f"{name}[{entry}]={float(tensor[entry])!r}: expected {expected}.")
     return mean, sigma, cost

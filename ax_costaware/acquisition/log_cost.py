@@ -23,7 +23,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import positive_number
+from ax_costaware.queries.argument_checks import first_bad, positive_number
 
 _MARGIN = 0.02
 """Log of the cost, below the limit, over which the penalty grows to the acquisition function's
@@ -36,7 +36,6 @@ class LogExpectedCost(Protocol):
 
     def log_expected_cost(self, X: Tensor) -> Tensor:
         """Logarithm of the expected cost at points ``... x d``, of shape ``...``."""
-        ...
 
 
 CostFunction: TypeAlias = float | Callable[[Tensor], Tensor] | LogExpectedCost
@@ -81,9 +80,7 @@ def _checked(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
             f" expected a tensor of shape {tuple(points.shape[:1])}."
         )
     # One comparison finds NaN, too, and infinity is not below the bound.
-    valid = (costs > 0) & (costs < torch.inf)
-    if not bool(valid.all()):
-        row = int(valid.logical_not().nonzero()[0])
+    if (row := first_bad((costs > 0) & (costs < torch.inf))) is not None:
         raise InputError(
             f"cost: the callable returned {float(costs[row])!r} at {points[row].tolist()};"
             " expected finite costs > 0."

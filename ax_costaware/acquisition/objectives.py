@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.criteria import Criterion
-from ax_costaware.acquisition.partial_query import FixedNodes, PartialQuery
+from ax_costaware.acquisition.partial_query import PartialQuery, QueryNodes
 from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.point_posterior import FactoredPosterior, QueryMoments
 from ax_costaware.models.rowwise import CHUNK_ELEMENTS, in_chunks
@@ -46,7 +46,6 @@ class ControlSetObjective(Protocol):
         Returns:
             ``p`` values, differentiable with respect to ``X``.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +94,10 @@ class NodeObjective:
     def __call__(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
         """Evaluate; see ``ControlSetObjective``."""
         values = torch.zeros_like(X[:, 0])
+        most = self.posterior.most_nodes[coarse]
         for index, rows in rows_by_set(sets):
-            most = self.posterior.most_nodes[coarse]
 
-            def value(
-                points: Tensor, law: NodesGiven = self.laws[index], most: int | None = most
-            ) -> Tensor:
+            def value(points: Tensor, law: NodesGiven = self.laws[index]) -> Tensor:
                 nodes, weights = some_nodes(*law(points), most)
                 moments = self.posterior.moments(nodes, weights, self.criterion.spread)
                 return self.criterion(*moments)
@@ -158,39 +155,29 @@ def build_objectives(
     Returns:
         The indices of control sets that are searched together, and their objective.
     """
-    fixed: dict[int, FixedNodes] = {}
+    fixed: dict[int, QueryNodes] = {}
     if isinstance(posterior, FactoredPosterior) and posterior.posterior.separable is not None:
-        fixed = {index: law for index, law in enumerate(laws) if isinstance(law, FixedNodes)}
-        yield from _prepared(posterior, fixed, criterion, product)
+        fixed = {index: law for index, law in enumerate(laws) if isinstance(law, QueryNodes)}
+    if fixed:
+        assert isinstance(posterior, FactoredPosterior)
+        cached, path = posterior.posterior, posterior.path
+        indices, any_law = list(fixed), next(iter(fixed.values()))
+        blocks = None
+        # The two parts of a posterior sample cancel at the data, so both have to be averaged by one
+        # rule, and that of the Fourier features is the joint nodes.
+        if product is not None and path is None:
+            blocks = BlockSums(cached, product, any_law.base[0].to(cached.X))
+        n = len(cached.X)
+        size = max(1, MAX_PREPARED_ELEMENTS // (n * (n + len(any_law.weights))))
+        for start in range(0, len(indices), size):
+            part = indices[start : start + size]
+            queries = [PartialQuery(cached, fixed[index], blocks) for index in part]
+            if path is not None:
+                queries = [query.sampled(path) for query in queries]
+            yield part, ProductObjective(queries, criterion)
     others = [index for index in range(len(laws)) if index not in fixed]
     if others:
         yield others, NodeObjective([laws[index] for index in others], posterior, criterion)
-
-
-def _prepared(
-    posterior: FactoredPosterior,
-    laws: dict[int, FixedNodes],
-    criterion: Criterion,
-    product: ProductNodes | None,
-) -> Iterator[tuple[list[int], ControlSetObjective]]:
-    """The objectives of control sets by their indices, on a product kernel."""
-    if not laws:
-        return
-    cached, path = posterior.posterior, posterior.path
-    indices, any_law = list(laws), next(iter(laws.values()))
-    blocks = None
-    # The two parts of a posterior sample cancel at the data, so both have to be averaged by one
-    # rule, and that of the Fourier features is the joint nodes.
-    if product is not None and path is None:
-        blocks = BlockSums(cached, product, any_law.nodes[0].to(cached.X))
-    n = len(cached.X)
-    size = max(1, MAX_PREPARED_ELEMENTS // (n * (n + len(any_law.weights))))
-    for start in range(0, len(indices), size):
-        part = indices[start : start + size]
-        queries = [PartialQuery(cached, laws[index], blocks) for index in part]
-        if path is not None:
-            queries = [query.sampled(path) for query in queries]
-        yield part, ProductObjective(queries, criterion)
 
 
 def near_and_lengths(posterior: QueryMoments, bounds: Tensor) -> tuple[Tensor, Tensor]:

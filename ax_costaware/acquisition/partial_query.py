@@ -18,9 +18,7 @@ Everything is on the latent scale of the GP (see ``CachedPosterior``). Source: T
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -36,30 +34,17 @@ from ax_costaware.models.rowwise import (
     remaining_variance,
     rowwise,
 )
-from ax_costaware.queries.joint.law import at_points
+from ax_costaware.queries.joint.law import FixedNodes
 
 
-@dataclass(frozen=True, eq=False)
-class FixedNodes:
-    """``NodesGiven`` that do not depend on the point but for the columns it controls.
-
-    Attributes:
-        nodes: ``m x d``.
-        weights: ``m``.
-        controlled: The columns that the point sets.
-    """
-
-    nodes: Tensor
-    weights: Tensor
-    controlled: Sequence[int]
+class QueryNodes(FixedNodes):
+    """The nodes of a partial query: a single one where it controls all columns."""
 
     def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Nodes ``p x m x d`` and weights ``p x m``; one node where all columns are controlled."""
-        columns = list(self.controlled)
-        if len(columns) == points.shape[-1]:
+        if len(self.columns) == points.shape[-1]:
             return points.unsqueeze(-2), torch.ones_like(points[:, :1])
-        weights = self.weights.to(points).expand(len(points), -1)
-        return at_points(self.nodes, points, columns), weights
+        return super().__call__(points)
 
 
 class PartialQuery:
@@ -86,12 +71,12 @@ class PartialQuery:
     path: FourierPath | None = None
 
     def __init__(
-        self, posterior: CachedPosterior, law: FixedNodes, blocks: BlockSums | None = None
+        self, posterior: CachedPosterior, law: QueryNodes, blocks: BlockSums | None = None
     ) -> None:
         kernel, num_inputs = posterior.separable, posterior.num_inputs
-        columns = list(law.controlled)
+        columns = list(law.columns)
         assert kernel is not None
-        nodes, weights = law.nodes.to(posterior.X), law.weights.to(posterior.X)
+        nodes, weights = law.base.to(posterior.X), law.weights.to(posterior.X)
         if len(columns) == num_inputs:
             nodes, weights, blocks = nodes[:1], torch.ones_like(weights[:1]), None
         self.posterior, self.kernel, self.weights = posterior, kernel, weights

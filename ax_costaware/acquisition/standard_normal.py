@@ -106,14 +106,6 @@ class StandardNormal:
         far_left = (1 - self.excess) / self.size.clamp_min(_SQRT_HALF)
         return torch.where(self.x < -1, far_left, self.x + self.hazard)
 
-    @cached_property
-    def information_over_hazard(self) -> Tensor:
-        """``t / r``."""
-        tail = self.tail.clamp_min(1e-300)
-        ratio = -torch.log1p(-tail) / tail  # tends to one
-        on_right = 0.5 * self.x + self.rest * self.mills * ratio
-        return torch.where(self.on_left, self.information * self.mills, on_right)
-
 
 def truncated_information(gamma: Tensor) -> Tensor:
     r"""The information without noise, :math:`t(\gamma) = \gamma r(\gamma) / 2 - \log \Phi(\gamma)`.
@@ -142,7 +134,9 @@ def noisy_truncated_information(gamma: Tensor, rho2: Tensor) -> Tensor:
         is infinite at one, and taken for zero there.
     """
     x, share = torch.broadcast_tensors(_limited(gamma), rho2)
-    return torch.where(share < _NOISY, _expansion(x, share), _quadrature(x, share))
+    # That of a Gaussian: noise hides the shape of what is below it, but for its variance.
+    expansion = -0.5 * torch.log1p(-share.clamp(0.0, _NOISY) * _of(_reduction, x))
+    return torch.where(share < _NOISY, expansion, _quadrature(x, share))
 
 
 def _limited(gamma: Tensor) -> Tensor:
@@ -159,11 +153,6 @@ def _quadrature(x: Tensor, share: Tensor) -> Tensor:
     u = (s * x).unsqueeze(-1) + share.sqrt().unsqueeze(-1) * nodes
     ratio, hazard = _of(_information_over_hazard, u), _of(_hazard, x)
     return truncated_information(x) - s * hazard * (ratio @ weights)
-
-
-def _expansion(x: Tensor, share: Tensor) -> Tensor:
-    """That of a Gaussian: noise hides the shape of what is below it, but for its variance."""
-    return -0.5 * torch.log1p(-share.clamp(0.0, _NOISY) * _of(_reduction, x))
 
 
 def _information(normal: StandardNormal) -> tuple[Tensor, Tensor]:
@@ -186,8 +175,11 @@ def _reduction(normal: StandardNormal) -> tuple[Tensor, Tensor]:
 
 def _information_over_hazard(normal: StandardNormal) -> tuple[Tensor, Tensor]:
     """``t / r``, and its slope."""
-    ratio = normal.information_over_hazard
-    return ratio, ratio * normal.sum_with_hazard - 0.5 * normal.excess
+    tail = normal.tail.clamp_min(1e-300)
+    ratio = -torch.log1p(-tail) / tail  # tends to one
+    on_right = 0.5 * normal.x + normal.rest * normal.mills * ratio
+    found = torch.where(normal.on_left, normal.information * normal.mills, on_right)
+    return found, found * normal.sum_with_hazard - 0.5 * normal.excess
 
 
 def _of(function: Callable[[StandardNormal], tuple[Tensor, Tensor]], x: Tensor) -> Tensor:

@@ -123,8 +123,17 @@ def raw_points(
         around = (near[pick] + spread * steps).clamp(lower, upper)
         points = _complete(domain, controlled, torch.cat([spaced, around]), generator)
         if domain.elimination is not None:
-            origins = torch.cat([spaced, near[pick]])
-            points = _within(domain, controlled, points, origins, len(spaced), seed + attempt)
+            # For each point that cannot be completed another one: anywhere for the first ones, and
+            # for the others a part of the way there from their origin. Where equality constraints
+            # hold at both ends, they hold in between.
+            points = domain.complete(points)
+            out = ~domain.feasible(points, controlled)
+            chance = torch.Generator().manual_seed(seed + attempt)
+            part = _PART * torch.rand(len(points), generator=chance).to(points)
+            part[: len(spaced)] = 1.0
+            lost, sources = points[out], domain.elimination.sources
+            lost[:, sources] = torch.cat([spaced, near[pick]])[out][:, sources]
+            points[out] = domain.elimination.spread(lost, seed + attempt, part[out])
         found.append(points[domain.feasible(points, controlled)])
         if sum(map(len, found)) >= num_points:
             break
@@ -158,31 +167,6 @@ def _complete(
         if column in controlled:
             rows[:, column] = value
     return rows
-
-
-def _within(
-    domain: SearchDomain,
-    controlled: Sequence[int],
-    points: Tensor,
-    origins: Tensor,
-    num_spaced: int,
-    seed: int,
-) -> Tensor:
-    """Points that keep to equality constraints; another one for each that cannot be completed.
-
-    That is anywhere for the first ones, and for the others a part of the way there from their
-    origin: where the constraints hold at both ends, they hold in between.
-    """
-    elimination = domain.elimination
-    assert elimination is not None
-    points = domain.complete(points)
-    out = ~domain.feasible(points, controlled)
-    part = _PART * torch.rand(len(points), generator=torch.Generator().manual_seed(seed)).to(points)
-    part[:num_spaced] = 1.0
-    lost = points[out]
-    lost[:, elimination.sources] = origins[out][:, elimination.sources]
-    points[out] = elimination.spread(lost, seed, part[out])
-    return points
 
 
 def spaced_best(values: Tensor, scaled: Tensor, num: int, distance: float) -> Tensor:

@@ -24,7 +24,7 @@ from torch import Tensor
 from ax_costaware.acquisition.local_search import SAME_OPTIMUM, START_DISTANCE, LocalSearch, ascend
 from ax_costaware.acquisition.starts import spaced_best, unit_design
 from ax_costaware.acquisition.target_samples import (
-    Paths,
+    BoundedPaths,
     TargetBound,
     joint_draws,
     moments_of,
@@ -32,7 +32,7 @@ from ax_costaware.acquisition.target_samples import (
 )
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.indirect_posterior import IndirectPosterior
-from ax_costaware.queries.argument_checks import finite_tensor, integer_at_least
+from ax_costaware.queries.argument_checks import checked_bounds, finite_tensor, integer_at_least
 
 MOST_FINITE = 2000
 """A space of so many points is enumerated, and its points sampled jointly."""
@@ -80,10 +80,9 @@ class TargetSpace:
     """``m x d`` points, where there are no others."""
 
     def __post_init__(self) -> None:
-        expected = "a 2 x d floating-point tensor of finite numbers, lower bounds first"
-        bounds = finite_tensor(self.bounds, "bounds", (2, None), expected)
-        if not bounds.is_floating_point() or not bool((bounds[0] <= bounds[1]).all()):
-            raise InputError(f"bounds: got {bounds.tolist()}; expected {expected}.")
+        bounds = checked_bounds(self.bounds)
+        if not bounds.is_floating_point():
+            raise InputError(f"bounds={bounds.tolist()}: expected floating-point numbers.")
         d = bounds.shape[-1]
         for column, values in self.choices.items():
             if column not in range(d):
@@ -336,7 +335,7 @@ def _with_better_choices(
 
 
 def _climb(
-    paths: Paths, starts: Tensor, height: Tensor, space: TargetSpace
+    paths: BoundedPaths, starts: Tensor, height: Tensor, space: TargetSpace
 ) -> tuple[Tensor, Tensor]:
     """The ends of local searches from starts ``S x k x d``, and the paths' values there, ``S x k``.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -76,16 +76,13 @@ class BoundedPaths:
         return value
 
 
-Paths: TypeAlias = TargetPaths | BoundedPaths
-
-
 def sample_paths(
     posterior: IndirectPosterior,
     bounds: Sequence[TargetBound],
     X: Tensor,
     num_paths: int,
     seed: int,
-) -> Paths:
+) -> BoundedPaths:
     """Sample paths of the objective, within bounds on other outcomes.
 
     Args:
@@ -103,7 +100,7 @@ def sample_paths(
         (bound, TargetPaths(bound.posterior, num_paths, seed + i), penalty(posterior, bound, X))
         for i, bound in enumerate(bounds, start=1)
     ]
-    return BoundedPaths(paths, others) if others else paths
+    return BoundedPaths(paths, others)
 
 
 def joint_draws(

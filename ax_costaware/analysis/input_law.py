@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -126,26 +127,6 @@ def _frame(report: InputFitReport) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class DrawnLaw:
-    """What is drawn of the law of an input."""
-
-    label: str
-    """What the law is called."""
-
-    x: Sequence[RawValue]
-    """Where it is drawn: places on an axis, or its values."""
-
-    heights: Sequence[float]
-    """The distribution function there, or the probabilities of the values."""
-
-    is_shares: bool
-    """Whether ``heights`` are probabilities."""
-
-    band: tuple[float, ...] | None
-    """Between which nine values of ten should be; None where that differs from trial to trial."""
-
-
-@dataclass(frozen=True)
 class InputPanel:
     """What is drawn of one input."""
 
@@ -161,8 +142,20 @@ class InputPanel:
     values: Sequence[RawValue]
     """What it was in these."""
 
-    law: DrawnLaw
-    """What is assumed of it."""
+    label: str
+    """What the law is called that is assumed of it."""
+
+    x: Sequence[RawValue]
+    """Where the law is drawn: places on an axis, or its values."""
+
+    heights: Sequence[float]
+    """The distribution function there, or the probabilities of the values."""
+
+    is_shares: bool
+    """Whether ``heights`` are probabilities."""
+
+    band: tuple[float, ...] | None
+    """Between which nine values of ten should be; None where that differs from trial to trial."""
 
     @property
     def title(self) -> str:
@@ -189,21 +182,12 @@ class InputPanel:
 def _panel(
     fit: InputFit, report: InputFitReport, trials: Sequence[RealizedInputs], method: ControlSets
 ) -> InputPanel:
-    mine = [trial for trial in trials if fit.name in trial.chance]
-    values = values_of(fit.name, mine)
-    return InputPanel(
-        fit=fit,
-        agrees=fit.name not in report.disagreeing,
-        trial_indices=[trial.trial_index for trial in mine],
-        values=values,
-        law=_drawn(fit.name, values, mine[len(mine) - fit.n :], method),
-    )
-
-
-def _drawn(
-    name: str, values: Sequence[RawValue], tested: Sequence[RealizedInputs], method: ControlSets
-) -> DrawnLaw:
-    """The law of an input, averaged over the tested trials where it differs between these."""
+    """An input, with its law, averaged over the tested trials where it differs between these."""
+    name = fit.name
+    mine = [trial for trial in trials if name in trial.chance]
+    tested, values = mine[len(mine) - fit.n :], values_of(name, mine)
+    indices = [trial.trial_index for trial in mine]
+    panel = partial(InputPanel, fit, name not in report.disagreeing, indices, values)
     law, joint = method.laws[name], method.joint
     now = learned_from(law, values)
     prior = now.prior if isinstance(now, Learned) else now
@@ -219,7 +203,7 @@ def _drawn(
         cdf = [[joint.cdf_given(name, v, given)[1] for v in x] for given in conditions]
         heights = np.mean(cdf, axis=0)
         heights = np.diff(heights, prepend=0.0) if is_shares else heights
-        return DrawnLaw("assumed, given what was controlled", x, heights.tolist(), is_shares, None)
+        return panel("assumed, given what was controlled", x, heights.tolist(), is_shares, None)
     laws: Sequence[Marginal] = [law]
     if isinstance(law, Learned):
         before = values[: len(values) - len(tested)]
@@ -228,7 +212,7 @@ def _drawn(
     label = "assumed" if len(laws) == 1 else "learned before each trial, on average"
     ends = torch.tensor(_BAND, dtype=torch.double)
     band = tuple(now.icdf(ends).tolist()) if now.is_numeric else None
-    return DrawnLaw(label, x, np.mean(curves, axis=0).tolist(), is_shares, band)
+    return panel(label, x, np.mean(curves, axis=0).tolist(), is_shares, band)
 
 
 def _shares(law: Marginal, atoms: Sequence[RawValue]) -> list[float]:
@@ -296,7 +280,7 @@ def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:
     for one, title in zip(inputs, figure.layout.annotations, strict=True):
         title.update(font={"size": 14, "color": one.color})
     for row, one in enumerate(inputs, start=1):
-        add = _add_shares if one.law.is_shares else _add_distribution
+        add = _add_shares if one.is_shares else _add_distribution
         add(Panel(figure, row), one)
         _add_course(Panel(figure, row, 2), one)
     seen: set[str] = set()
@@ -309,10 +293,10 @@ def input_law_figure(inputs: Sequence[InputPanel]) -> go.Figure:
 
 def _add_distribution(panel: Panel, drawn: InputPanel) -> None:
     """Distribution function of the law, and that of the values that were tested."""
-    law, values = drawn.law, sorted(float(value) for value in drawn.tested)
+    values = sorted(float(value) for value in drawn.tested)
     text = "{y:.3f} of the values up to {x:.6g}"
-    x, y = list(law.x), list(law.heights)
-    panel.line(None, x, y, law.label, f"{law.label}: {text}", color=BLUE)
+    x, y = list(drawn.x), list(drawn.heights)
+    panel.line(None, x, y, drawn.label, f"{drawn.label}: {text}", color=BLUE)
     x = [float(x[0]), *values, float(x[-1])]
     y = [*np.linspace(0.0, 1.0, len(values) + 1).tolist(), 1.0]
     panel.line(None, x, y, drawn.realised, text, color=drawn.color, line_shape="hv")
@@ -322,12 +306,11 @@ def _add_distribution(panel: Panel, drawn: InputPanel) -> None:
 
 def _add_shares(panel: Panel, drawn: InputPanel) -> None:
     """Probability and realised share of each value."""
-    law, tested = drawn.law, drawn.tested
-    assumed = dict(zip(law.x, law.heights, strict=True))
-    labels = list(dict.fromkeys((*law.x, *tested)))
+    tested, assumed = drawn.tested, dict(zip(drawn.x, drawn.heights, strict=True))
+    labels = list(dict.fromkeys((*drawn.x, *tested)))
     x = [str(value) for value in labels]
     for name, heights, color in (
-        (law.label, [assumed.get(value, 0.0) for value in labels], BLUE),
+        (drawn.label, [assumed.get(value, 0.0) for value in labels], BLUE),
         (drawn.realised, [tested.count(value) / len(tested) for value in labels], drawn.color),
     ):
         text = f"{name}: {{y:.3f}} of the values are {{x}}"
@@ -338,7 +321,7 @@ def _add_shares(panel: Panel, drawn: InputPanel) -> None:
 
 def _add_course(panel: Panel, drawn: InputPanel) -> None:
     """The values in order of the trials, those that were not tested pale."""
-    name, band, values = drawn.fit.name, drawn.law.band, drawn.values
+    name, band, values = drawn.fit.name, drawn.band, drawn.values
     is_number = band is not None or not any(isinstance(v, str | bool) for v in values)
     opacity = [_EARLIER] * (len(values) - drawn.fit.n) + [1.0] * drawn.fit.n
     panel.dots(

@@ -83,20 +83,16 @@ class Replay:
         model = self.problem.model
         if not isinstance(model, SingleTaskGP) or self.problem.constraints:
             return {last: now}
-        rows = np.asarray(self.trial_indices)
-        queries = [
-            self._recommend(without_later(model, torch.from_numpy(rows <= index)), index)
-            for index in earlier
-        ]
-        return {**dict(zip(earlier, self._values(queries), strict=True)), last: now}
-
-    def _recommend(self, model: SingleTaskGP, trial_index: int) -> tuple[str, Tensor]:
-        """Control set and point of the model's space with the best expected posterior mean."""
         names = largest_control_sets(self.method)
         indices = [self.method.names.index(name) for name in names]
-        optima = self.space.best_means(indices, trial_index + 1, model)
-        best = int(optima.values.argmax())
-        return names[best], optima.points[best].detach()
+        rows = np.asarray(self.trial_indices)
+        queries = []
+        for trial in earlier:
+            then = without_later(model, torch.from_numpy(rows <= trial))
+            optima = self.space.best_means(indices, trial + 1, then)
+            best = int(optima.values.argmax())
+            queries.append((names[best], optima.points[best].detach()))
+        return {**dict(zip(earlier, self._values(queries), strict=True)), last: now}
 
     def _values(self, queries: Sequence[tuple[str, Tensor]]) -> list[ExpectedValue]:
         if not queries:

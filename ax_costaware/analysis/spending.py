@@ -66,16 +66,12 @@ class SpendingAnalysis(MethodAnalysis[Method]):
             for trial, entry in zip(run.trials, paid.entries, strict=True)
         ]
         frame["cumulative_cost"] = frame["charged"].cumsum()
-        groups = _groups(frame, method)
+        used = list(dict.fromkeys(frame["spent_on"]))
+        # Control sets as declared, levels from coarse to fine.
+        known = [name for name in method.groups() if name in used]
+        groups = known + [name for name in used if name not in known]
         figure = spending_figure(frame, groups, method.budget, method.cost_metric)
         return self._card_of(_subtitle(paid, frame), frame, figure)
-
-
-def _groups(frame: pd.DataFrame, method: Method) -> list[str]:
-    """What trials were spent on: control sets as declared, levels from coarse to fine."""
-    used = list(dict.fromkeys(frame["spent_on"]))
-    known = [name for name in method.groups() if name in used]
-    return known + [name for name in used if name not in known]
 
 
 def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:

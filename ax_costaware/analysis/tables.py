@@ -57,8 +57,7 @@ class RecommendationAnalysis(MethodAnalysis[Method]):
 
 def deployments(found: Sequence[Recommendation]) -> pd.DataFrame:
     """What could be deployed, a row for each; see ``RecommendationAnalysis``."""
-    numbers = ["expected_value", "standard_deviation", "expected_cost", "feasibility"]
-    names = ["control_set", *numbers]
+    names = ["control_set", "expected_value", "standard_deviation", "expected_cost", "feasibility"]
     rows = [[getattr(one, name) for name in names] for one in found]
     frame = pd.DataFrame(rows, columns=names).astype({"expected_cost": float, "feasibility": float})
     frame.insert(1, "set", [display_values(one.parameters) for one in found])
@@ -123,7 +122,12 @@ class DecisionAnalysis(MethodAnalysis[Method]):
         columns = ["trial_index", "control_set", "set", "measure", "expected_cost", "charged"]
         frame = frame[[*columns, "outcome", "status", "error", "why"]]
         table = _decisions(frame, run.objective.metric)
-        return self._card_of(_last_decision(frame), frame, table)
+        last = frame.iloc[-1]
+        text = (
+            f"The last decision, on trial {last['trial_index']}: {last['why']} Each row has the "
+            "reason that was recorded when the trial was chosen, with the numbers of that time."
+        )
+        return self._card_of(text, frame, table)
 
 
 def _asked(run: Run[Method], trial_index: int) -> dict[str, Any]:
@@ -151,14 +155,6 @@ def _decisions(frame: pd.DataFrame, metric: str) -> str:
     columns = ["trial_index", "set", "why", "expected_cost", "charged", "outcome", "status"]
     header = ["Trial", "Set", "Why", "Expected cost", "Charged", metric or "Outcome", "Status"]
     return html_table(shown[columns].set_axis(header, axis="columns"))
-
-
-def _last_decision(frame: pd.DataFrame) -> str:
-    last = frame.iloc[-1]
-    return (
-        f"The last decision, on trial {last['trial_index']}: {last['why']} Each row has the reason "
-        "that was recorded when the trial was chosen, with the numbers of that time."
-    )
 
 
 def html_table(frame: pd.DataFrame) -> str:

@@ -32,7 +32,7 @@ from ax_costaware.models.averages import (
 )
 from ax_costaware.models.cached_posterior import AFFINE, COLUMNWISE, is_made_of
 from ax_costaware.models.grid_averages import GridAverages, grid_weights, side_of
-from ax_costaware.queries import ColumnNodes, Conditional, NormalLaw, PairNodes, SharedNodes
+from ax_costaware.queries import ColumnNodes, Conditional, PairNodes, SharedNodes
 
 _LEAST_WEIGHT = 1e-12
 """Nodes of less weight do not count for how wide a law is."""
@@ -72,7 +72,12 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         self.num_query_columns = conditional.num_query_columns
         self.num_target_columns = target_columns(conditional)
         if target_transform is not None:
-            _check_transform(target_transform)
+            parts = target_transform.modules()
+            if any(getattr(part, "learn_coefficients", False) for part in parts):
+                raise InputError(
+                    f"target_transform={target_transform!r}: expected one whose bounds or "
+                    "coefficients are given, such as Normalize(d, bounds=bounds)."
+                )
             target_transform.eval()
         self._remembered: list[_Remembered] = []
 
@@ -82,7 +87,7 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
-        _check_width("queries", A, "queries", self.num_query_columns)
+        self.conditional.check_shape(A)
         rest = A.new_zeros(*A.shape[:-1], self.num_target_columns + 1)
         return torch.cat([A, rest], dim=-1)
 
@@ -92,7 +97,10 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         Raises:
             InputError: For another number of columns.
         """
-        _check_width("X", X, "points", self.num_target_columns)
+        if not isinstance(X, Tensor) or X.ndim == 0 or X.shape[-1] != self.num_target_columns:
+            shape = tuple(X.shape) if isinstance(X, Tensor) else X
+            expected = f"points of {self.num_target_columns} columns"
+            raise InputError(f"X of shape {shape!r}: expected {expected}.")
         query = X.new_zeros(*X.shape[:-1], self.num_query_columns)
         return torch.cat([query, X, X.new_ones(*X.shape[:-1], 1)], dim=-1)
 
@@ -108,8 +116,9 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         if rows.requires_grad or rows.is_inference() or torch.is_inference_mode_enabled():
             return self._read(rows).averages
         for known in self._remembered:
-            resolution = self._resolution(known.reach, known.is_pair)
-            if known.is_of(rows) and known.resolution == resolution:
+            resolution = self._resolution(known.reach, len(known.resolution) > 1)
+            is_its = known.rows.shape == rows.shape and known.rows.dtype == rows.dtype
+            if is_its and torch.equal(known.rows, rows) and known.resolution == resolution:
                 return known.averages
         found = self._read(rows)
         # Nodes that depend on parameters of the transform belong to one evaluation.
@@ -141,7 +150,10 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         if is_squared_exponential(self.base_kernel):
             law = conditional.normal_law(A) if is_made_of(transform, AFFINE) else None
             if law is not None:
-                return _Remembered(key, self._of_normal_law(law))
+                origin = law.means.new_zeros(1, law.means.shape[-1])
+                slopes = self.transform(origin + 1) - self.transform(origin)
+                covariance = slopes.mT * law.covariance * slopes
+                return _Remembered(key, GaussianAverages(self.transform(law.means), covariance))
             if is_made_of(transform, COLUMNWISE):
                 found = self._of_columns(key, A) or self._of_pair(key, A)
                 if found is not None:
@@ -177,14 +189,14 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         resolution = self._resolution(reach, True)
         refinement, sides = resolution[:2], resolution[2:]
         if not all(sides):
-            return _Remembered(key, self._of_joint_rule(A), reach, resolution, is_pair=True)
+            return _Remembered(key, self._of_joint_rule(A), reach, resolution)
         rows = max(1, _MOST_NODES // math.prod((*nodes.second.shape[-2:], *refinement)))
         parts = [
             grid_weights(self._transformed(self.conditional.pair_rule(part, refinement)), sides)
             for part in queries.split(rows)
         ]
         weights = torch.cat(parts).reshape(*A.shape[:-1], *sides)
-        return _Remembered(key, GridAverages(bounds, weights), reach, resolution, is_pair=True)
+        return _Remembered(key, GridAverages(bounds, weights), reach, resolution)
 
     def _transformed(self, nodes: PairNodes | None) -> PairNodes:
         assert nodes is not None
@@ -193,11 +205,6 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         return replace(
             nodes, first=first[..., 0], second=second, bounds=self.transform(nodes.bounds)
         )
-
-    def _of_normal_law(self, law: NormalLaw) -> GaussianAverages:
-        origin = law.means.new_zeros(1, law.means.shape[-1])
-        slopes = self.transform(origin + 1) - self.transform(origin)
-        return GaussianAverages(self.transform(law.means), slopes.mT * law.covariance * slopes)
 
     def _reach(self, columns: ColumnNodes) -> Tensor:
         """How far the nodes of one average are from its middle at most, ``d``."""
@@ -240,11 +247,6 @@ class _Remembered:
     averages: Averages
     reach: Tensor | None = None
     resolution: tuple[int, ...] = (1,)
-    is_pair: bool = False
-
-    def is_of(self, rows: Tensor) -> bool:
-        known = self.rows
-        return known.shape == rows.shape and known.dtype == rows.dtype and torch.equal(known, rows)
 
 
 def target_columns(conditional: Conditional) -> int:
@@ -254,20 +256,3 @@ def target_columns(conditional: Conditional) -> int:
         query = torch.zeros(1, conditional.num_query_columns, dtype=torch.double)
         columns = conditional.joint_rule(query).nodes.shape[-1]
     return columns
-
-
-def _check_transform(transform: InputTransform) -> None:
-    if any(getattr(part, "learn_coefficients", False) for part in transform.modules()):
-        raise InputError(
-            f"target_transform={transform!r}: expected one whose bounds or coefficients are given,"
-            " such as Normalize(d, bounds=bounds)."
-        )
-
-
-def _check_width(name: str, rows: Tensor, what: str, width: int) -> None:
-    if not isinstance(rows, Tensor):
-        raise InputError(f"{name}: got a {type(rows).__name__}; expected a tensor.")
-    if rows.ndim == 0 or rows.shape[-1] != width:
-        raise InputError(
-            f"{name} of shape {tuple(rows.shape)}: expected {what} of {width} columns."
-        )

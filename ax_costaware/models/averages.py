@@ -42,8 +42,6 @@ _FAR = 100.0
 """Means that are farther apart than this, in length-scales, are subtracted from each other: their
 squared distances from sums and products of their own would lose digits."""
 
-_BY_DIFFERENCES = "donot_use_mm_for_euclid_dist"
-
 
 class Averages(ABC):
     """``... x n`` averages of a function, as nodes and weights."""
@@ -292,7 +290,7 @@ class GaussianAverages(Averages):
             and bool((self.covariance_matrix == torch.diag(variances)).all())
             and not self.means.requires_grad
             and not self.covariance_matrix.requires_grad
-            and _are_near(self.means / longer)
+            and bool(((self.means.amax(dim=0) - self.means.amin(dim=0)) / longer).max() <= _FAR)
         ):
             # Independent columns: longer length-scales, and less height.
             height = outputscale(kernel) * (own / longer).prod()
@@ -302,9 +300,12 @@ class GaussianAverages(Averages):
     def _covariance(self, others: Tensor, kernel: Kernel, count: int) -> Tensor:
         """With laws of other means where each pair has so many of the covariances in it."""
         factor, height = self._factor(kernel, count)
-        left, right = _whitened(self.means, factor), _whitened(others, factor)
+        left, right = (
+            torch.linalg.solve_triangular(factor, means.mT, upper=False).mT
+            for means in (self.means, others)
+        )
         # Differences, not products: means may be very many length-scales apart.
-        squares = torch.cdist(left, right, compute_mode=_BY_DIFFERENCES).square()
+        squares = torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist").square()
         return height * squares.mul(-0.5).exp()
 
     def variance(self, kernel: Kernel) -> Tensor:
@@ -325,14 +326,3 @@ class GaussianAverages(Averages):
         own = lengthscales(kernel, self.means.shape[-1])
         factor = torch.linalg.cholesky(torch.diag(own.square()) + count * self.covariance_matrix)
         return factor, outputscale(kernel) * (own / factor.diagonal()).prod()
-
-
-def _whitened(rows: Tensor, factor: Tensor) -> Tensor:
-    whitened: Tensor = torch.linalg.solve_triangular(factor, rows.mT, upper=False).mT
-    return whitened
-
-
-def _are_near(scaled: Tensor) -> bool:
-    """Whether points ``... x n x d``, in length-scales, are not too far from each other."""
-    low, high = torch.aminmax(scaled.detach().reshape(-1, scaled.shape[-1]), dim=0)
-    return bool((high - low).max() <= _FAR)

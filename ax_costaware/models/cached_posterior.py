@@ -159,19 +159,16 @@ class CachedPosterior:
             )
             if X_pending is None:
                 return posterior
-            return posterior._believe(X_pending, noise_pending)
-
-    def _believe(self, X_pending: Tensor, noise: Tensor | None) -> CachedPosterior:
-        """The posterior after ``m x d`` pending points, observed at their posterior mean."""
-        pending = self.transform(X_pending)
-        believed = self.kernel(pending, self.X).to_dense() @ self.alpha
-        noise = self.noise.mean().expand(len(pending)) if noise is None else noise.to(self.noise)
-        return replace(
-            self,
-            X=torch.cat([self.X, pending]),
-            y=torch.cat([self.y, believed]),
-            noise=torch.cat([self.noise, noise]),
-        )
+            pending, noise = posterior.transform(X_pending), posterior.noise
+            believed = kernel(pending, X).to_dense() @ posterior.alpha
+            if noise_pending is None:
+                noise_pending = noise.mean().expand(len(pending))
+            return replace(
+                posterior,
+                X=torch.cat([X, pending]),
+                y=torch.cat([posterior.y, believed]),
+                noise=torch.cat([noise, noise_pending.to(noise)]),
+            )
 
     def transform(self, X: Tensor) -> Tensor:
         """Apply the model's input transform to a ``... x d``-tensor."""

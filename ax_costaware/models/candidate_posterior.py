@@ -96,7 +96,10 @@ class CandidatePosterior:
             now: A time not before that of the last observation.
             value: The observation.
         """
-        self._drop(now)
+        if self._log_decay != 0:
+            age = self._oldest / self._log_decay
+            while self._start < self._end and now - self._times[self._start] > age:
+                self._start += 1
         covariance = self.covariance(candidate, now)
         # The exact variance is not negative, and only rounding makes it so.
         deviation = math.sqrt(max(float(covariance[candidate]), 0.0) + self._noise)
@@ -122,13 +125,6 @@ class CandidatePosterior:
             weights = np.exp(2 * self._log_decay * ages) * rows[:, candidate]
             self._last_explained = candidate, weights @ rows
         return self._last_explained[1]
-
-    def _drop(self, now: float) -> None:
-        if self._log_decay == 0:
-            return
-        age = self._oldest / self._log_decay
-        while self._start < self._end and now - self._times[self._start] > age:
-            self._start += 1
 
     def _make_room(self, now: float) -> None:
         rows = self._rows[self._start : self._end]

@@ -84,7 +84,8 @@ class ColumnRules:
             )
             sums = torch.stack([_by_pairs(u / h, w, v / h, z) for u, w, v, z, h in columns])
         else:
-            period = _rounded_up(longest + REACH)
+            # Near ones share a period, by at most a fifth longer, so that their cosines do, too.
+            period = float(2.0 ** (math.ceil(4 * math.log2(longest + REACH)) / 4))
             if other is self and lengthscales.requires_grad and not self._differentiable:
                 own = lengthscales, self.nodes, self.weights, period
                 sums = _OwnSums.apply(*own)  # type: ignore[no-untyped-call]
@@ -191,11 +192,6 @@ class _OwnSums(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (half,) = ctx.saved_tensors
         return ((gradient + gradient.mT) * half).flatten(1).sum(dim=-1), None, None, None
-
-
-def _rounded_up(period: float) -> float:
-    """A period that near ones share, by at most a fifth longer, so that their cosines do, too."""
-    return float(2.0 ** (math.ceil(4 * math.log2(period)) / 4))
 
 
 def cosines(period: float, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,6 @@ from typing import Literal, TypeAlias, cast, get_args
 import torch
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
 from ax_costaware.models.log_normal_cost import (
     CostKind,
     LogNormalCostModel,
@@ -24,6 +23,7 @@ from ax_costaware.models.log_normal_cost import (
     checked_inputs,
     widened,
 )
+from ax_costaware.queries.argument_checks import nonnegative_number, one_of
 
 ControlSetCostKind: TypeAlias = Literal["constant", "linear", "gp"]
 """A constant, or a ``LogNormalCostModel`` of one of its kinds."""
@@ -75,11 +75,8 @@ class ControlSetCostModel:
         bounds: Tensor | None = None,
         kind: ControlSetCostKind | Literal["auto"] = "auto",
     ) -> None:
-        kinds = [*get_args(ControlSetCostKind), "auto"]
-        if kind not in kinds:
-            raise InputError(f"kind={kind!r}: expected one of {kinds}.")
-        if not math.isfinite(fixed) or fixed < 0:
-            raise InputError(f"fixed={fixed!r}: expected a finite number of at least 0.")
+        one_of(kind, "kind", [*get_args(ControlSetCostKind), "auto"])
+        fixed = nonnegative_number(fixed, "fixed")
         inputs = checked_inputs(X)
         costs = checked_costs(cost, inputs, above=fixed)
         widened(inputs, bounds)

@@ -18,13 +18,7 @@ from typing import Any
 
 import torch
 from botorch.optim.closures.model_closures import get_loss_closure
-from gpytorch.kernels import (
-    AdditiveKernel,
-    Kernel,
-    ProductKernel,
-    RBFKernel,
-    ScaleKernel,
-)
+from gpytorch.kernels import AdditiveKernel, Kernel, ProductKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP

@@ -42,10 +42,7 @@ from gpytorch.priors import NormalPrior
 from torch import Tensor
 
 from ax_costaware.models.choice_kernel import shared_lengthscales
-from ax_costaware.models.kernels import (
-    matern_correlation,
-    squared_distances,
-)
+from ax_costaware.models.kernels import matern_correlation, squared_distances
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 _EPSILON = 1e-3
@@ -160,10 +157,10 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
                 return (left - right).square().sum(dim=-1)
             return squared_distances(left, right)
 
-        total = matern_correlation(
-            squared(self.inputs, self._lengthscales("objective_lengthscale"))
+        total, bias = (
+            matern_correlation(squared(self.inputs, self._lengthscales(name)))
+            for name in ("objective_lengthscale", "bias_lengthscale")
         )
-        bias = matern_correlation(squared(self.inputs, self._lengthscales("bias_lengthscale")))
         for j, columns in enumerate(self.fidelities):
             first, second = self._weights(x1, j), self._weights(x2, j)
             common = first * second if diag else first.unsqueeze(-1) * second.unsqueeze(-2)

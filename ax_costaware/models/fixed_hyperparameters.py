@@ -21,11 +21,7 @@ from gpytorch.means import ConstantMean
 from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
-from ax_costaware.models.conditional_mean_process import (
-    ConditionalMeanProcess,
-    Noise,
-    mixed_kernel,
-)
+from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess, Noise, mixed_kernel
 from ax_costaware.models.time_varying_gp import TimeVaryingGP, known_noise
 from ax_costaware.queries import Conditional
 

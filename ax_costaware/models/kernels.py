@@ -198,15 +198,11 @@ class FixedKernel:
     """
 
     def __init__(self, kernel: Kernel, num_columns: int) -> None:
-        self._parts: list[FixedKernel] = []
-        self._slopes: Tensor | None = None
-        self._matern: tuple[Tensor, Tensor] | None = None
+        parts = kernel.kernels if type(kernel) is AdditiveKernel else ()
+        self._parts = [FixedKernel(part, num_columns) for part in parts]
+        self._slopes = _slopes_of(kernel, num_columns)
+        self._matern = _matern_of(kernel)
         self._kernel = kernel
-        if type(kernel) is AdditiveKernel:
-            self._parts = [FixedKernel(part, num_columns) for part in kernel.kernels]
-        else:
-            self._slopes = _slopes_of(kernel, num_columns)
-            self._matern = _matern_of(kernel)
 
     def covariances(self, a: Tensor, b: Tensor) -> Tensor:
         """Covariances of points, differentiable by them and not by hyperparameters.
@@ -262,9 +258,7 @@ def _matern_of(kernel: Kernel) -> tuple[Tensor, Tensor] | None:
     # `type(...) is`: a subclass may compute something else from the same parameters.
     if type(kernel) is ScaleKernel:
         outputscale, kernel = kernel.outputscale.detach(), kernel.base_kernel
-    if not is_matern(kernel) or len(kernel.batch_shape) > 0:
-        return None
-    if kernel.active_dims is not None:
+    if not is_matern(kernel) or len(kernel.batch_shape) > 0 or kernel.active_dims is not None:
         return None
     return outputscale, kernel.lengthscale.detach()
 

@@ -34,7 +34,7 @@ from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.models.point_posterior import FactoredPosterior
-from ax_costaware.queries.argument_checks import finite_tensor
+from ax_costaware.queries.argument_checks import checked_bounds, first_bad, one_of
 
 CostKind: TypeAlias = Literal["gp", "linear", "trend"]
 """A Gaussian process on the logarithm of the cost, a Bayesian linear regression, or their sum."""
@@ -86,9 +86,7 @@ class LogNormalCostModel:
         bounds: Tensor | None = None,
         choices: Sequence[Sequence[int]] = (),
     ) -> None:
-        if kind not in get_args(CostKind):
-            raise InputError(f"kind={kind!r}: expected one of {list(get_args(CostKind))}.")
-        self.kind = kind
+        self.kind = one_of(kind, "kind", get_args(CostKind))
         inputs, log_cost = checked_inputs(X), checked_costs(cost, X).log()
         log_cost = log_cost.clamp_min(float(log_cost.max()) + _LEAST_LOG)
         n = len(log_cost)
@@ -103,7 +101,8 @@ class LogNormalCostModel:
         with manual_seed(0):
             fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
         model.requires_grad_(False)
-        self._noise: Tensor = model.likelihood.noise.reshape(())
+        # The variance of the logarithm of the cost from trial to trial.
+        self._scatter = self._scale.square() * model.likelihood.noise.reshape(())
         self._num_inputs = inputs.shape[-1]
         cached = CachedPosterior.from_model(model)
         assert cached is not None
@@ -126,11 +125,6 @@ class LogNormalCostModel:
         """
         mean, variance = self._moments(X)
         return _as_given(X, mean), _as_given(X, variance + self._scatter)
-
-    @property
-    def _scatter(self) -> Tensor:
-        """The variance of the logarithm of the cost from trial to trial."""
-        return self._scale.square() * self._noise
 
     def _moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance, as double, of the regression's value at ``batch_shape x d`` inputs."""
@@ -273,9 +267,7 @@ def checked_inputs(X: Any) -> Tensor:
     if not isinstance(X, Tensor) or X.ndim != 2 or 0 in X.shape:
         shape = tuple(X.shape) if isinstance(X, Tensor) else X
         raise InputError(f"X of shape {shape!r}: expected n x d with n and d at least 1.")
-    bad = X.isfinite().all(dim=-1).logical_not()
-    if bool(bad.any()):
-        row = int(bad.nonzero()[0])
+    if (row := first_bad(X.isfinite().all(dim=-1))) is not None:
         raise InputError(f"X[{row}]={X[row].tolist()}: expected finite inputs.")
     return X.detach().double()
 
@@ -289,9 +281,7 @@ def checked_costs(cost: Any, X: Tensor, above: float = 0.0) -> Tensor:
     if not isinstance(cost, Tensor) or cost.shape != X.shape[:1]:
         shape = tuple(cost.shape) if isinstance(cost, Tensor) else cost
         raise InputError(f"cost of shape {shape!r}: expected {tuple(X.shape[:1])}, one per row.")
-    bad = (cost.isfinite() & (cost > above)).logical_not()
-    if bool(bad.any()):
-        row = int(bad.nonzero()[0])
+    if (row := first_bad(cost.isfinite() & (cost > above))) is not None:
         raise InputError(f"cost[{row}]={cost[row].item()!r}: expected a finite cost > {above:g}.")
     return cost.detach().to(X.device).double()
 
@@ -305,9 +295,5 @@ def widened(X: Tensor, bounds: Any) -> Tensor:
     if bounds is None:
         lower, upper = X.amin(dim=0), X.amax(dim=0)
     else:
-        expected = f"finite bounds 2 x {X.shape[-1]}, lower <= upper"
-        shape = (2, X.shape[-1])
-        lower, upper = finite_tensor(bounds, "bounds", shape, expected).detach().to(X)
-        if not bool((lower <= upper).all()):
-            raise InputError(f"bounds={bounds.tolist()}: expected {expected}.")
+        lower, upper = checked_bounds(bounds, X.shape[-1]).detach().to(X)
     return torch.stack([lower, torch.where(upper > lower, upper, lower + 1.0)])

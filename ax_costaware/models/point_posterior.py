@@ -31,6 +31,7 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
@@ -246,12 +247,13 @@ class ModelPosterior(PointPosterior):
         self.model = model
         self.posterior_transform = posterior_transform
 
+    def _posterior(self, X: Tensor, **options: Any) -> GPyTorchPosterior:
+        options["posterior_transform"] = self.posterior_transform
+        return cast(GPyTorchPosterior, self.model.posterior(X, **options))
+
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance, each ``...`` (``... x m`` for an ensemble), of points ``... x d``."""
-        posterior = cast(
-            GPyTorchPosterior,
-            self.model.posterior(X.unsqueeze(-2), posterior_transform=self.posterior_transform),
-        )
+        posterior = self._posterior(X.unsqueeze(-2))
         mean, variance = posterior.mean, posterior.variance
         if mean.shape[-1] != 1:
             raise UnsupportedInputError(
@@ -279,18 +281,12 @@ class ModelPosterior(PointPosterior):
     def noise(self) -> Tensor:
         """Variance of the observation noise, in raw units: what it adds to that of a point."""
         X = self.observed.reshape(-1, self.observed.shape[-1])[:1]
-        noisy, exact = (
-            self.model.posterior(
-                X, observation_noise=noise, posterior_transform=self.posterior_transform
-            )
-            for noise in (True, False)
-        )
-        added = cast(GPyTorchPosterior, noisy).variance - cast(GPyTorchPosterior, exact).variance
+        added = self._posterior(X, observation_noise=True).variance - self._posterior(X).variance
         return added.mean().clamp_min(0.0)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """See ``PointPosterior``; those of a mixture, if the posterior is one."""
-        found = self.model.posterior(X, posterior_transform=self.posterior_transform)
+        found: Posterior = self._posterior(X)
         if isinstance(found, GaussianMixturePosterior):
             return found.mixture_mean.squeeze(-1), found.mixture_covariance_matrix
         if not isinstance(found, GPyTorchPosterior):

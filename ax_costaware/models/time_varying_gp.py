@@ -199,10 +199,10 @@ class TimeVaryingGP(SingleTaskGP):
                 ard_num_dims=d, batch_shape=batch_shape, use_rbf_kernel=False
             )
         _restrict(spatial, d)
-        times = train_X[..., -1]
-        temporal = ForgettingKernel(
-            forgetting, step=_usual_step(times), batch_shape=batch_shape, active_dims=[d]
-        )
+        steps = train_X[..., -1].sort(dim=-1).values.diff(dim=-1)
+        steps = steps[steps > 0]
+        usual = float(steps.median()) if steps.numel() else 1.0
+        temporal = ForgettingKernel(forgetting, usual, batch_shape, active_dims=[d])
         super().__init__(
             train_X=train_X,
             train_Y=train_Y,
@@ -264,10 +264,3 @@ def _restrict(kernel: Kernel, d: int) -> None:
             )
     if kernel.active_dims is None:
         kernel.active_dims = torch.arange(d)
-
-
-def _usual_step(times: Tensor) -> float:
-    """The median step between different times; one where there is a single time."""
-    steps = times.sort(dim=-1).values.diff(dim=-1)
-    steps = steps[steps > 0]
-    return float(steps.median()) if steps.numel() else 1.0

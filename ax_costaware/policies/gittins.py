@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 from ax_costaware.queries.argument_checks import (
     check_fields,
@@ -155,21 +154,16 @@ class ImprovementPerCostStop(_PricedStop):
             InputError: If the logarithm is NaN, ``inf`` or no number; see also ``price``.
         """
         price = self.price(lmbda)
-        log_ratio = _log(log_improvement_per_cost)
+        log_ratio = log_improvement_per_cost
+        if log_ratio != -math.inf:
+            expected = "a finite number or -inf"
+            log_ratio = finite_number(log_ratio, "log_improvement_per_cost", expected)
         stop = log_ratio <= math.log(price)
+        # As a power of e where the number itself would underflow or overflow.
+        plain = -700 < log_ratio < 700 or log_ratio == -math.inf
+        ratio = f"{math.exp(log_ratio):.6g}" if plain else f"exp({log_ratio:.6g})"
         return StopDecision(
             stop,
-            f"the expected improvement per unit of cost of the best trial is {_exp(log_ratio)}, "
+            f"the expected improvement per unit of cost of the best trial is {ratio}, "
             f"{'not above' if stop else 'above'} the price of {price:.6g} for a unit of cost",
         )
-
-
-def _log(value: Any) -> float:
-    if isinstance(value, float) and value == -math.inf:
-        return -math.inf
-    return finite_number(value, "log_improvement_per_cost", "a finite number or -inf")
-
-
-def _exp(log: float) -> str:
-    # As a power of e where the number itself would underflow or overflow.
-    return f"{math.exp(log):.6g}" if -700 < log < 700 or log == -math.inf else f"exp({log:.6g})"

@@ -29,6 +29,7 @@ from ax_costaware.queries.argument_checks import (
     integer_at_least,
     interval,
     nonnegative_number,
+    numbers,
     positive_number,
     sequence_of,
     set_fields,
@@ -45,8 +46,6 @@ _SAME_CENTRE = 1e-3
 
 _SAME_COST = 1e-9
 """A cost may exceed what is left of a budget by this part of it: costs are sums of decimals."""
-
-_BOUNDS = "a list of one or more finite numbers"
 
 
 @dataclass(frozen=True, order=True)
@@ -110,17 +109,12 @@ class ResolutionTree:
     not known."""
 
     def __post_init__(self) -> None:
-        lower, upper = (
-            sequence_of(getattr(self, name), name, _BOUNDS) for name in ("lower", "upper")
-        )
-        if not lower or len(lower) != len(upper):
-            raise InputError(
-                f"lower={self.lower!r}, upper={self.upper!r}: expected {_BOUNDS} each, of one"
-                " length."
-            )
-        bounds = [interval(*pair) for pair in zip(lower, upper, strict=True)]
+        lower = numbers(self.lower, "lower")
+        upper = numbers(self.upper, "upper", len(lower))
+        for pair in zip(lower, upper, strict=True):
+            interval(*pair)
         levels = integer_at_least(self.max_level, 0, "max_level")
-        splits = _splits(self.splits, len(bounds))
+        splits = _splits(self.splits, len(lower))
         if max(splits) ** levels > _MOST_PER_COLUMN:
             most = int(math.log(_MOST_PER_COLUMN) / math.log(max(splits)))
             raise InputError(
@@ -130,7 +124,7 @@ class ResolutionTree:
         if math.prod(splits) > _MOST_CHILDREN:
             raise InputError(
                 f"splits={self.splits!r}: expected at most {_MOST_CHILDREN} parts of a cell, and "
-                f"of {len(bounds)} columns it has {math.prod(splits)}."
+                f"of {len(lower)} columns it has {math.prod(splits)}."
             )
         costs = self.costs
         if costs is None:
@@ -143,8 +137,8 @@ class ResolutionTree:
             noise = checked_items(noise, "noise", per_level, nonnegative_number, levels + 1)
         set_fields(
             self,
-            lower=tuple(low for low, _ in bounds),
-            upper=tuple(high for _, high in bounds),
+            lower=lower,
+            upper=upper,
             max_level=levels,
             splits=splits,
             costs=checked_items(costs, "costs", per_level, positive_number, levels + 1),
@@ -314,13 +308,13 @@ class ResolutionTree:
         position = max(affordable, key=lambda i: gains[i] / costs[i])
         cell, value = cells[position], gains[position] / costs[position]
         among = f"the {len(affordable)} affordable of " if len(affordable) < len(cells) else ""
-        among += str(len(cells))
         return TreeDecision(
             cell,
             position,
             value,
             f"measuring this cell of level {cell.level} tells {gains[position]:.4g} at a cost of"
-            f" {costs[position]:.6g}: {value:.4g} per unit of cost is the most of {among} cells",
+            f" {costs[position]:.6g}: {value:.4g} per unit of cost is the most of {among}"
+            f"{len(cells)} cells",
         )
 
     def ancestors(self, cell: Cell) -> Iterator[Cell]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields
 from numbers import Integral, Real
 from types import UnionType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from torch import Tensor
 
@@ -338,6 +338,11 @@ def probabilities(values: Any, name: str, expected: str, length: int | None = No
     return shares
 
 
+def first_bad(good: Tensor) -> int | None:
+    """The first entry of ``n`` booleans that is False; None if all are True."""
+    return None if bool(good.all()) else int(good.logical_not().nonzero()[0])
+
+
 def check_weights(weights: Tensor, nodes: Tensor, name: str) -> None:
     """Refuse what is not one weight for each of nodes ``... x m x d``.
 
@@ -355,6 +360,19 @@ def check_weights(weights: Tensor, nodes: Tensor, name: str) -> None:
             f"{name} has the minimum {float(weights.min())!r} and the sum {total!r}: "
             "expected weights >= 0 that sum to one."
         )
+
+
+def checked_bounds(bounds: Any, num_columns: int | None = None) -> Tensor:
+    """``bounds`` unchanged, ``2 x d``, the lower ones first; ``d`` may be any without a number.
+
+    Raises:
+        InputError: Unless they are a tensor of finite numbers, the lower ones not above the others.
+    """
+    expected = f"finite bounds 2 x {num_columns or 'd'}, lower <= upper"
+    lower, upper = finite_tensor(bounds, "bounds", (2, num_columns), expected)
+    if not bool((lower <= upper).all()):
+        raise InputError(f"bounds={bounds.tolist()}: expected {expected}.")
+    return cast(Tensor, bounds)
 
 
 def finite_tensor(value: Any, name: str, shape: Sequence[int | None], expected: str) -> Tensor:

@@ -146,13 +146,10 @@ class ConstantCost(Cost):
     value: float
     """Cost of one trial, in the user's own unit."""
 
+    parameters = ()
+
     def __post_init__(self) -> None:
         check_fields(self, value=positive_number)
-
-    @property
-    @override
-    def parameters(self) -> tuple[Key, ...]:
-        return ()
 
     @override
     def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:

@@ -22,9 +22,9 @@ from ax_costaware.queries.argument_checks import (
     finite_number,
     instance_of,
     integer_at_least,
+    matrix,
     number_between_zero_and_one,
     probability,
-    sequence_of,
     values_of_one_kind,
 )
 from ax_costaware.queries.marginals import Discrete, Empirical, Marginal, RawValue
@@ -162,15 +162,12 @@ def conditional_fit_of(
         InputError: For no values, or probabilities that are not one pair for each value.
     """
     items = _checked(values, name, law.is_numeric)
-    pairs = sequence_of(probabilities, "probabilities", "a pair for each value")
-    if len(pairs) != len(items) or any(len(pair) != 2 for pair in pairs):
+    bounds = np.array(matrix(probabilities, "probabilities", 2, probability))
+    if len(bounds) != len(items):
         raise InputError(
-            f"probabilities has {len(pairs)} entries: expected {len(items)} pairs, one for each "
+            f"probabilities has {len(bounds)} entries: expected {len(items)} pairs, one for each "
             "value."
         )
-    bounds = np.array(
-        [[probability(p, f"probabilities[{i}]") for p in pair] for i, pair in enumerate(pairs)]
-    )
     statistic, p_value = _uniform_test(bounds[:, 0], bounds[:, 1], seed, law_size)
     test = KOLMOGOROV if law_size is None else TWO_SAMPLES
     return _fit(name, items, statistic, p_value, test, law)

@@ -41,12 +41,7 @@ from ax_costaware.runners.reporting import (
     read_outcome,
     trial_parameters,
 )
-from ax_costaware.runners.result import (
-    RUNNING,
-    AttemptState,
-    AttemptStatus,
-    TrialFunction,
-)
+from ax_costaware.runners.result import RUNNING, AttemptState, AttemptStatus, TrialFunction
 from ax_costaware.session.realized import warn_out_of_bounds
 
 logger = get_logger(__name__)
@@ -139,7 +134,6 @@ class PolledRunner(StoredRunner):
 
     def forget(self, key: str) -> None:
         """Called when what came of an attempt is stored, so that the backend may let go of it."""
-        return None
 
     def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
         """What ``start`` is given for a trial: the values to set, as ``query`` gives them."""

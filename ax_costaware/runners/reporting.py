@@ -36,11 +36,9 @@ def trial_parameters(trial: Trial) -> dict[str, TParamValue]:
     parameters = {} if trial.arm is None else dict(trial.arm.parameters)
     controlled = terms_of(trial).controlled
     recorded = decision_record(trial).get("controlled") or {}
-    return (
-        parameters
-        if controlled is None
-        else {name: recorded.get(name, parameters[name]) for name in controlled}
-    )
+    if controlled is None:
+        return parameters
+    return {name: recorded.get(name, parameters[name]) for name in controlled}
 
 
 def terms_of(trial: Trial) -> TrialTerms:
@@ -97,12 +95,17 @@ def read_outcome(
     metric = terms.cost_metric
     if cost is None and not (isinstance(raw_data, Mapping) and metric in raw_data):
         cost = default_cost
+    config = trial.experiment.optimization_config
+    optimized = set() if config is None else config.metric_names
     if is_to_be_measured(trial):
         if raw_data is not None or not plain["returned"]:
-            _check_reported(trial, raw_data, plain["returned"])
-    elif (left := _without_objective(trial, raw_data)) != raw_data:
+            _check_reported(trial, optimized, raw_data, plain["returned"])
+    else:
         # The strategy asked for no measurement: none is taken for one, nor charged as one.
-        raw_data, cost = left, None
+        values = raw_data if isinstance(raw_data, Mapping) else {}
+        left = {name: value for name, value in values.items() if name not in optimized} or None
+        if left != raw_data:
+            raw_data, cost = left, None
     record = completion_record(trial, terms, raw_data, result.realized, cost)
     if metric is not None and "cost" not in record:
         raise UserInputError(
@@ -128,29 +131,17 @@ def is_cost_of_trial(trial: Trial, cost: float) -> bool:
     return terms.cost_metric is None or cost > 0
 
 
-def _check_reported(trial: Trial, raw_data: Any, returned: bool) -> None:
+def _check_reported(trial: Trial, optimized: set[str], raw_data: Any, returned: bool) -> None:
     """Refuse a result without the outcomes that come from nowhere else."""
-    experiment = trial.experiment
-    config = experiment.optimization_config
-    names = set() if config is None else config.metric_names
-    due = sorted(n for n in names if _has_nothing_to_fetch(experiment.metrics.get(n)))
-    if not due:
-        return
-    if not returned:
+    metrics = trial.experiment.metrics
+    due = sorted(name for name in optimized if _has_nothing_to_fetch(metrics.get(name)))
+    if due and not returned:
         raise UserInputError(f"the function returned None for the metrics {due}: {EXPECTED}.")
     if isinstance(raw_data, Mapping) and (absent := [n for n in due if n not in raw_data]):
         raise UserInputError(
             f"the function returned values of {sorted(raw_data)} and none of {absent}, which the "
             "experiment optimizes: expected one of each."
         )
-
-
-def _without_objective(trial: Trial, raw_data: Any) -> Any:
-    """What is left of an outcome, such as the time of the trial; None if nothing is."""
-    config = trial.experiment.optimization_config
-    dropped = set() if config is None else config.metric_names
-    values = raw_data if isinstance(raw_data, Mapping) else {}
-    return {metric: value for metric, value in values.items() if metric not in dropped} or None
 
 
 def _has_nothing_to_fetch(metric: Metric | None) -> bool:

@@ -152,9 +152,7 @@ class SimulationRunner(LocalRunner):
         realized: dict[str, TParamValue] = {}
         if self.joint is not None:
             realized.update(_draw_given(self.joint, given, random))
-        realized.update(
-            _draw_independent({n: m for n, m in self.marginals.items() if n not in given}, random)
-        )
+        realized.update({n: _draw(m, random) for n, m in self.marginals.items() if n not in given})
         point = {**given, **realized}
         if self.conditional is None:
             outcomes = _outcomes(function(dict(point)))
@@ -184,19 +182,14 @@ class SimulationRunner(LocalRunner):
         if isinstance(cost, Cost):
             return cost.at(point)
         if isinstance(cost, Marginal):
-            return float(_draw_independent({"cost": cost}, random)["cost"])
+            return float(_draw(cost, random))
         return None if cost is None else float(cost)
 
 
-def _draw_independent(
-    laws: Mapping[str, Marginal], random: np.random.Generator
-) -> dict[str, RawValue]:
-    """One value of each input, by the quantile functions of their laws."""
-    values: dict[str, RawValue] = {}
-    for name, law in laws.items():
-        u = torch.tensor([random.uniform()], dtype=torch.double)
-        values[name] = law.decode(law.icdf(u))[0]
-    return values
+def _draw(law: Marginal, random: np.random.Generator) -> RawValue:
+    """A value of an input, by the quantile function of its law."""
+    u = torch.tensor([random.uniform()], dtype=torch.double)
+    return law.decode(law.icdf(u))[0]
 
 
 def _draw_given(

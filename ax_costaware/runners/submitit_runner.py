@@ -26,15 +26,10 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.queries.argument_checks import instance_of
+from ax_costaware.queries.argument_checks import instance_of, one_of
 from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_gone
 from ax_costaware.runners.registry import trial_function
-from ax_costaware.runners.result import (
-    AttemptState,
-    AttemptStatus,
-    TrialFunction,
-    lost,
-)
+from ax_costaware.runners.result import AttemptState, AttemptStatus, TrialFunction, lost
 from ax_costaware.runners.sending import BEGAN, attempt_in, sent_whole
 
 Executor = Literal["slurm", "local"]
@@ -97,12 +92,9 @@ class SubmititRunner(PolledRunner):
         self.folder = os.fspath(instance_of(folder, "folder", str | os.PathLike, expected))
         if not self.folder or "%" in self.folder:
             raise UserInputError(f"folder={self.folder!r}: expected {expected}.")
-        if executor not in get_args(Executor):
-            raise UserInputError(f"executor={executor!r}: expected one of {get_args(Executor)}.")
-        self.executor = executor
+        self.executor = one_of(executor, "executor", get_args(Executor))
         expected = "a mapping from names of submitit's update_parameters to values"
-        given = {} if options is None else instance_of(options, "options", Mapping, expected)
-        self.options = dict(given)
+        self.options = dict(instance_of(options, "options", Mapping | None, expected) or {})
         if executor == "slurm" and timeout is None and "timeout_min" not in self.options:
             raise UserInputError(
                 "timeout=None: submitit ends a job of Slurm after five minutes. Expected the "

@@ -24,7 +24,7 @@ from ax_costaware.acquisition.batch_knowledge import (
     batch_knowledge,
     expected_gain,
 )
-from ax_costaware.acquisition.partial_query import FixedNodes
+from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.models.point_posterior import ModelPosterior, PointPosterior
 from ax_costaware.models.standardize import StandardizeAnyScale
@@ -191,7 +191,7 @@ def gains(
     transform = ScalarizedPosteriorTransform(torch.tensor([sign]).double())
     return batch_knowledge(
         PointPosterior.of(model, transform),
-        [FixedNodes(nodes, weights, columns) for columns in controls],
+        [QueryNodes(nodes, weights, columns) for columns in controls],
         controls,
         SearchDomain(box, box.mean(dim=0), (), (), {}),
         model.train_inputs[0],

@@ -16,7 +16,7 @@ from torch import Tensor
 from ax_costaware.acquisition import objectives, optimize_control_sets
 from ax_costaware.acquisition.criteria import LogProbability
 from ax_costaware.acquisition.feasible_queries import FeasibleQueries
-from ax_costaware.acquisition.partial_query import FixedNodes
+from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.constraints import OutcomeConstraint
 from ax_costaware.models.point_posterior import PointPosterior
@@ -25,7 +25,7 @@ from ax_costaware.queries.marginals import Uniform
 
 CONTROLS = [[0], [0, 1]]
 NODES, WEIGHTS = sobol_nodes([Uniform(0, 1), Uniform(0, 1)], 32)
-LAWS = [FixedNodes(NODES, WEIGHTS, columns) for columns in CONTROLS]
+LAWS = [QueryNodes(NODES, WEIGHTS, columns) for columns in CONTROLS]
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 BOUNDS = (OutcomeConstraint("a", upper=0.2), OutcomeConstraint("b", -1.0, 0.5))
 

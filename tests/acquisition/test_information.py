@@ -21,7 +21,7 @@ from ax_costaware.acquisition.best_queries import (
 )
 from ax_costaware.acquisition.criteria import MEAN
 from ax_costaware.acquisition.objectives import NodeObjective
-from ax_costaware.acquisition.partial_query import FixedNodes
+from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
@@ -121,7 +121,7 @@ def test_a_trial_is_worth_the_average_over_where_it_lands() -> None:
     posterior = cached(gp())
     best = Information(posterior, torch.zeros(2, 2).double(), [query(1), query(2)])
     nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 16)
-    laws = [FixedNodes(nodes, weights, [0]), FixedNodes(nodes, weights, [0, 1])]
+    laws = [QueryNodes(nodes, weights, [0]), QueryNodes(nodes, weights, [0, 1])]
     information = best
     objective = NodeObjective(laws, information, MEAN)
     X = torch.rand(3, 2, dtype=torch.double, generator=torch.Generator().manual_seed(1))
@@ -144,7 +144,7 @@ def test_gradient_against_finite_differences(bounded: bool) -> None:
     bounds = torch.tensor([2.5, 2.0]).double() if bounded else None
     best = Information(posterior, stars, queries, bounds)
     nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 8)
-    laws = [FixedNodes(nodes, weights, [0])]
+    laws = [QueryNodes(nodes, weights, [0])]
     objective = NodeObjective(laws, best, MEAN)
     X = torch.tensor([[0.33, 0.5], [0.81, 0.5]], dtype=torch.double, requires_grad=True)
     sets = torch.zeros(2, dtype=torch.long)
@@ -181,7 +181,7 @@ class TestSamples:
         posterior = cached(gp(kernel=kernel))
         nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 8)
         controls = [[0], [0, 1]]
-        laws = [FixedNodes(nodes, weights, held) for held in controls]
+        laws = [QueryNodes(nodes, weights, held) for held in controls]
         best = sample_best_queries(posterior, laws, controls, domain(2), seed=5, num_samples=3)
         line = torch.linspace(0, 1, 101, dtype=torch.double)
         grid = torch.cartesian_prod(line, line)
@@ -197,7 +197,7 @@ class TestSamples:
     def test_leave_to_chance_what_no_control_set_controls(self) -> None:
         posterior = cached(gp())
         nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 128)
-        laws = [FixedNodes(nodes, weights, [0])]
+        laws = [QueryNodes(nodes, weights, [0])]
         best = sample_best_queries(posterior, laws, [[0]], domain(2), seed=5, num_samples=2)
         assert best.bounds is None
         assert len(best.nodes) == 2 * 64
@@ -211,7 +211,7 @@ def test_search_finds_the_largest_information() -> None:
         model, unit_cube(2), [[0], [0, 1]], nodes, weights, acquisition="information", seed=3
     )
     posterior = cached(model)
-    laws = [FixedNodes(nodes, weights, [0]), FixedNodes(nodes, weights, [0, 1])]
+    laws = [QueryNodes(nodes, weights, [0]), QueryNodes(nodes, weights, [0, 1])]
     best = sample_best_queries(posterior, laws, [[0], [0, 1]], domain(2), seed=3)
     objective = NodeObjective(laws, best, MEAN)
     line = torch.linspace(0, 1, 201, dtype=torch.double)

@@ -16,7 +16,7 @@ from ax_costaware.acquisition.objectives import (
     build_objectives,
     some_nodes,
 )
-from ax_costaware.acquisition.partial_query import FixedNodes
+from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import COARSE_NODES, ModelPosterior, PointPosterior
 from ax_costaware.queries import ProductNodes
@@ -175,7 +175,7 @@ def test_chunks_change_nothing(any_model, acquisition, rule, monkeypatch):
 def test_nodes_that_do_not_depend_on_the_point_give_what_is_prepared(
     model, acquisition, pending, rule
 ):
-    fixed = [FixedNodes(*rule, columns) for columns in ([0], [1, 2], [0, 1, 2])]
+    fixed = [QueryNodes(*rule, columns) for columns in ([0], [1, 2], [0, 1, 2])]
     prepared = _objective(model, fixed, acquisition, MINIMISE, pending)
     read = _objective(model, [law.__call__ for law in fixed], acquisition, MINIMISE, pending)
     assert isinstance(prepared, ProductObjective)
@@ -191,7 +191,7 @@ def test_nodes_that_do_not_depend_on_the_point_give_what_is_prepared(
 @pytest.mark.parametrize("acquisition", [*NAMES, "ts"])
 def test_a_search_with_nodes_that_do_not_depend_finds_the_same(model, acquisition, rule, bounds):
     controls = [[0], [1, 2]]
-    givens = [FixedNodes(*rule, columns).__call__ for columns in controls]
+    givens = [QueryNodes(*rule, columns).__call__ for columns in controls]
     one = optimize_control_sets(model, bounds, controls, *rule, acquisition=acquisition)
     two = optimize_control_sets(
         model, bounds, controls, *rule, acquisition=acquisition, given=givens
@@ -335,7 +335,7 @@ def test_a_posterior_sample_is_averaged_over_the_nodes(any_model, rule):
         got = _objective(any_model, [given], "ts", MINIMISE)(points, torch.zeros(3).long())
         nodes, weights = given(points)
         flat = nodes.reshape(-1, 3)
-        full = _objective(any_model, [FixedNodes(*rule, [0, 1, 2])], "ts", MINIMISE)
+        full = _objective(any_model, [QueryNodes(*rule, [0, 1, 2])], "ts", MINIMISE)
         sample = full(flat, torch.zeros(len(flat)).long())
     assert torch.allclose(got, (weights * sample.reshape(weights.shape)).sum(dim=-1), rtol=1e-8)
 
@@ -372,7 +372,7 @@ def test_screening_where_the_part_has_no_weight_is_finite(model):
     nodes = torch.rand(2 * COARSE_NODES, 3, dtype=torch.double)
 
     def one_node(points):
-        at, _ = FixedNodes(nodes, nodes[:, 0], [0])(points)
+        at, _ = QueryNodes(nodes, nodes[:, 0], [0])(points)
         weights = torch.zeros(at.shape[:2]).double()
         weights[:, missed] = 1.0
         return at, weights
@@ -392,7 +392,7 @@ def test_a_model_without_a_cached_factor_is_asked_itself(rule):
 
 def _answers(nodes=None, weights=None):
     def given(points):
-        at, even = FixedNodes(torch.rand(4, 3).double(), torch.full((4,), 0.25), [0])(points)
+        at, even = QueryNodes(torch.rand(4, 3).double(), torch.full((4,), 0.25), [0])(points)
         return at if nodes is None else nodes(at), even if weights is None else weights(even)
 
     return given

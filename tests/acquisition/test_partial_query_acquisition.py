@@ -187,13 +187,13 @@ def test_bad_columns(controlled, model, rule):
 
 @pytest.mark.parametrize("beta", [-1.0, float("nan"), float("inf")])
 def test_bad_beta(beta, model, rule):
-    with pytest.raises(InputError, match="beta: got"):
+    with pytest.raises(InputError, match=r"beta=.*: expected"):
         ExpectedUpperConfidenceBound(model, [0], *rule, beta=beta)
 
 
 @pytest.mark.parametrize("best_f", [float("nan"), float("inf")])
 def test_bad_incumbent(best_f, model, rule):
-    with pytest.raises(InputError, match="best_f: got"):
+    with pytest.raises(InputError, match=r"best_f=.*: expected"):
         PartialQueryLogExpectedImprovement(model, best_f, [0], *rule)
 
 

@@ -248,8 +248,8 @@ def test_points_of_a_space() -> None:
     ("arguments", "message"),
     [
         ((None,), "bounds: got None"),
-        ((torch.zeros(2, 2, dtype=torch.long),), "bounds: got"),
-        ((torch.tensor([[1.0], [0.0]]),), "bounds: got"),
+        ((torch.zeros(2, 2, dtype=torch.long),), "floating-point"),
+        ((torch.tensor([[1.0], [0.0]]),), "lower <= upper"),
         ((torch.tensor([[0.0], [math.inf]]),), "bounds: got"),
         ((torch.zeros(3, 2),), "bounds: got"),
         ((BOUNDS, {2: [1]}), "choices has the column 2: expected one of 0 to 1"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from ax_costaware.analysis.input_law import DrawnLaw, InputPanel, input_law_figure
+from ax_costaware.analysis.input_law import InputPanel, input_law_figure
 from ax_costaware.queries.input_fit import InputFit
 
 PANEL = InputPanel(
@@ -24,7 +25,11 @@ PANEL = InputPanel(
     agrees=False,
     trial_indices=[0, 2, 3, 5],
     values=[1, 2, 2, 7],
-    law=DrawnLaw("assumed", [1, 2, 3], [0.5, 0.25, 0.25], is_shares=True, band=(1.0, 3.0)),
+    label="assumed",
+    x=[1, 2, 3],
+    heights=[0.5, 0.25, 0.25],
+    is_shares=True,
+    band=(1.0, 3.0),
 )
 
 
@@ -41,8 +46,8 @@ def test_values_that_the_law_lacks_have_a_bar() -> None:
 
 
 def test_every_entry_of_the_legend_comes_once() -> None:
-    law = DrawnLaw("assumed", ["a", "b"], [0.5, 0.5], is_shares=True, band=None)
-    other = replace(PANEL, values=["a", "b", "b", "a"], law=law, agrees=True)
+    law: dict[str, Any] = {"x": ["a", "b"], "heights": [0.5, 0.5], "band": None}
+    other = replace(PANEL, values=["a", "b", "b", "a"], agrees=True, **law)
     figure = input_law_figure([PANEL, other])
     shown = [trace.name for trace in figure.data if trace.showlegend]
     assert sorted(shown) == ["assumed", "realised", "realised, not as assumed"]

@@ -104,7 +104,7 @@ def test_leaving_one_out_is_a_regression_without_it(kind: Any) -> None:
     posterior = model._posterior.posterior  # type: ignore[attr-defined]
     with torch.no_grad():
         K = posterior.kernel(posterior.X).to_dense().numpy()
-    noise, prior_mean = float(model._noise), float(posterior.prior_mean)
+    noise, prior_mean = float(posterior.noise[0]), float(posterior.prior_mean)
     y = cost.log().numpy()
     center, scale = y.mean(), math.sqrt((((y - y.mean()) ** 2).sum() + 1) / 12)
     means, variances = (moment.numpy() for moment in model.leave_one_out())
@@ -135,7 +135,8 @@ def test_the_error_is_that_of_the_mean(kind: Any) -> None:
     model = LogNormalCostModel(X, _wiggly(X, 0.3), kind, _bounds(1))
     Xt = _inputs(3, seed=4)
     mean, variance = model.log_moments(Xt)
-    scatter = float(model._noise * model._scale.square())
+    noise = model._posterior.posterior.noise[0]
+    scatter = float(noise * model._scale.square())
     draws = torch.randn(10**6, 1, dtype=torch.double, generator=torch.Generator().manual_seed(2))
     expected = (mean + (variance - scatter).sqrt() * draws + scatter / 2).exp()
     assert torch.allclose(model.expected_cost_error(Xt), expected.std(dim=0), rtol=0.02)
@@ -244,7 +245,7 @@ def test_refuses_costs_by_row_and_value(kind: Any, cost: float) -> None:
         ({"X": torch.tensor([[0.0], [math.nan], [1.0]])}, r"X\[1\]=\[nan\]: expected finite"),
         ({"cost": torch.ones(2)}, r"cost of shape \(2,\): expected \(3,\)"),
         ({"cost": [1.0, 2.0, 3.0]}, r"cost of shape \[1\.0, 2\.0, 3\.0\]: expected \(3,\)"),
-        ({"fixed": -1.0}, r"fixed=-1\.0: expected a finite number of at least 0"),
+        ({"fixed": -1.0}, r"fixed=-1\.0: expected a finite number >= 0"),
         ({"fixed": math.nan}, r"fixed=nan: expected a finite number"),
         ({"bounds": torch.ones(2, 3)}, r"bounds: got shape \(2, 3\); expected finite bounds 2 x 1"),
         ({"bounds": torch.tensor([[1.0], [0.0]])}, r"bounds=\[\[1\.0\], \[0\.0\]\]: expected fin"),

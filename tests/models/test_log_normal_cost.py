@@ -62,7 +62,7 @@ def test_moments_are_those_of_the_regression(kind: CostKind) -> None:
     center = y.mean()
     scale = math.sqrt((((y - center) ** 2).sum() + 1) / 15)
     prior_mean = float(model._posterior.posterior.prior_mean)
-    noise = float(model._noise)
+    noise = float(model._posterior.posterior.noise[0])
     K = _prior_covariance(model, X.numpy(), X.numpy()) + noise * np.eye(15)
     k = _prior_covariance(model, Xt.numpy(), X.numpy())
     residual = (y - center) / scale - prior_mean

@@ -242,7 +242,7 @@ def test_rejected_lies_between_bonferroni_s_and_no_correction(p_values: list[flo
         ),
         (
             lambda: conditional_fit_of("x", [0.1], [(0.1, 1.1)], NORMAL),
-            r"probabilities\[0\]=1\.1: expected a number in \[0, 1\]",
+            r"probabilities\[0\]\[1\]=1\.1: expected a number in \[0, 1\]",
         ),
         (
             lambda: conditional_fit_of("x", [0.1], [(0.1, 0.1)], NORMAL, law_size=0),

@@ -23,7 +23,7 @@ from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
 from ax_costaware.acquisition.batch_knowledge import batch_knowledge
 from ax_costaware.acquisition.criteria import Criterion, LogProbability
 from ax_costaware.acquisition.feasible_queries import FeasibleQueries
-from ax_costaware.acquisition.partial_query import FixedNodes as AtPoint
+from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import (
@@ -278,7 +278,7 @@ class QuerySpace:
         if not self.problem.constraints:
             return None
         laws = [
-            law or AtPoint(self.nodes, self.weights, columns)
+            law or QueryNodes(self.nodes, self.weights, columns)
             for law, columns in zip(self.given, self.control_sets, strict=True)
         ]
         objective = FeasibleQueries(self.outcomes()).log_probability(laws, self.product)

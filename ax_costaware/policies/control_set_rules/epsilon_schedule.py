@@ -185,8 +185,7 @@ def _undominated(contained: Mask, ranks: Indices, affordable: Sequence[int]) -> 
     eligible = np.zeros(len(ranks), dtype=np.bool_)
     eligible[list(affordable)] = True
     no_dearer = ranks[None, :] <= ranks[:, None]
-    undominated: Mask = eligible & ~(contained & no_dearer & eligible[None, :]).any(axis=1)
-    return undominated
+    return np.asarray(eligible & ~(contained & no_dearer & eligible[None, :]).any(axis=1))
 
 
 def _cheapest(indices: Indices, ranks: Indices, at_least: int) -> list[int]:

@@ -26,11 +26,7 @@ from ax_costaware.policies.control_set_rules.rule import (
     expected_costs,
     maximal,
 )
-from ax_costaware.queries.argument_checks import (
-    given_fields,
-    instance_of,
-    one_of,
-)
+from ax_costaware.queries.argument_checks import given_fields, instance_of, one_of
 
 
 @dataclass(frozen=True)

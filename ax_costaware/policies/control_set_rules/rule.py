@@ -321,8 +321,7 @@ def proper_supersets(parameters: Sequence[frozenset[str]]) -> Mask:
         member[row, [place[name] for name in controlled]] = 1.0
     sizes = member.sum(axis=1)
     shared = member @ member.T
-    contained: Mask = (shared == sizes[:, None]) & (sizes[:, None] < sizes[None, :])
-    return contained
+    return np.asarray((shared == sizes[:, None]) & (sizes[:, None] < sizes[None, :]))
 
 
 def maximal(contained: Mask, among: Iterable[int]) -> list[int]:

@@ -99,6 +99,7 @@ class BoxDomain:
     def __init__(self, bounds: ArrayLike, unit_cube: bool, seed: int) -> None:
         self._bounds = _checked(bounds)
         self._lower, self._width = self._bounds[0], self._bounds[1] - self._bounds[0]
+        self.dimension = len(self._lower)
         if unit_cube:
             self._shift, self._scale = self._lower, self._width
         else:
@@ -109,19 +110,13 @@ class BoxDomain:
         # The rivals of a point, for which kind of rule.
         self._rivals: tuple[tuple[Key, Compare, bool], Tensor] | None = None
 
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates of a point."""
-        return len(self._lower)
-
     def point(self, key: Key) -> Point:
         """The point as an array."""
         return np.array(key)
 
     def inputs(self, key: Key) -> Point:
         """The coordinates that the kernel is given."""
-        inputs: Point = (np.array(key) - self._shift) / self._scale
-        return inputs
+        return np.asarray((np.array(key) - self._shift) / self._scale)
 
     def random_key(self, generator: np.random.Generator) -> Key:
         """A point drawn uniformly."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,7 @@ from scipy.spatial import KDTree
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.candidate_posterior import CandidatePosterior
-from ax_costaware.policies.costly_feedback.domain import (
-    Choice,
-    Hyperparameters,
-    Observation,
-    Point,
-)
+from ax_costaware.policies.costly_feedback.domain import Choice, Hyperparameters, Observation, Point
 from ax_costaware.policies.query_rules import RIVAL_CORRELATION, Compare, Rivals
 from ax_costaware.queries.tables import table
 
@@ -48,6 +44,7 @@ class FiniteDomain:
 
     def __init__(self, candidates: ArrayLike, unit_cube: bool) -> None:
         self._points = _checked(candidates)
+        self.dimension = int(self._points.shape[1])
         self._are_numbers = np.ndim(candidates) == 1
         lower = self._points.min(axis=0)
         width = self._points.max(axis=0) - lower
@@ -55,19 +52,13 @@ class FiniteDomain:
         self._inputs = self._unit if unit_cube else self._points
         self._neighbours = _neighbours(self._unit)
 
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates of a candidate."""
-        return int(self._points.shape[1])
-
     def point(self, key: int) -> Point | float:
         """The candidate, a number if numbers were given."""
         return float(self._points[key, 0]) if self._are_numbers else self._points[key].copy()
 
     def inputs(self, key: int) -> Point:
         """The coordinates that the kernel is given."""
-        found: Point = self._inputs[key]
-        return found
+        return np.asarray(self._inputs[key])
 
     def random_key(self, generator: np.random.Generator) -> int:
         """The index of any candidate."""
@@ -169,30 +160,24 @@ class _Prior:
             self.variance: Point = outputscale * diagonal.double().numpy()
         self._deviation = np.sqrt(self.variance)
         self._matrix = None if len(inputs) > _LARGEST_MATRIX else self._covariance(slice(None))
-        self._last_row: tuple[int, Point] | None = None
-        self._last_uncorrelated: tuple[int, NDArray[np.intp]] | None = None
+        # The candidate asked for is mostly that of the last time.
+        self.row = lru_cache(maxsize=1)(self._row)
+        self.uncorrelated_with = lru_cache(maxsize=1)(self._uncorrelated_with)
 
-    def row(self, key: int) -> Point:
+    def _row(self, key: int) -> Point:
         """Prior covariances of a candidate with all of them."""
-        if self._matrix is not None:
-            row: Point = self._matrix[key]
-            return row
-        if self._last_row is None or self._last_row[0] != key:
-            self._last_row = key, self._covariance(slice(key, key + 1))[0]
-        return self._last_row[1]
+        if self._matrix is None:
+            return np.asarray(self._covariance(slice(key, key + 1))[0])
+        return np.asarray(self._matrix[key])
 
-    def uncorrelated_with(self, key: int) -> NDArray[np.intp]:
+    def _uncorrelated_with(self, key: int) -> NDArray[np.intp]:
         """The candidates of small prior correlation with one, else the least correlated."""
-        if self._last_uncorrelated is None or self._last_uncorrelated[0] != key:
-            scale = self._deviation * self._deviation[key]
-            # What is known without a measurement, as by a linear kernel at zero, tells nothing.
-            correlation = np.divide(self.row(key), scale, out=np.zeros_like(scale), where=scale > 0)
-            correlation[key] = 1.0
-            found = np.flatnonzero(correlation < RIVAL_CORRELATION)
-            if not len(found):
-                found = correlation.argmin(keepdims=True)
-            self._last_uncorrelated = key, found
-        return self._last_uncorrelated[1]
+        scale = self._deviation * self._deviation[key]
+        # What is known without a measurement, as by a linear kernel at zero, tells nothing.
+        correlation = np.divide(self.row(key), scale, out=np.zeros_like(scale), where=scale > 0)
+        correlation[key] = 1.0
+        found = np.flatnonzero(correlation < RIVAL_CORRELATION)
+        return found if len(found) else correlation.argmin(keepdims=True)
 
     def are_rivals(self, key: int, other: int) -> bool:
         """Whether the prior correlation of two candidates is small."""
@@ -202,8 +187,7 @@ class _Prior:
     def _covariance(self, rows: slice) -> Point:
         with torch.no_grad():
             block = self._kernel(self._inputs[rows], self._inputs).to_dense()
-        found: Point = self._scale * block.double().numpy()
-        return found
+        return np.asarray(self._scale * block.double().numpy())
 
 
 def _checked(candidates: ArrayLike) -> Point:
@@ -229,5 +213,4 @@ def _neighbours(points: Point) -> NDArray[np.intp]:
         after = np.where(place < count - 1, place + 1, place - 1)
         return np.stack([order[before], order[after]])
     _, nearest = KDTree(points).query(points, k=min(2 * d + 1, count))
-    found: NDArray[np.intp] = np.ascontiguousarray(nearest[:, 1:].T)
-    return found
+    return np.ascontiguousarray(nearest[:, 1:].T)

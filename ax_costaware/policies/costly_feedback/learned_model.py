@@ -71,7 +71,9 @@ def learned_model(
         standardize = StandardizeAnyScale(1)
         standardize(Y)
         scale, mean = float(standardize.stdvs), float(standardize.means)
-        covar_module = _scaled_matern(X.shape[-1] - 1)
+        # BoTorch's, and a scale: a search measures mostly good points, which vary little.
+        matern = get_covar_module_with_dim_scaled_prior(X.shape[-1] - 1, use_rbf_kernel=False)
+        covar_module = ScaleKernel(matern, outputscale_prior=GammaPrior(2.0, 0.15))
     else:
         covar_module = deepcopy(kernel).requires_grad_(False)
     model = TimeVaryingGP(
@@ -93,9 +95,3 @@ def learned_model(
         forgetting = float(model.forgetting_kernel.forgetting.detach())
     noise = float(model.likelihood.noise.detach()) * scale**2
     return Hyperparameters(kernel, forgetting, noise, outputscale=scale**2, mean=mean)
-
-
-def _scaled_matern(dimension: int) -> Kernel:
-    """BoTorch's kernel, and a scale: a search measures mostly good points, which vary little."""
-    kernel = get_covar_module_with_dim_scaled_prior(dimension, use_rbf_kernel=False)
-    return ScaleKernel(kernel, outputscale_prior=GammaPrior(2.0, 0.15))

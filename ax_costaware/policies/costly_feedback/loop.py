@@ -248,6 +248,7 @@ class CostlyFeedbackLoop:
         }
 
     @classmethod
+    @torch.inference_mode(False)
     def from_dict(cls, stored: dict[str, Any]) -> CostlyFeedbackLoop:
         """The loop that ``to_dict`` stored; its next answer is the same.
 
@@ -255,40 +256,35 @@ class CostlyFeedbackLoop:
             InputError: If ``stored`` is not what ``to_dict`` returned.
         """
         try:
-            return cls._from_dict(stored)
+            kernel = stored["kernel"]
+            loop = cls(
+                candidates=stored.get("candidates"),
+                bounds=stored.get("bounds"),
+                kernel=None if kernel is None else kernel_from_dict(kernel),
+                forgetting=value_from_dict(stored["forgetting"]),
+                noise=stored["noise"],
+                rule=value_from_dict(stored["rule"]),
+                beta=value_from_dict(stored["beta"]),
+                seed=stored["seed"],
+            )
+            loop._round = integer_at_least(stored["round"], 1, "round")
+            loop._num_measured = integer_at_least(stored["num_measured"], 0, "num_measured")
+            loop._history.extend(
+                Observation(tuple(key) if isinstance(key, list) else key, when, value)
+                for key, when, value in stored["history"]
+            )
+            model = stored["model"]
+            loop._take(Hyperparameters(**{**model, "kernel": kernel_from_dict(model["kernel"])}))
+            loop._domain.restore(stored)
+            if stored["asked"]:
+                loop.ask()
+            return loop
         except InputError:
             raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"stored: expected what to_dict returned, got {type(error).__name__}: {error}."
             ) from error
-
-    @classmethod
-    @torch.inference_mode(False)
-    def _from_dict(cls, stored: dict[str, Any]) -> CostlyFeedbackLoop:
-        kernel = stored["kernel"]
-        loop = cls(
-            candidates=stored.get("candidates"),
-            bounds=stored.get("bounds"),
-            kernel=None if kernel is None else kernel_from_dict(kernel),
-            forgetting=value_from_dict(stored["forgetting"]),
-            noise=stored["noise"],
-            rule=value_from_dict(stored["rule"]),
-            beta=value_from_dict(stored["beta"]),
-            seed=stored["seed"],
-        )
-        loop._round = integer_at_least(stored["round"], 1, "round")
-        loop._num_measured = integer_at_least(stored["num_measured"], 0, "num_measured")
-        loop._history.extend(
-            Observation(tuple(key) if isinstance(key, list) else key, when, value)
-            for key, when, value in stored["history"]
-        )
-        model = stored["model"]
-        loop._take(Hyperparameters(**{**model, "kernel": kernel_from_dict(model["kernel"])}))
-        loop._domain.restore(stored)
-        if stored["asked"]:
-            loop.ask()
-        return loop
 
     @property
     def _learns(self) -> bool:

@@ -7,6 +7,7 @@ or evaluated, and classes of the user's own are refused when the loop is to be s
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import torch
@@ -99,18 +100,14 @@ def kernel_from_dict(stored: dict[str, Any]) -> Kernel:
     Raises:
         InputError: If it is of another type.
     """
-    return _kernel(stored).requires_grad_(False)
-
-
-def _kernel(stored: dict[str, Any]) -> Kernel:
     name = stored["type"]
     # Without transforms, which would round what was stored.
     exact = Positive(transform=None)
     if name == "ScaleKernel":
-        inner = _kernel(stored["base_kernel"])
+        inner = kernel_from_dict(stored["base_kernel"])
         scaled = ScaleKernel(inner, outputscale_constraint=exact).double()
         scaled.outputscale = torch.tensor(stored["outputscale"], dtype=torch.double)
-        return scaled
+        return scaled.requires_grad_(False)
     if name == "IndependentKernel":
         return IndependentKernel().double()
     if name not in ("MaternKernel", "RBFKernel"):
@@ -118,10 +115,7 @@ def _kernel(stored: dict[str, Any]) -> Kernel:
     lengthscale = torch.tensor(stored["lengthscale"], dtype=torch.double)
     # One length-scale is that of all coordinates, however many they are.
     count = lengthscale.shape[-1] if lengthscale.shape[-1] > 1 else None
-    options = {"ard_num_dims": count, "lengthscale_constraint": exact}
-    if name == "MaternKernel":
-        kernel = MaternKernel(nu=stored["nu"], **options).double()
-    else:
-        kernel = RBFKernel(**options).double()
+    kind = partial(MaternKernel, nu=stored["nu"]) if name == "MaternKernel" else RBFKernel
+    kernel = kind(ard_num_dims=count, lengthscale_constraint=exact).double()
     kernel.lengthscale = lengthscale
-    return kernel
+    return kernel.requires_grad_(False)

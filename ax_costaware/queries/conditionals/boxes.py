@@ -113,6 +113,8 @@ class CellConditional(IndependentConditional):
     num_nodes: int = 16
     """Gauss-Legendre nodes of each column."""
 
+    outside = "refuse"  # A cell that leaves X is none of the tree.
+
     _STANDARD = UNIFORM
 
     def __post_init__(self) -> None:
@@ -122,11 +124,6 @@ class CellConditional(IndependentConditional):
             raise InputError("lower=None: expected the bounds of X.")
         set_fields(self, half_widths=half_widths, lower=lower, upper=upper)
         check_fields(self, num_nodes=at_least(1))
-
-    @property
-    def outside(self) -> Outside:
-        """A cell that leaves X is none of the tree."""
-        return "refuse"
 
     @property
     @override

@@ -40,9 +40,8 @@ class ColumnNodes:
     def product(self) -> JointNodes:
         """The tensor product, ``J ** d`` joint nodes."""
         num_nodes, num_columns = self.nodes.shape[-2:]
-        index = torch.cartesian_prod(
-            *[torch.arange(num_nodes, device=self.nodes.device) for _ in range(num_columns)]
-        ).reshape(-1, num_columns)
+        each = torch.arange(num_nodes, device=self.nodes.device)
+        index = torch.cartesian_prod(*[each] * num_columns).reshape(-1, num_columns)
 
         def picked(values: Tensor) -> Tensor:
             return torch.stack([values[..., index[:, i], i] for i in range(num_columns)], dim=-1)

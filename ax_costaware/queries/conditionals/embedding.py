@@ -14,7 +14,7 @@ nodes; Huszar and Duvenaud 2012). The nodes are points of the data.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -229,15 +229,9 @@ class _Pairs:
         """The pairs of these rows."""
         return _Pairs(self.X[rows], self.A[rows], self.scales, self.spreads, self.seed)
 
-    def chunks(self) -> Iterator[slice]:
-        """The rows of each chunk."""
-        for start in range(0, len(self.A), _CHUNK):
-            yield slice(start, start + _CHUNK)
-
     def scaled(self, lengthscale: float) -> Array:
         """The queries in length-scales."""
-        found: Array = self.A / (self.scales * lengthscale)
-        return found
+        return np.asarray(self.A / (self.scales * lengthscale))
 
 
 def _exact_errors_of(pairs: _Pairs) -> ErrorsOf:
@@ -325,7 +319,8 @@ def _fit_nystrom(
     gram: Any = 0.0
     cross: Any = 0.0
     sums: Any = 0.0
-    for rows in pairs.chunks():
+    for start in range(0, len(pairs.A), _CHUNK):
+        rows = slice(start, start + _CHUNK)
         chunk = pairs.of(rows)
         psi = basis.psi(chunk)
         gram = gram + psi.T @ psi

@@ -47,6 +47,8 @@ class FiniteConditional(Conditional):
     queries: tuple[float | str, ...] | None = None
     """The values of the parameter that stand for the ``P`` queries; ``None``: 0 to ``P - 1``."""
 
+    num_query_columns = 1
+
     def __post_init__(self) -> None:
         policies = tuple(
             probabilities(row, f"policies[{i}]", "probabilities >= 0 that sum to one")
@@ -72,11 +74,6 @@ class FiniteConditional(Conditional):
             if len(queries) != len(policies) or len(set(queries)) < len(queries):
                 raise InputError(f"queries={queries!r}: expected {expected}.")
             set_fields(self, queries=queries)
-
-    @property
-    @override
-    def num_query_columns(self) -> int:
-        return 1
 
     @property
     @override

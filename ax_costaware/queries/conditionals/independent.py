@@ -21,12 +21,7 @@ from ax_costaware.queries.conditionals.conditional import (
     JointNodes,
     plain,
 )
-from ax_costaware.queries.quadrature import (
-    NORMAL_REACH,
-    gauss_legendre,
-    normal_rule,
-    uniforms,
-)
+from ax_costaware.queries.quadrature import NORMAL_REACH, gauss_legendre, normal_rule, uniforms
 from ax_costaware.queries.tables import Array
 
 MOST_OUTSIDE = 1e-3

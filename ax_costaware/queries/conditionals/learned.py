@@ -131,7 +131,16 @@ class LearnedConditional(BoundedConditional):
                 f"{_LEAST_REGULARIZATION:g}, below which rounding decides."
             )
         self._check_bounds(X.shape[1])
-        self._check_points()
+        if self.lower is None or self.outside != "refuse":
+            return
+        rows = np.flatnonzero(((np.array(self.lower) > X) | (np.array(self.upper) < X)).any(1))
+        if len(rows):
+            raise InputError(
+                f"X has {tuple(X[rows[0]].tolist())} in row {rows[0]}, and {len(rows)} of "
+                f"{len(X)} rows outside of X, from {self.lower} to {self.upper}: expected "
+                'points inside; outside="clip" moves them to the bounds, outside="keep" says that '
+                "the objective exists there too."
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LearnedConditional):
@@ -256,19 +265,6 @@ class LearnedConditional(BoundedConditional):
         """All fields but the pairs."""
         names = [field.name for field in fields(self)]
         return {name: getattr(self, name) for name in names if name not in ("X", "A")}
-
-    def _check_points(self) -> None:
-        if self.lower is None or self.outside != "refuse":
-            return
-        outside = (np.array(self.lower) > self.X) | (np.array(self.upper) < self.X)
-        rows = np.flatnonzero(outside.any(1))
-        if len(rows):
-            raise InputError(
-                f"X has {tuple(self.X[rows[0]].tolist())} in row {rows[0]}, and {len(rows)} of "
-                f"{len(self.X)} rows outside of X, from {self.lower} to {self.upper}: expected "
-                'points inside; outside="clip" moves them to the bounds, outside="keep" says that '
-                "the objective exists there too."
-            )
 
 
 def _check_pairs(X: Array, A: Array) -> None:

@@ -214,7 +214,7 @@ class FixedNodes:
     weights: Tensor
     """``m``, of sum one."""
 
-    columns: tuple[int, ...]
+    columns: Sequence[int]
     """The controlled columns."""
 
     def __call__(self, points: Tensor) -> tuple[Tensor, Tensor]:

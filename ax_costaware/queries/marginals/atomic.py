@@ -48,7 +48,6 @@ class AtomicMarginal(Marginal):
         Args:
             what: What of the law they are asked for; any other law does not have it.
         """
-        del what
         nodes, masses = self._atoms()
         return nodes, masses / masses.sum()
 
@@ -145,8 +144,7 @@ class Discrete(AtomicMarginal):
     @override
     def nodes_and_weights(self, n: int) -> tuple[Tensor, Tensor]:
         integer_at_least(n, 1, "n")
-        nodes, masses = self._atoms()
-        return nodes, masses / masses.sum()
+        return super()._numbers("nodes")
 
     @override
     def decode(self, nodes: Tensor) -> list[RawValue]:
