@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -160,24 +159,31 @@ class _Prior:
             self.variance: Point = outputscale * diagonal.double().numpy()
         self._deviation = np.sqrt(self.variance)
         self._matrix = None if len(inputs) > _LARGEST_MATRIX else self._covariance(slice(None))
-        # The candidate asked for is mostly that of the last time.
-        self.row = lru_cache(maxsize=1)(self._row)
-        self.uncorrelated_with = lru_cache(maxsize=1)(self._uncorrelated_with)
+        self._last_row: tuple[int, Point] | None = None
+        self._last_uncorrelated: tuple[int, NDArray[np.intp]] | None = None
 
-    def _row(self, key: int) -> Point:
+    def row(self, key: int) -> Point:
         """Prior covariances of a candidate with all of them."""
-        if self._matrix is None:
-            return np.asarray(self._covariance(slice(key, key + 1))[0])
-        return np.asarray(self._matrix[key])
+        if self._matrix is not None:
+            return np.asarray(self._matrix[key])
+        # The candidate asked for is mostly that of the last time. (No `lru_cache`: loops are
+        # pickled.)
+        if self._last_row is None or self._last_row[0] != key:
+            self._last_row = key, self._covariance(slice(key, key + 1))[0]
+        return self._last_row[1]
 
-    def _uncorrelated_with(self, key: int) -> NDArray[np.intp]:
+    def uncorrelated_with(self, key: int) -> NDArray[np.intp]:
         """The candidates of small prior correlation with one, else the least correlated."""
-        scale = self._deviation * self._deviation[key]
-        # What is known without a measurement, as by a linear kernel at zero, tells nothing.
-        correlation = np.divide(self.row(key), scale, out=np.zeros_like(scale), where=scale > 0)
-        correlation[key] = 1.0
-        found = np.flatnonzero(correlation < RIVAL_CORRELATION)
-        return found if len(found) else correlation.argmin(keepdims=True)
+        if self._last_uncorrelated is None or self._last_uncorrelated[0] != key:
+            scale = self._deviation * self._deviation[key]
+            # What is known without a measurement, as by a linear kernel at zero, tells nothing.
+            correlation = np.divide(self.row(key), scale, out=np.zeros_like(scale), where=scale > 0)
+            correlation[key] = 1.0
+            found = np.flatnonzero(correlation < RIVAL_CORRELATION)
+            if not len(found):
+                found = correlation.argmin(keepdims=True)
+            self._last_uncorrelated = key, found
+        return self._last_uncorrelated[1]
 
     def are_rivals(self, key: int, other: int) -> bool:
         """Whether the prior correlation of two candidates is small."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -433,6 +434,13 @@ def test_a_loop_that_has_dropped_measurements_is_stored() -> None:
     assert len(stored["history"]) < 400
     copy = CostlyFeedbackLoop.from_dict(stored)
     assert play(copy, 50, seed=1) == play(loop, 50, seed=1)
+
+
+def test_a_loop_can_be_sent_to_another_process() -> None:
+    loop = known()
+    play(loop, 20)
+    copy = pickle.loads(pickle.dumps(loop))
+    assert play(copy, 20, seed=1) == play(loop, 20, seed=1)
 
 
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
