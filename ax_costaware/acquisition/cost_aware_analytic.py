@@ -48,7 +48,12 @@ from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import PointPosterior
-from ax_costaware.queries.argument_checks import finite_number, nonnegative_number, positive_number
+from ax_costaware.queries.argument_checks import (
+    finite_number,
+    nonnegative_number,
+    positive_number,
+    probability,
+)
 
 
 class CostAwareAnalyticAcquisitionFunction(AnalyticAcquisitionFunction):
@@ -211,8 +216,8 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean; the best of
             them is the incumbent if it is better than ``best_f``.
-        noise_aware: Whether improvement is that of the posterior mean by one outcome, noise
-            considered, and not that of the value itself.
+        noise_share: What part of the noise improvement has to be seen through: with one it is that
+            of the posterior mean by one noisy outcome, with zero that of the value itself.
 
     Raises:
         InputError: If ``best_f``, ``cost``, ``exponent`` or ``X_pending`` is not of that kind.
@@ -230,9 +235,9 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
-        noise_aware: bool = False,
+        noise_share: float = 0.0,
     ) -> None:
-        self.noise_aware = noise_aware
+        self.noise_share = probability(noise_share, "noise_share")
         self.exponent = nonnegative_number(exponent, "exponent")
         if isinstance(best_f, Tensor) and best_f.numel() == 1:
             best_f = best_f.item()
@@ -252,7 +257,7 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         super().set_X_pending(X_pending)
         self._believed: Tensor | None = None
         with torch.no_grad():
-            self._noise = self._posterior.noise if self.noise_aware else None
+            self._noise = self._posterior.noise * self.noise_share if self.noise_share else None
             if X_pending is not None and len(X_pending):
                 mean, _ = self._posterior(X_pending)
                 self._believed = (mean if self.maximize else -mean).amax(dim=0)
@@ -276,7 +281,7 @@ def construct_inputs_log_ei_per_cost(
     posterior_transform: PosteriorTransform | None = None,
     X_baseline: Tensor | None = None,
     X_pending: Tensor | None = None,
-    noise_aware: bool = False,
+    noise_share: float = 0.0,
 ) -> dict[str, Any]:
     """Inputs of ``LogExpectedImprovementPerCost`` from BoTorch's common arguments and its own.
 
@@ -294,5 +299,5 @@ def construct_inputs_log_ei_per_cost(
         "maximize": maximize,
         "posterior_transform": posterior_transform,
         "X_pending": X_pending,
-        "noise_aware": noise_aware,
+        "noise_share": noise_share,
     }

@@ -271,7 +271,7 @@ class CostAwareAdapter(TorchAdapter):
             besides = self.method.model_besides(problem) if bounded else None
             metrics = (problem.objective, *bounded)
             curves = {metric: curve_points(self.method, problem, metric) for metric in metrics}
-        self.generator.prepare(space, model, bounded, besides)
+        self.generator.prepare(problem, model, bounded, besides)
         key = None if model is None else model.key
         if key is not self._fitted_key or curves != self._curves:
             # Ax skips a fit to data that are the same.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from ax.core.search_space import SearchSpaceDigest
@@ -22,6 +22,8 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.generators.torch.utils import get_rounding_func
 from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.models.model import Model
+from botorch.models.model_list_gp_regression import ModelListGP
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
@@ -31,11 +33,15 @@ from ax_costaware.methods import (
     Method,
     ModelOptions,
     Problem,
-    Space,
     SpaceExhausted,
 )
 from ax_costaware.methods.lending import best_untried, maximum_within
-from ax_costaware.methods.model import GIVEN, knows_choices, options_within
+from ax_costaware.methods.model import (
+    GIVEN,
+    fitted_to_winsorized,
+    knows_choices,
+    options_within,
+)
 from ax_costaware.methods.problem import Maximum, reproducible, untried
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
@@ -74,6 +80,7 @@ class CostAwareGenerator(BoTorchGenerator):
         self._bounded: tuple[str, ...] = ()
         self._choices: list[list[int]] = []
         self._besides: ModelOptions | None = None
+        self._objective, self._minimize = "", False
 
     def fit(
         self,
@@ -96,22 +103,55 @@ class CostAwareGenerator(BoTorchGenerator):
         model = self._model_now
         if model is not None:
             self._use(surrogate_spec_of(model))
-        with ax_errors(), reproducible(self.method.seed):
-            super().fit(
-                datasets=datasets,
-                search_space_digest=search_space_digest,
-                candidate_metadata=candidate_metadata,
-                state_dict=state_dict,
-                refit=refit,
-                **additional_model_inputs,
-            )
+
+        def fitted(data: Sequence[SupervisedDataset]) -> Model:
+            with ax_errors(), reproducible(self.method.seed):
+                super(CostAwareGenerator, self).fit(
+                    datasets=data,
+                    search_space_digest=search_space_digest,
+                    candidate_metadata=candidate_metadata,
+                    state_dict=state_dict,
+                    refit=refit,
+                    **additional_model_inputs,
+                )
+            return self.surrogate.model
+
+        if self.method.winsorizes:
+            self._fit_winsorized(fitted, datasets)
+        else:
+            fitted(datasets)
         if model is not None:
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
 
+    def _fit_winsorized(
+        self,
+        fitted: Callable[[Sequence[SupervisedDataset]], Model],
+        data: Sequence[SupervisedDataset],
+    ) -> None:
+        """Fit to data in which bad outliers of the objective are less bad ones."""
+        (place,) = (i for i, one in enumerate(data) if one.outcome_names == [self._objective])
+        own = data[place]
+
+        def fitted_to(Y: Tensor) -> Model:
+            changed = SupervisedDataset(
+                own.X,
+                Y.unsqueeze(-1),
+                Yvar=own.Yvar,
+                feature_names=own.feature_names,
+                outcome_names=own.outcome_names,
+                group_indices=own.group_indices,
+            )
+            model = fitted([*data[:place], changed, *data[place + 1 :]])
+            found: Any = model.models[place] if isinstance(model, ModelListGP) else model
+            return cast(Model, found)
+
+        aware = self.method.noise_aware
+        fitted_to_winsorized(fitted_to, own.Y.squeeze(-1), self._minimize, aware)
+
     def prepare(
         self,
-        space: Space,
+        problem: Problem,
         model_now: ModelOptions | None,
         metrics: tuple[str, ...],
         besides: ModelOptions | None,
@@ -119,15 +159,18 @@ class CostAwareGenerator(BoTorchGenerator):
         """Say what the next fit is to be of.
 
         Args:
-            space: Models that ask for it know which of its columns are those of a choice.
+            problem: What it is for. Models that ask for it know which columns of its space are
+                those of a choice.
             model_now: What to fit, where that depends on more than outcomes.
             metrics: Metrics beside the objective that have a model of their own.
             besides: What to model these with, unless the user gives another model than its
                 hyperparameters. Those that are given are the objective's; others are fitted.
         """
         self._model_now, self._besides = model_now, besides
-        if (metrics, space.blocks) != (self._bounded, self._choices):
-            self._bounded, self._choices = metrics, space.blocks
+        self._objective, self._minimize = problem.objective, problem.minimize
+        blocks = problem.space.blocks
+        if (metrics, blocks) != (self._bounded, self._choices):
+            self._bounded, self._choices = metrics, blocks
             self._use(self._given)
 
     def _use(self, spec: SurrogateSpec) -> None:

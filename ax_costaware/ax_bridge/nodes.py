@@ -22,7 +22,7 @@ from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.checks import ax_errors, usable_device
 from ax_costaware.ax_bridge.generator import CostAwareGenerator
 from ax_costaware.ax_bridge.records import problem_of
-from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature, WinsorizeObjective
+from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import NO_LIMIT, Method
@@ -54,7 +54,6 @@ class CostAwareGenerators(GeneratorRegistryBase):
                 *MBM_X_trans,
                 TimeFeature,
                 Derelativize,
-                WinsorizeObjective,
             ],
             # The node has the method; a copy on every generator run would be large.
             not_saved_generator_kwargs=["method", "settings"],

@@ -43,7 +43,6 @@ from ax_costaware.ax_bridge.transforms import (
     HideParameters,
     IntToFloatInOrder,
     TimeFeature,
-    WinsorizeObjective,
 )
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.models.standardize import StandardizeAnyScale
@@ -154,7 +153,7 @@ def register_all() -> None:
         CORE_DECODER_REGISTRY[part.__name__] = partial(part)
     CORE_ENCODER_REGISTRY[CostAwareStrategy] = _encode_strategy
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
-    for transform in (HideParameters, IntToFloatInOrder, TimeFeature, WinsorizeObjective):
+    for transform in (HideParameters, IntToFloatInOrder, TimeFeature):
         register_transform(transform)
     for model in (
         models.ConditionalMeanProcess,

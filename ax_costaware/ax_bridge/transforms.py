@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ax.adapter.transforms.base import Transform
 from ax.adapter.transforms.int_to_float import IntToFloat
-from ax.adapter.transforms.winsorize import Winsorize
 from ax.core.data_utils import ExperimentData
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ParameterType, RangeParameter
@@ -92,15 +91,6 @@ class HideParameters(MethodTransform):
         hidden = list(self.of.method.hidden)
         arms = experiment_data.arm_data.drop(columns=hidden, errors="ignore")
         return replace(experiment_data, arm_data=arms)
-
-
-class WinsorizeObjective(Winsorize, MethodTransform):
-    """Ax's transform of bad outliers, of the objective, for a method that asks for it."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        wanted = {self.of.objective_metric} if self.of.method.winsorizes else set()
-        self.cutoffs = {metric: ends for metric, ends in self.cutoffs.items() if metric in wanted}
 
 
 class TimeFeature(MethodTransform):

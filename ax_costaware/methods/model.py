@@ -6,7 +6,7 @@ conversion; a model that is fitted standardises them inside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from numbers import Real
@@ -28,6 +28,13 @@ from ax_costaware.queries.argument_checks import (
     finite_number,
     positive_number,
 )
+
+_LEAST_FENCED = 5
+"""Of fewer outcomes none is an outlier."""
+
+_MORE_THAN_PRIOR = 1.1
+"""By how much noise has to exceed the mode of its prior to have been seen: what varies at once over
+a short distance adds a little."""
 
 GIVEN = "FixedHyperparameters"
 """Name of a model whose hyperparameters are given."""
@@ -153,9 +160,54 @@ def winsorized(outcomes: Tensor, minimize: bool) -> Tensor:
     As Ax does by default (its transform ``Winsorize``): what is far worse than most says that it is
     bad, and should not set the scale of the rest.
     """
+    sign = -1.0 if minimize else 1.0
+    return sign * (sign * outcomes).clamp_min(_fence(sign * outcomes))
+
+
+def _fence(outcomes: Tensor) -> float:
+    """What is below is an outlier."""
     low, high = (
         outcomes.quantile(part, interpolation=how)
         for part, how in ((0.25, "lower"), (0.75, "higher"))
     )
-    reach = 1.5 * (high - low)
-    return outcomes.clamp(max=high + reach) if minimize else outcomes.clamp(min=low - reach)
+    return float(low - 1.5 * (high - low))
+
+
+def fitted_to_winsorized(
+    fit: Callable[[Tensor], Model], outcomes: Tensor, minimize: bool, noise_aware: bool
+) -> Model:
+    """A model that is told of bad outliers as less bad ones.
+
+    Where most trials are next to the best one their outcomes set the fence, and all others become
+    outliers. Without noise that shows the model what differs there. With noise nothing does but
+    the noise, and the others are what it knows: then the fence is the farthest that there was after
+    any trial.
+
+    Args:
+        fit: Fits a model to outcomes.
+        outcomes: ``n`` outcomes, in the order of the trials.
+        minimize: Whether smaller ones are better.
+        noise_aware: Whether to ask how noisy they are.
+    """
+    near = winsorized(outcomes, minimize)
+    model = fit(near)
+    if not noise_aware or not seen_share_of_noise(model):
+        return model
+    sign = -1.0 if minimize else 1.0
+    counts = range(min(_LEAST_FENCED, len(outcomes)), len(outcomes) + 1)
+    far = sign * (sign * outcomes).clamp_min(min(_fence(sign * outcomes[:n]) for n in counts))
+    return model if far.equal(near) else fit(far)
+
+
+def seen_share_of_noise(model: Model) -> float:
+    """The part of a model's noise that outcomes speak for.
+
+    A fit to outcomes without noise leaves it at the mode of its prior, or below: what is more than
+    that was seen. All of it where there is no prior, as where it was given.
+    """
+    likelihood = getattr(model, "likelihood", None)
+    noise = getattr(likelihood, "noise_covar", None)
+    prior = getattr(noise, "noise_prior", None)
+    if noise is None or prior is None:
+        return 1.0
+    return max(0.0, 1.0 - _MORE_THAN_PRIOR * float(prior.mode) / float(noise.noise.mean()))

@@ -28,7 +28,7 @@ from ax_costaware.methods.lending import (
 )
 from ax_costaware.methods.loop import check_all, next_trial, record_of
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, winsorized
+from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, fitted_to_winsorized
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.methods.problem import (
@@ -169,8 +169,6 @@ class Simulation:
         """The model of the objective."""
         options = self.method.model_now(problem) or self._options
         outcomes = torch.tensor([trial.outcome for trial in problem.observed], dtype=torch.double)
-        if self.method.winsorizes:
-            outcomes = winsorized(outcomes, self.minimize)
         points = curve_points(self.method, problem, problem.objective)
         outcomes = torch.cat([outcomes, outcomes.new_tensor([point.mean for point in points])])
         return self._fitted_to(problem.observed, outcomes, options, points=points)
@@ -204,9 +202,17 @@ class Simulation:
             X, bounds = self.method.model_points(self.problem(), rows, indices), self.space.bounds
             if self.method.sees_time:
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
-            with reproducible(self.method.seed):
-                found = options.within(self.space).fitted(X, outcomes.to(X), bounds)
-                self._fitted[metric] = key, found
+
+            def fit(Y: torch.Tensor) -> Model:
+                with reproducible(self.method.seed):
+                    return options.within(self.space).fitted(X, Y.to(X), bounds)
+
+            if metric is None and self.method.winsorizes:
+                aware = self.method.noise_aware
+                found = fitted_to_winsorized(fit, outcomes, self.minimize, aware)
+            else:
+                found = fit(outcomes)
+            self._fitted[metric] = key, found
         return self._fitted[metric][1]
 
     def _maximize(

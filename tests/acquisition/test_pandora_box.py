@@ -92,7 +92,7 @@ def made(
     if name == "index":
         return PandoraBoxGittinsIndex(model, cost, 0.01, **options)
     return LogExpectedImprovementPerCost(
-        model, 0.3, cost, noise_aware=name == "noise-aware", **options
+        model, 0.3, cost, noise_share=float(name == "noise-aware"), **options
     )
 
 
@@ -129,7 +129,7 @@ def test_an_improvement_that_one_noisy_outcome_would_show(noise: float, maximize
     model, (X, _) = gp(), data()
     model.likelihood.noise = torch.tensor([noise]).double()
     best, _ = incumbent(model, X, maximize=maximize)
-    function = LogExpectedImprovementPerCost(model, best, 2.5, maximize=maximize, noise_aware=True)
+    function = LogExpectedImprovementPerCost(model, best, 2.5, maximize=maximize, noise_share=1.0)
     points = torch.rand(5, D, generator=torch.Generator().manual_seed(2), dtype=torch.double)
     z = torch.linspace(-8.0, 8.0, 1601, dtype=torch.double)
     density = (-0.5 * z.square()).exp()

@@ -257,7 +257,7 @@ def test_where_outcomes_are_noise_trials_go_elsewhere() -> None:
     problem = simulation.problem()
     point = problem.space.encode([far.parameters]).unsqueeze(-2)
     best, _ = incumbent(problem.model, problem.evaluated)
-    shown = LogExpectedImprovementPerCost(problem.model, best, 1.0, noise_aware=True)
+    shown = LogExpectedImprovementPerCost(problem.model, best, 1.0, noise_share=1.0)
     assert far.value == pytest.approx(float(shown(point)), rel=1e-6)
 
 

@@ -112,6 +112,11 @@ class Gittins(PricedMethod):
         """As it was asked to."""
         return self.winsorize
 
+    @property
+    def noise_aware(self) -> bool:
+        """Whether an improvement counts as far as one outcome would show it."""
+        return self.acquisition == "log_ei_per_cost_noise_aware"
+
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
         """See ``Method``; the kernel is that which was asked for."""
         if given is None and self.kernel == "matern":

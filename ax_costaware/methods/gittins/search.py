@@ -229,9 +229,9 @@ class Search(Generic[Priced]):
         return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
     def improvement(
-        self, best_f: float, exponent: float = 1.0, noise_aware: bool = False
+        self, best_f: float, exponent: float = 1.0, noise_share: float = 0.0
     ) -> LogExpectedImprovementPerCost:
-        """Log expected improvement per cost; of the posterior mean, where it is aware of noise."""
+        """Log expected improvement per cost, seen through a part of the noise."""
         problem, feasibility = self.problem, self.feasibility
         if feasibility is not None:
             cost = CostOfFeasible(log_cost_function(self.cost), feasibility, exponent)
@@ -244,9 +244,9 @@ class Search(Generic[Priced]):
                 best_f,
                 cost,
                 posterior_transform=problem.direction,
-                noise_aware=noise_aware,
+                noise_share=noise_share,
             )
-        inputs = {**problem.acquisition_inputs, "noise_aware": noise_aware}
+        inputs = {**problem.acquisition_inputs, "noise_share": noise_share}
         return LogExpectedImprovementPerCost(problem.model, best_f, self.cost, exponent, **inputs)
 
     def likeliest(self) -> Cheapness:

@@ -15,6 +15,7 @@ import torch
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.gittins.prices import price_of_cost, relative_lambda
 from ax_costaware.methods.gittins.search import Found, Search
+from ax_costaware.methods.model import seen_share_of_noise
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import cost_function
@@ -120,7 +121,8 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
             found = search.best(search.index(price))
         else:
             exponent = _cost_exponent(method, money)
-            found = search.best(search.improvement(reach, exponent, _is_noise_aware(method)))
+            share = seen_share_of_noise(problem.model) if method.noise_aware else 0.0
+            found = search.best(search.improvement(reach, exponent, share))
         if found is None:
             return replace(weighed, reason=search.pays_for_none)
         index = largest = search.index_at(found.point, price)
@@ -166,11 +168,6 @@ def _towards_feasible(search: Search[Gittins], weighed: Weighed) -> Weighed:
     )
 
 
-def _is_noise_aware(method: Gittins) -> bool:
-    """Whether an improvement is that of the posterior mean."""
-    return method.acquisition == "log_ei_per_cost_noise_aware"
-
-
 def _cost_exponent(method: Gittins, money: Money) -> float:
     """Power of the cost that an improvement is divided by."""
     if method.acquisition != "log_ei_cost_cooling":
@@ -191,7 +188,7 @@ def _verdict(
     own, acquisition = rule.price(price), search.method.acquisition
     if isinstance(rule, ImprovementPerCostStop):
         improvement, value = search.improvement(best), found.value
-        if _is_noise_aware(search.method):
+        if search.method.noise_aware:
             # The trial that is chosen, by its whole improvement: several outcomes may show it.
             with torch.no_grad():
                 value = float(improvement(found.point.reshape(1, 1, -1)))
