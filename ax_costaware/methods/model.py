@@ -210,4 +210,4 @@ def seen_share_of_noise(model: Model) -> float:
     prior = getattr(noise, "noise_prior", None)
     if noise is None or prior is None:
         return 1.0
-    return max(0.0, 1.0 - _MORE_THAN_PRIOR * float(prior.mode) / float(noise.noise.mean()))
+    return max(0.0, 1.0 - _MORE_THAN_PRIOR * float(prior.mode) / float(noise.noise.detach().mean()))
