@@ -61,9 +61,9 @@ def test_where_noise_is_seen_trials_about_the_best_one_make_no_outliers(minimize
         client = make_client(
             minimize, initial_trials=len(outcomes), surrogate_spec=None, acquisition=acquisition
         )
-        for outcome in outcomes:
-            (index,) = client.get_next_trials(1)
-            client.complete_trial(index, {"y": outcome})
+        for i, outcome in enumerate(outcomes):
+            x = 0.15 * i if i < 5 else 0.8 + 0.01 * (i % 5)
+            client.complete_trial(client.attach_trial({"x1": x, "x2": 0.5}), {"y": outcome})
         model = fitted_adapter(client._experiment, client._generation_strategy).botorch_model
         assert isinstance(model, SingleTaskGP)
         seen, _ = model.outcome_transform.untransform(model.train_targets.unsqueeze(-1))

@@ -32,8 +32,8 @@ ACQUISITIONS = (
     "log_ei_cost_cooling",
 )
 """Values of ``acquisition``: the Gittins index; log EI per cost; the same of the posterior mean,
-which one noisy outcome moves less; and with a cost exponent that falls from 1 to 0 with the
-budget."""
+which one noisy outcome moves less, where noise is seen; and with a cost exponent that falls from 1
+to 0 with the budget."""
 
 KERNELS = ("matern", "squared_exponential")
 """Values of ``kernel``: Matern 5/2, and what BoTorch and Ax have by default."""
