@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ax_costaware.methods.space import Space
 from ax_costaware.models import DenseMarginalLogLikelihood
+from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import (
     check_fields,
@@ -154,14 +155,22 @@ def options_within(
     return {**options, "choices": choices} if knows else dict(options)
 
 
-def winsorized(outcomes: Tensor, minimize: bool) -> Tensor:
-    """Outcomes ``n`` whose bad outliers are moved to the fence of Tukey's box plot.
+def winsorized(outcomes: Tensor, minimize: bool, since: int | None = None) -> Tensor:
+    """Outcomes whose bad outliers are moved to the fence of Tukey's box plot.
 
     As Ax does by default (its transform ``Winsorize``): what is far worse than most says that it is
     bad, and should not set the scale of the rest.
+
+    Args:
+        outcomes: ``n`` outcomes, in the order of the trials.
+        minimize: Whether smaller ones are better.
+        since: The fence is the farthest that there was with so many outcomes, or more; None: that
+            of all of them.
     """
-    sign = -1.0 if minimize else 1.0
-    return sign * (sign * outcomes).clamp_min(_fence(sign * outcomes))
+    sign, n = -1.0 if minimize else 1.0, len(outcomes)
+    signed = sign * outcomes
+    counts = range(n if since is None else min(since, n), n + 1)
+    return sign * signed.clamp_min(min(_fence(signed[:count]) for count in counts))
 
 
 def _fence(outcomes: Tensor) -> float:
@@ -193,9 +202,7 @@ def fitted_to_winsorized(
     model = fit(near)
     if not noise_aware or not seen_share_of_noise(model):
         return model
-    sign = -1.0 if minimize else 1.0
-    counts = range(min(_LEAST_FENCED, len(outcomes)), len(outcomes) + 1)
-    far = sign * (sign * outcomes).clamp_min(min(_fence(sign * outcomes[:n]) for n in counts))
+    far = winsorized(outcomes, minimize, since=_LEAST_FENCED)
     return model if far.equal(near) else fit(far)
 
 
@@ -205,7 +212,7 @@ def seen_share_of_noise(model: Model) -> float:
     A fit to outcomes without noise leaves it at the mode of its prior, or below: what is more than
     that was seen. All of it where there is no prior, as where it was given.
     """
-    likelihood = getattr(model, "likelihood", None)
+    likelihood = getattr(only_model(model), "likelihood", None)
     noise = getattr(likelihood, "noise_covar", None)
     prior = getattr(noise, "noise_prior", None)
     if noise is None or prior is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.models import SingleTaskGP
+from botorch.models import ModelListGP, SingleTaskGP
 from torch import Tensor
 
 from ax_costaware.methods import Gittins, Range, Simulation, Space
@@ -40,7 +40,10 @@ def test_noise_is_seen_where_there_is_some() -> None:
     fraction = float(noisy.likelihood.noise.detach())
     mode = float(noisy.likelihood.noise_covar.noise_prior.mode)
     assert fraction > 3 * mode
-    assert seen_share_of_noise(noisy) == pytest.approx(1 - 1.1 * mode / fraction)
+    share = seen_share_of_noise(noisy)
+    assert share == pytest.approx(1 - 1.1 * mode / fraction)
+    # Beside models of other outcomes Ax has a list.
+    assert seen_share_of_noise(ModelListGP(noisy)) == share
 
 
 def test_noise_that_is_given_is_known() -> None:
