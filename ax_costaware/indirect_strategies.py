@@ -88,8 +88,7 @@ def indirect_query_strategy(
             which also decides where no query tells of the value (less than 1e-6 nats).
         initial_trials: Quasi-random queries before the model decides. With 0 the experiment needs a
             trial with data, attached, before the first is asked for.
-        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
-            are learned are held against it once one was reported.
+        max_trial_cost: What any one trial may cost; None for no limit.
         charge_initial: Whether the initial trials are paid from the budget.
         hyperparameters: ``FixedHyperparameters`` of the model of the objective over the points, on
             the unit cube of the target parameters; None: fitted to the answers.
@@ -178,8 +177,7 @@ def resolution_tree_strategy(
         initial_trials: Cells that are measured before the model decides, the coarsest first. None:
             the whole space and the cells of level 1. With 0 the experiment needs a trial with data,
             attached, before the first is asked for.
-        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
-            are learned are held against it once one was reported.
+        max_trial_cost: What any one trial may cost; None for no limit.
         charge_initial: Whether the initial trials are paid from the budget.
         hyperparameters: ``FixedHyperparameters`` of the model of the objective, on the unit cube of
             the target parameters; None: fitted.

@@ -77,7 +77,7 @@ def complete_trial(
             parameter may be given too, if it came out differently from plan.
         cost: What the trial cost, in the user's own unit; 0 if it was free. None: it is charged
             what was expected of it, a skipped measurement nothing. A strategy that learns its
-            costs needs the cost of every trial, and none is 0; it is shown in Ax's data, too,
+            costs needs the cost of every trial, larger than 0; it is shown in Ax's data, too,
             where the experiment has the metric. A trial of a control set with an unknown cost
             needs one, larger than the set's ``fixed_cost``, whether or not it was measured; one
             that was never run is to be marked as abandoned.

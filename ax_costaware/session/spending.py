@@ -141,8 +141,9 @@ def set_budget(client: SessionClient, budget: float) -> None:
 
     Decisions are those that a strategy made with this budget would make on the same trials, also
     after the old one was used up. A price of cost that is found from the budget is found anew from
-    what is left, and held from then on; control sets of unknown cost are explored again where the
-    share of a larger budget allows. A run that a given ``lmbda`` has stopped stops again.
+    what is left, and with a stopping rule held from then on; control sets of unknown cost are
+    explored again where the share of a larger budget allows. A run that a given ``lmbda`` has
+    stopped stops again.
 
     It is saved at once if the client has a database. A refused call changes nothing.
 
