@@ -35,6 +35,7 @@ from ax_costaware.methods import (
     Problem,
     SpaceExhausted,
 )
+from ax_costaware.methods.finite_spaces import untried
 from ax_costaware.methods.lending import best_untried, maximum_within
 from ax_costaware.methods.model import (
     GIVEN,
@@ -42,7 +43,7 @@ from ax_costaware.methods.model import (
     knows_choices,
     options_within,
 )
-from ax_costaware.methods.problem import Maximum, reproducible, untried
+from ax_costaware.methods.problem import Maximum, reproducible
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
@@ -268,7 +269,8 @@ class LentOptimizer(Acquisition):
         point = points[0].detach().cpu()
         if not space.smooth and not len(untried(point.to(tried).unsqueeze(0), tried)):
             # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
-            best, value = best_untried(self.problem, acquisition, fixed)
+            options = {**options, **self.given}
+            best, value = best_untried(self.problem, acquisition, options, fixed)
             return Maximum(best.cpu(), value)
         return Maximum(point, float(torch.as_tensor(values).flatten()[0]))
 

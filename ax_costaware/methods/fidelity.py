@@ -129,7 +129,12 @@ class MultiFidelity(PricedMethod):
 
     def is_target(self, parameters: Row) -> bool:
         """Whether a trial is at the target."""
-        return all(parameters[name] == value for name, value in self.target.items())
+        return all(
+            math.isclose(float(str(parameters[name])), value, rel_tol=1e-9)
+            if isinstance(value, int | float)
+            else parameters[name] == value
+            for name, value in self.target.items()
+        )
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
         """Nothing that is given: the model follows from the fidelities, see ``model_now``."""
@@ -221,6 +226,8 @@ class MultiFidelity(PricedMethod):
         """The next trial, with what is stored of it."""
         problem, X = search.problem, found.point.unsqueeze(0)
         row = search.row_of(found.point)
+        if self.is_target(row):
+            row |= self.target
         earlier = continued_trial(self, problem, row) if self.resumes else None
         with torch.no_grad():
             mean, variance, share = (float(moment[0]) for moment in worth.moments(X))

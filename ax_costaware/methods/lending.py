@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,10 @@ from torch import Tensor
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.starts import satisfied
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.finite_spaces import all_points, untried
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Value
-from ax_costaware.methods.problem import ALL_POINTS, Maximum, Problem, SpaceExhausted, untried
+from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
 """Options of the optimiser where the method does not say: Ax's defaults."""
@@ -67,7 +68,7 @@ def maximum_within(
     options: Mapping[str, Any],
     held: Mapping[int, float] | None = None,
 ) -> Maximum:
-    """The best point of an acquisition function, of a space with real parameters.
+    """The best point of an acquisition function; of finitely many the best that was not tried.
 
     Numbers climb from the best quasi-random points, and from what was tried with one choice or
     integer changed. Integers are rounded, and then such changes are tried again.
@@ -80,6 +81,7 @@ def maximum_within(
 
     Raises:
         InputError: If no point meets the parameter constraints.
+        SpaceExhausted: If every point that was looked at was tried, of finitely many.
     """
     space, options = problem.space, {**OPTIMIZER, **options}
     held = {**problem.held, **(held or {})}
@@ -112,36 +114,55 @@ def maximum_within(
         around = around[torch.randperm(len(around))[: options["raw_samples"]]]
     points = torch.cat([points, around])
     points = climbed(points, int(options["num_restarts"]), kept - integers)
-    best, highest = _best(function, points)
+    best = _best(problem, acquisition, points)
     points = torch.cat([points, space.neighbors(points, held)])
     for _ in range(_ROUNDS if len(space.smooth) < len(space.bounds.T) else 0):
-        points = climbed(points, _FURTHER, kept)
-        found, value = _best(function, points)
-        if value <= highest:
-            break
-        best, highest = found, value
-        points = space.neighbors(points, held)
+        points = _possible(problem, points)
         if not len(points):
             break
-    return Maximum(best, highest)
+        points = climbed(points, _FURTHER, kept)
+        found = _best(problem, acquisition, points)
+        if found is None or (best is not None and found.value <= best.value):
+            break
+        best, points = found, space.neighbors(points, held)
+    if best is None:
+        raise SpaceExhausted
+    return best
 
 
 def best_untried(
-    problem: Problem, acquisition: AcquisitionFunction, held: Mapping[int, float] | None = None
+    problem: Problem,
+    acquisition: AcquisitionFunction,
+    options: Mapping[str, Any],
+    held: Mapping[int, float] | None = None,
 ) -> Maximum:
     """The best point of an acquisition function that was not tried, of a space of finitely many.
+
+    Arguments as of ``maximum_within``, which searches where they are too many to look at.
 
     Raises:
         SpaceExhausted: If every point was tried.
     """
-    points = problem.space.sobol_points(ALL_POINTS, 0, held)
-    points = untried(points.to(problem.tried), problem.tried)
-    if not len(points):
+    points = all_points(problem.space, held)
+    if points is None:
+        return maximum_within(problem, acquisition, options, held)
+    found = _best(problem, acquisition, points)
+    if found is None:
         raise SpaceExhausted
-    return Maximum(*_best(lambda X: acquisition(X.unsqueeze(-2)), points))
+    return found
 
 
-def _best(function: Callable[[Tensor], Tensor], points: Tensor) -> tuple[Tensor, float]:
+def _possible(problem: Problem, points: Tensor) -> Tensor:
+    """Those of some points that a trial may be at: of finitely many those that were not tried."""
+    return points if problem.space.smooth else untried(points.to(problem.tried), problem.tried)
+
+
+def _best(problem: Problem, acquisition: AcquisitionFunction, points: Tensor) -> Maximum | None:
+    """The best of some points; None if none is possible."""
+    points = _possible(problem, points)
+    if not len(points):
+        return None
     with torch.no_grad():
-        values = function(points)
-    return points[values.argmax()], float(values.max())
+        parts = points.unsqueeze(-2).split(OPTIMIZER["raw_samples"])
+        values = torch.cat([acquisition(part) for part in parts])
+    return Maximum(points[values.argmax()], float(values.max()))

@@ -100,9 +100,10 @@ class Range:
         return self.decode(float(value))
 
     def decode(self, column: float) -> Value:
-        """The valid raw value that is nearest to a number."""
+        """The valid raw value that is nearest to a number; a bound where rounding left it."""
         value = min(max(float(column), self.lower), self.upper)
-        return round(value) if self.is_integer else value
+        ends = (end for end in (self.lower, self.upper) if math.isclose(value, end, rel_tol=1e-12))
+        return round(value) if self.is_integer else next(ends, value)
 
     def encode(self, value: Any) -> float:
         """A raw value as a number, also one beyond the bounds."""
@@ -261,10 +262,15 @@ def _kind(value: object) -> type:
 
 
 def takes(parameter: Parameter, value: Any) -> bool:
-    """Whether a raw value is one of a parameter's."""
+    """Whether a raw value is one of a parameter's; a boolean is no number, and 2.0 is 2."""
+    plain = value.item() if isinstance(value, np.generic) else value
     if not isinstance(parameter, Range):
-        return value in parameter.values_up_to(0)
-    return isinstance(value, int | float) and parameter.lower <= value <= parameter.upper
+        values = parameter.values_up_to(0)
+        return any(known == plain and _kind(known) is _kind(plain) for known in values)
+    if isinstance(plain, bool) or not isinstance(plain, Real):
+        return False
+    is_whole = not parameter.is_integer or float(plain).is_integer()
+    return is_whole and parameter.lower <= float(plain) <= parameter.upper
 
 
 @dataclass(frozen=True)
@@ -343,15 +349,22 @@ def sums_and_equalities(
         equalities: What a sum is.
 
     Raises:
-        InputError: If an equality reads a parameter that is no real number on a linear scale.
+        InputError: If one reads what is no number on a linear scale, an equality no real one.
     """
-    for weights, value in equalities:
-        for name in weights:
+    for each in sums:
+        for name in each[0]:
+            if reason := _reason_against(parameters.get(name), is_equality=False):
+                raise InputError(
+                    f"parameter constraint {shown(each, '<=')!r}: {name!r} {reason}. Expected "
+                    "ranges, or choices with an order, on a linear scale."
+                )
+    for each in equalities:
+        for name in each[0]:
             if reason := _reason_against(parameters.get(name)):
                 raise InputError(
-                    f"equality constraint {shown((weights, value))!r}: {name!r} {reason}. "
-                    "Expected ranges of real numbers on a linear scale. Leave out one parameter, "
-                    "and compute it from the others where the trial is run."
+                    f"equality constraint {shown(each)!r}: {name!r} {reason}. Expected ranges of "
+                    "real numbers on a linear scale. Leave out one parameter, and compute it from "
+                    "the others where the trial is run."
                 )
     rest, found = list(sums), list(equalities)
     for weights, limit in sums:
@@ -365,19 +378,22 @@ def sums_and_equalities(
     return rest, found
 
 
-def shown(equality: WeightedSum) -> str:
-    """An equality as it is written."""
-    weights, value = equality
+def shown(constraint: WeightedSum, sign: str = "==") -> str:
+    """A constraint as it is written."""
+    weights, value = constraint
     terms = [name if weight == 1 else f"{weight:g}*{name}" for name, weight in weights.items()]
-    return f"{' + '.join(terms)} == {value:g}"
+    return f"{' + '.join(terms)} {sign} {value:g}"
 
 
-def _reason_against(parameter: Parameter | None) -> str | None:
-    """Why an equality cannot read a parameter; None if it can."""
+def _reason_against(parameter: Parameter | None, is_equality: bool = True) -> str | None:
+    """Why a constraint cannot read a parameter; None if it can."""
     if parameter is None:
         return "is no parameter"
     if isinstance(parameter, Fixed):
         return None if parameter.is_numeric else "is no number"
-    if not isinstance(parameter, Range) or parameter.is_integer:
+    if is_equality and (not isinstance(parameter, Range) or parameter.is_integer):
         return "does not take all values between its bounds"
-    return "is searched on another scale" if parameter.log_scale or parameter.logit_scale else None
+    if isinstance(parameter, Choice) and not parameter.is_ordered:
+        return "is a choice of values without an order"
+    is_logit = isinstance(parameter, Range) and parameter.logit_scale
+    return "is searched on another scale" if parameter.log_scale or is_logit else None

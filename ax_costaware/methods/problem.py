@@ -25,6 +25,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from ax_costaware.methods.constraints import Feasibility, OutcomeConstraint
+from ax_costaware.methods.finite_spaces import all_points, untried
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.space import Space
@@ -75,14 +76,6 @@ class SpaceExhausted(Exception):
 
 _OFTEN = 25
 """Observations after which a point counts as known: a fifth of the noise is left."""
-
-ALL_POINTS = 1024
-"""Points that stand for a space of finitely many, all of them if there are no more."""
-
-
-def untried(points: Tensor, tried: Tensor) -> Tensor:
-    """Those of ``n x d`` points that are none of ``m x d`` others."""
-    return points[(points.unsqueeze(1) != tried).any(dim=-1).all(dim=-1)]
 
 
 class Pending(NamedTuple):
@@ -240,7 +233,9 @@ class Problem:
         if self.space.smooth:
             return False
         rows = [t.parameters for t in self.trials if self.space.contains(t.parameters)]
-        points = self.space.sobol_points(ALL_POINTS, 0)
+        points = all_points(self.space)
+        if points is None:
+            return False
         return not len(untried(points, self.space.encode([*rows, *self.undelivered])))
 
     @cached_property

@@ -42,6 +42,12 @@ from ax_costaware.methods.problem import (
     reproducible,
 )
 from ax_costaware.methods.space import Space
+from ax_costaware.queries.argument_checks import (
+    finite_number,
+    nonnegative_number,
+    optional,
+    positive_number,
+)
 
 
 class Outcome(NamedTuple):
@@ -137,8 +143,16 @@ class Simulation:
         return decision
 
     def tell(self, decision: Decision, outcome: Outcome) -> PastTrial:
-        """Record a trial with what came of it."""
+        """Record a trial with what came of it.
+
+        Raises:
+            InputError: For a value that is not finite, or a cost below zero; nothing is recorded.
+        """
         metric = self.method.cost_metric
+        optional(finite_number)(outcome.value, "value")
+        optional(nonnegative_number if metric is None else positive_number)(outcome.cost, "cost")
+        for name, value in (outcome.metrics or {}).items():
+            finite_number(value, f"metrics[{name!r}]")
         known = {} if metric is None or outcome.cost is None else {metric: outcome.cost}
         trial = PastTrial(
             index=len(self.trials),
@@ -195,9 +209,9 @@ class Simulation:
         points: Sequence[CurvePoint] = (),
     ) -> Model:
         """The model of outcomes of trials; of the same ones it is not fitted again."""
-        key = (len(trials), options.key)
+        rows = [trial.inputs for trial in trials] + [point.inputs for point in points]
+        key = (rows, outcomes.tolist(), options.key)
         if metric not in self._fitted or self._fitted[metric][0] != key:
-            rows = [trial.inputs for trial in trials] + [point.inputs for point in points]
             indices = [trial.index for trial in trials] + [point.trial_index for point in points]
             X, bounds = self.method.model_points(self.problem(), rows, indices), self.space.bounds
             if self.method.sees_time:
@@ -233,7 +247,7 @@ class Simulation:
         if space.elimination is not None or is_mixed:
             return maximum_within(self.problem(), acquisition, options, held)
         if not space.smooth:
-            return best_untried(self.problem(), acquisition, held)
+            return best_untried(self.problem(), acquisition, options, held)
         X, _ = optimize_acqf_mixed_alternating(
             acquisition,
             bounds=space.bounds,

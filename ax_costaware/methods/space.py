@@ -362,16 +362,17 @@ class Space:
         different: Tensor = torch.cat(found).unique(dim=0)
         for index, value in fixed.items():
             different[:, index] = value
-        return self._feasible(self.complete(different))
+        return self.feasible(self.complete(different))
 
     def rounded(self, X: Tensor) -> Tensor:
         """Those of points ``n x d`` that meet the constraints with integers rounded."""
         X = X.clone()
         for i, parameter in self.integers.items():
             X[:, i] = parameter.nearest(X[:, i])
-        return self._feasible(self.complete(X))
+        return self.feasible(self.complete(X))
 
-    def _feasible(self, points: Tensor) -> Tensor:
+    def feasible(self, points: Tensor) -> Tensor:
+        """Those of points ``n x d`` that meet the constraints."""
         constraints = self.inequality_constraints
         return points[evaluate_feasibility(points.unsqueeze(-2), constraints, tolerance=1e-9)]
 
@@ -389,10 +390,10 @@ class Space:
         Where they are fewer than ``least``, equality constraints leave hardly anything of the box:
         then some points are taken from all over what they leave.
         """
-        found = self._feasible(self.complete(X))
+        found = self.feasible(self.complete(X))
         if self.elimination is None or len(found) >= least:
             return found
-        return self._feasible(self.elimination.spread(X[: 2 * least], seed))
+        return self.feasible(self.elimination.spread(X[: 2 * least], seed))
 
     def _sobol(self, seed: int) -> SobolEngine:
         """Scrambled Sobol points of the unit cube, with a coordinate for each free parameter."""

@@ -18,16 +18,17 @@ number of control sets that leave the block to chance. Mean and variance are in 
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
+from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from ax_costaware.exceptions import InputError
+from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.queries import ProductNodes
 
@@ -122,11 +123,10 @@ def expectation_posterior(
                 f"weights: got shape {shape}; nodes of shape {tuple(nodes.shape)} take a tensor"
                 f" whose last dimension is {nodes.shape[-2]}."
             )
-        posterior = cast(
-            GPyTorchPosterior, model.posterior(nodes, posterior_transform=posterior_transform)
+        mean, covariance = joint_moments(
+            model.posterior(nodes, posterior_transform=posterior_transform)
         )
-        mean = (weights * posterior.mean.squeeze(-1)).sum(dim=-1)
-        covariance = posterior.distribution.covariance_matrix
+        mean = (weights * mean).sum(dim=-1)
         variance = ((covariance @ weights.unsqueeze(-1)).squeeze(-1) * weights).sum(dim=-1)
         return mean, variance.clamp_min(0.0)
     if weights is not None:
@@ -141,6 +141,22 @@ def expectation_posterior(
     half = torch.linalg.solve_triangular(cached.cholesky, v.unsqueeze(-1), upper=False)
     variance = (prior - half.square().sum()).clamp_min(0.0)
     return cached.mean_of(v), cached.scale.square() * variance
+
+
+def joint_moments(posterior: Posterior) -> tuple[Tensor, Tensor]:
+    """Means ``... x n`` and covariances ``... x n x n`` of points; of a mixture, if it is one.
+
+    Raises:
+        UnsupportedInputError: If they are not jointly Gaussian, nor a mixture of such.
+    """
+    if isinstance(posterior, GaussianMixturePosterior):
+        return posterior.mixture_mean.squeeze(-1), posterior.mixture_covariance_matrix
+    if not isinstance(posterior, GPyTorchPosterior):
+        raise UnsupportedInputError(
+            f"model: got one with a {type(posterior).__name__}; it takes one whose posterior is "
+            "jointly Gaussian."
+        )
+    return posterior.mean.squeeze(-1), posterior.distribution.covariance_matrix
 
 
 def _check_covers(rule: ProductNodes, num_inputs: int) -> None:

@@ -29,15 +29,13 @@ from typing import Any, ClassVar, cast
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
-from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from botorch.posteriors.gpytorch import GPyTorchPosterior
-from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.believed import after_pending
 from ax_costaware.models.cached_posterior import CachedPosterior
-from ax_costaware.models.expectation import expectation_posterior
+from ax_costaware.models.expectation import expectation_posterior, joint_moments
 from ax_costaware.models.fourier_path import FourierPath
 from ax_costaware.models.rowwise import remaining_variance
 
@@ -286,15 +284,7 @@ class ModelPosterior(PointPosterior):
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """See ``PointPosterior``; those of a mixture, if the posterior is one."""
-        found: Posterior = self._posterior(X)
-        if isinstance(found, GaussianMixturePosterior):
-            return found.mixture_mean.squeeze(-1), found.mixture_covariance_matrix
-        if not isinstance(found, GPyTorchPosterior):
-            raise UnsupportedInputError(
-                f"model: got {type(self.model).__name__}; it takes one whose posterior "
-                "is jointly Gaussian."
-            )
-        return found.mean.squeeze(-1), found.distribution.covariance_matrix
+        return joint_moments(self._posterior(X))
 
     def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
         """See ``QueryMoments``."""

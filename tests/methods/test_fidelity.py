@@ -33,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
 COST = AffineCost({"epochs": 0.1}, fixed=0.5)
 EPOCHS = Range("epochs", 1, 100, is_integer=True, log_scale=True)
+LINEAR = Range("epochs", 1, 100, is_integer=True)
 INPUTS = [Range("x1", 0, 1), Range("x2", 0, 1)]
 SPACE = Space.of([*INPUTS, EPOCHS])
 METHOD = MultiFidelity(COST, target={"epochs": 100}, budget=16.0, initial_trials=3, **FAST)
@@ -306,7 +307,9 @@ def test_what_is_no_target_is_refused(target: Any) -> None:
         ({"epochs": "many"}, SPACE, "expected a value of"),
         ({"epochs": 5}, Space.of([*INPUTS, Fixed("epochs", 5)]), "one value only"),
         ({"epochs": 5}, Space.of([EPOCHS]), "all parameters"),
-        ({"epochs": 5}, Space.of([*INPUTS, EPOCHS], [({"x1": 1, "epochs": 1}, 9)]), "constraint"),
+        ({"epochs": 50.5}, SPACE, "50.5: expected a value of"),
+        ({"epochs": True}, SPACE, "True: expected a value of"),
+        ({"epochs": 5}, Space.of([*INPUTS, LINEAR], [({"x1": 1, "epochs": 1}, 9)]), "constraint"),
     ],
 )
 def test_an_experiment_without_the_fidelities_is_refused(
@@ -321,3 +324,21 @@ def test_a_model_of_ones_own_is_refused() -> None:
 
     with pytest.raises(InputError, match="surrogate_spec"):
         Simulation(METHOD, SPACE, hyperparameters=FixedHyperparameters(0.2))
+
+
+def test_a_target_on_a_log_scale_is_reached() -> None:
+    """The power of its logarithm is not just the number."""
+    space = Space.of([Range("x1", 0, 1), Range("s", 1, 11, log_scale=True)])
+    method = MultiFidelity(
+        1.0, target={"s": 11.0}, budget=400, initial_trials=4, num_restarts=2, raw_samples=64
+    )
+
+    def near(row: Any, measure: bool) -> Outcome:
+        return Outcome(-((row["x1"] - 0.3) ** 2) - 1 / row["s"])
+
+    run = simulate(method, space, near, 9)
+    at_target = [trial.parameters for trial in run.trials if trial.parameters["s"] == 11.0]
+    assert at_target
+    assert {method.group_of(row) for row in at_target} == {AT_TARGET}
+    # What was attached, or decided by an earlier release.
+    assert method.is_target({"x1": 0.5, "s": 10.999999999999996})

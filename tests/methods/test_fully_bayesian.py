@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 from botorch.models.model import Model
 
-from ax_costaware.methods import ControlSets, Decision, Gittins, Method, Range, Space, simulate
+from ax_costaware.methods import (
+    ControlSets,
+    Decision,
+    Gittins,
+    Method,
+    Range,
+    Space,
+    Stop,
+    simulate,
+)
 from ax_costaware.methods.problem import Pending, Problem
 from ax_costaware.methods.simulation import Outcome
+from ax_costaware.models import expectation_posterior
 from tests.methods.control_sets import toy
-from tests.saas import saas_model
+from tests.saas import NUM_SAMPLES, saas_model
 
 UNIT = Space.of([Range("x1", 0, 1), Range("x2", 0, 1)])
 FAST = {"num_restarts": 2, "raw_samples": 32}
@@ -48,3 +59,27 @@ def test_what_is_under_way_is_believed(monkeypatch: pytest.MonkeyPatch, name: st
     assert first.value is not None
     assert second.value is not None
     assert second.value < first.value
+
+
+def test_control_sets_are_recommended_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The moments of a query are those of the mixture, whatever the number of its samples."""
+    method, problem = problem_of("control sets")
+    Y = torch.tensor([[trial.outcome] for trial in problem.observed], dtype=torch.double)
+    model: Model = saas_model(monkeypatch, problem.evaluated, Y)
+    problem = replace(problem, fit=lambda: model)
+    best = method.recommend(problem)[0]
+    assert math.isfinite(best.mean)
+    spent = replace(method, budget=method.money(problem).spent + 0.01)
+    stop = spent.decide(problem)
+    assert isinstance(stop, Stop)
+    assert f"{best.mean:.6g}" in stop.reason
+    nodes, weights = (
+        torch.rand(NUM_SAMPLES, 5, problem.evaluated.shape[-1]).double(),
+        torch.rand(5).double(),
+    )
+    mean, variance = expectation_posterior(model, nodes, weights)
+    posterior = model.posterior(nodes)
+    means = (posterior.distribution.mean @ weights).mT  # samples by queries
+    variances = (weights @ posterior.distribution.covariance_matrix @ weights).mT
+    assert torch.allclose(mean, means.mean(0))
+    assert torch.allclose(variance, variances.mean(0) + means.var(0, correction=0))

@@ -186,8 +186,8 @@ def test_the_first_trial_is_the_center() -> None:
     quasi_random = first(PLANE, initialize_with_center=False)
     assert quasi_random.parameters["x"] != pytest.approx(10.0)
     assert "quasi-random" in quasi_random.why
-    bounded = Space.of(PLANE.parameters.values(), [({"x": 1.0}, 5.0)])
-    assert first(bounded).parameters["x"] <= 5.0
+    bounded = Space.of(PLANE.parameters.values(), [({"n": 1.0}, 2.0)])
+    assert first(bounded).parameters["n"] <= 2
     dear = first(PLANE, cost=lambda row: 100.0 if row["n"] == 3 else 1.0, budget=50.0)
     assert dear.parameters["n"] != 3
     assert "quasi-random" in dear.why

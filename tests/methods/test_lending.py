@@ -11,9 +11,11 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
-from ax_costaware.methods import Choice, Problem, Range, Space
-from ax_costaware.methods.lending import maximum_within
+from ax_costaware.methods import Choice, Problem, Range, Space, SpaceExhausted
+from ax_costaware.methods.finite_spaces import untried
+from ax_costaware.methods.lending import best_untried, maximum_within
 from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.past import PastTrial
 
 SOILS = ("sand", "clay", "peat", "loam", "silt")
 SPACE = Space.of(
@@ -70,3 +72,57 @@ def test_the_best_point_of_all(held: Row) -> None:
     assert found.value == pytest.approx(float(Hills()(SPACE.encode([row]).unsqueeze(1))), abs=1e-9)
     # The grid is no finer than that.
     assert highest(held) - 1e-9 <= found.value <= highest(held) + 1e-4
+
+
+class Sums(AcquisitionFunction):
+    """The sum of the columns."""
+
+    def __init__(self) -> None:
+        super().__init__(_MODEL)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Values of points ``b x 1 x d``: ``b``."""
+        return X[:, 0].sum(dim=-1)
+
+
+def integers(count: int, upper: int) -> Space:
+    """A space of finitely many points."""
+    return Space.of([Range(f"x{i}", 0, upper, is_integer=True) for i in range(count)])
+
+
+def tried(space: Space, rows: list[Row]) -> Problem:
+    """A problem with trials at some points."""
+    trials = tuple(PastTrial(i, row, outcome=0.0, is_observed=True) for i, row in enumerate(rows))
+    return Problem(space, trials)
+
+
+def test_corners_of_a_finite_space_are_found() -> None:
+    """Quasi-random points seldom come to the end values of several integers at once."""
+    space = integers(4, 3)
+    every = itertools.product(range(4), repeat=4)
+    rows: list[Row] = [dict(zip(space.names, values, strict=True)) for values in every]
+    problem = tried(space, rows[:-1])
+    found = best_untried(problem, Sums(), {})
+    assert space.decode(found.point.unsqueeze(0)) == rows[-1:]
+    assert not problem.is_exhausted
+    everywhere = tried(space, rows)
+    assert everywhere.is_exhausted
+    with pytest.raises(SpaceExhausted):
+        best_untried(everywhere, Sums(), {})
+
+
+def test_the_best_untried_point_of_very_many() -> None:
+    space = integers(3, 200)
+    corner = dict.fromkeys(space.names, 200)
+    found = best_untried(tried(space, [corner]), Sums(), {"raw_samples": 64, "num_restarts": 4})
+    assert found.value == 599
+    assert not tried(space, [corner]).is_exhausted
+
+
+def test_integers_on_a_log_scale_are_known_again() -> None:
+    """Two ways to a logarithm differ in the last digit."""
+    space = Space.of([Range("n", 1, 4000, is_integer=True, log_scale=True)])
+    rows: list[Row] = [{"n": n} for n in range(1, 4001)]
+    assert tried(space, rows).is_exhausted
+    quasi_random = space.sobol_points(256, 0)
+    assert not len(untried(quasi_random, space.encode(rows)))

@@ -581,3 +581,34 @@ def test_a_largest_cost_below_that_of_every_measurement_is_refused() -> None:
     with pytest.raises(InputError, match=r"max_trial_cost=0\.5 with cost=1\.0: expected at least"):
         CostlyFeedback(cost=1.0, max_trial_cost=0.5)
     assert CostlyFeedback(cost=1.0, max_trial_cost=1.0).max_trial_cost == 1.0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "message"),
+    [
+        (Outcome(float("nan")), "value=nan: expected a finite number"),
+        (Outcome(1.0, cost=-5.0), "cost=-5.0: expected a finite number >= 0"),
+        (Outcome(1.0, cost=float("nan")), "cost=nan"),
+        (Outcome(1.0, metrics={"heat": float("inf")}), r"metrics\['heat'\]=inf"),
+    ],
+)
+def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(
+    outcome: Outcome, message: str
+) -> None:
+    simulation = Simulation(Gittins(1.0, budget=20), SQUARE, hyperparameters=MODEL)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    with pytest.raises(InputError, match=message):
+        simulation.tell(decision, outcome)
+    assert not simulation.trials
+
+
+def test_an_outcome_that_is_corrected_is_learned_from() -> None:
+    method = Gittins(1.0, budget=20, **FAST)
+    run = simulate(method, SQUARE, measured, 6, hyperparameters=MODEL)
+    best = run.recommend().trial_index
+    assert best is not None
+    run.trials[best] = replace(run.trials[best], outcome=-100.0)
+    anew = Simulation(run.method, SQUARE, hyperparameters=MODEL, trials=list(run.trials))
+    assert run.recommend() == anew.recommend()
+    assert run.recommend().trial_index != best

@@ -6,11 +6,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range, Row
+from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range, Row, takes
 from ax_costaware.methods.space import Space
 
 PARAMETERS: tuple[Parameter, ...] = (
@@ -207,3 +208,52 @@ def test_neighbors_differ_in_one_choice_or_in_one_integer_by_one() -> None:
     held = space.columns_of({"soil": "clay", "lamp": 20, "days": 8})
     kept = space.decode(space.neighbors(space.encode([row]), held))
     assert kept == [{**row, "pots": 2}]
+
+
+@pytest.mark.parametrize("end", [11, 13, 100, 399])
+def test_a_bound_on_a_log_scale_is_itself(end: int) -> None:
+    """Its logarithm's power is a little less, or more."""
+    space = Space.of([Range("x", 1, 2000), Range("s", 1, end, log_scale=True)])
+    (row,) = space.decode(space.bounds[1:])
+    assert row["s"] == end
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "is_one"),
+    [
+        (Range("n", 1, 100, is_integer=True), 50.5, False),
+        (Range("n", 1, 100, is_integer=True), 50.0, True),
+        (Range("n", 1, 100, is_integer=True), np.int64(50), True),
+        (Range("x", 0, 1), True, False),
+        (Range("x", 0, 1), "0.5", False),
+        (Choice("c", (1, 2)), True, False),
+        (Choice("c", (1, 2)), 1.0, True),
+        (Choice("c", (True, False)), np.bool_(True), True),
+        (Fixed("f", 1), True, False),
+        (Fixed("f", 1), 1, True),
+    ],
+)
+def test_which_values_are_a_parameters(parameter: Parameter, value: object, is_one: bool) -> None:
+    assert takes(parameter, value) is is_one
+
+
+@pytest.mark.parametrize(
+    ("parameter", "reason"),
+    [
+        (Range("b", 1, 10, log_scale=True), "'a \\+ b <= 3': 'b' is searched on another scale"),
+        (Range("b", 0.1, 0.9, logit_scale=True), "'b' is searched on another scale"),
+        (Choice("b", (1, 2, 4), is_ordered=True, log_scale=True), "on another scale. Expected"),
+        (Choice("b", (1, 2, 4)), "'b' is a choice of values without an order"),
+        (Fixed("b", "x"), "'b' is no number"),
+        (Range("c", 0, 1), "'b' is no parameter"),
+    ],
+)
+def test_a_sum_of_what_is_not_linear_is_refused(parameter: Parameter, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        Space.of([Range("a", 0, 5), parameter], [({"a": 1.0, "b": 1.0}, 3.0)])
+
+
+def test_a_sum_of_all_that_is_linear() -> None:
+    others = [Range("b", 0, 5, is_integer=True), Choice("c", (0, 1, 2), is_ordered=True)]
+    space = Space.of([Range("a", 0, 5), *others, Fixed("d", 1)], [(dict.fromkeys("abcd", 1.0), 3)])
+    assert all(space.meets(row) for row in space.decode(space.sobol_points(32, 0)))

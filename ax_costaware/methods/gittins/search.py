@@ -29,10 +29,11 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
 from ax_costaware.methods.failures import failures_as_constraint
+from ax_costaware.methods.finite_spaces import untried
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import PricedMethod
-from ax_costaware.methods.problem import Problem, untried
+from ax_costaware.methods.problem import Problem
 from ax_costaware.models.believed import believed
 from ax_costaware.models.point_posterior import PointPosterior
 
