@@ -28,7 +28,7 @@ from typing import Any, ClassVar, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.models.model import Model
+from botorch.models.model import Model, ModelList
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
@@ -36,7 +36,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.believed import after_pending
-from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.cached_posterior import CachedPosterior, untransformed
 from ax_costaware.models.expectation import expectation_posterior
 from ax_costaware.models.fourier_path import FourierPath
 from ax_costaware.models.rowwise import remaining_variance
@@ -188,8 +188,7 @@ class FactoredPosterior(PointPosterior):
     @property
     def observed(self) -> Tensor:
         """Training inputs and pending points, ``n x d``, not transformed."""
-        X, transform = self.posterior.X, self.posterior.input_transform
-        return X if transform is None else transform.untransform(X)
+        return untransformed(self.posterior.input_transform, self.posterior.X)
 
     @property
     def width(self) -> int:
@@ -271,16 +270,19 @@ class ModelPosterior(PointPosterior):
 
     @property
     def observed(self) -> Tensor:
-        """See ``PointPosterior``."""
-        inputs = self.model.train_inputs
-        while not isinstance(inputs, Tensor):  # a list of models has lists of them
-            inputs = cast(Sequence[Any], inputs)[0]
-        return inputs
+        """See ``PointPosterior``; of several models those of the first."""
+        model = self.model
+        while isinstance(model, ModelList):
+            model = cast(Model, model.models[0])
+        model.eval()  # sets the training inputs to their transformed values
+        inputs = cast(Sequence[Tensor], model.train_inputs)
+        X = untransformed(getattr(model, "input_transform", None), inputs[0])
+        return X.reshape(-1, *X.shape[-2:])[0]
 
     @property
     def noise(self) -> Tensor:
         """Variance of the observation noise, in raw units: what it adds to that of a point."""
-        X = self.observed.reshape(-1, self.observed.shape[-1])[:1]
+        X = self.observed[:1]
         added = self._posterior(X, observation_noise=True).variance - self._posterior(X).variance
         return added.mean().clamp_min(0.0)
 

@@ -9,7 +9,7 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
-from botorch.models.transforms.input import Log10
+from botorch.models.transforms.input import ChainedInputTransform, Log10, Round
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from gpytorch import settings
 from gpytorch.kernels import MaternKernel, ScaleKernel
@@ -33,8 +33,9 @@ def data(n: int = 12) -> tuple[Tensor, Tensor]:
     return X, (3 * X).sin().sum(-1, keepdim=True) + 5
 
 
-def exact_models() -> dict[str, Model]:
-    X, Y = data()
+def exact_models(X: Tensor | None = None, Y: Tensor | None = None) -> dict[str, Model]:
+    if X is None or Y is None:
+        X, Y = data()
     plain = SingleTaskGP(X, Y, outcome_transform=None)
     return {
         "plain": plain,
@@ -137,6 +138,35 @@ def test_each_sample_of_a_fully_bayesian_model_believes_its_own_mean(
             single.likelihood.noise = ensemble.likelihood.noise[i]
         expected = PointPosterior.of(single, X_pending=pending)(points)
         torch.testing.assert_close((mean[:, i], variance[:, i]), expected, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "rounded", "two outcomes", "ensemble"])
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_what_was_observed_is_not_transformed(
+    monkeypatch: pytest.MonkeyPatch, name: str, is_trained: bool
+) -> None:
+    """Whatever the mode of the model, whose own training inputs are transformed in one of them."""
+    X, Y = data()
+    X[:, 0] = X[:, 0].mul(5).round()
+    scaled = Normalize(D)
+    models = {
+        **exact_models(X, Y),
+        "rounded": SingleTaskGP(
+            X, Y, input_transform=ChainedInputTransform(a=Round(integer_indices=[0]), b=scaled)
+        ),
+        "two outcomes": SingleTaskGP(X, torch.cat([Y, Y], dim=-1), input_transform=scaled),
+        "ensemble": saas_model(monkeypatch, X, Y),
+    }
+    model = models[name]
+    if name != "ensemble":
+        model.train(is_trained)
+    torch.testing.assert_close(ModelPosterior(model, None).observed, X)
+    found = PointPosterior.of(model)
+    pending = X[:2] + 1
+    assert isinstance(found, FactoredPosterior) == (name in [*NAMES, "rounded"])
+    torch.testing.assert_close(found.observed, X)
+    found = PointPosterior.of(model, X_pending=pending)
+    torch.testing.assert_close(found.observed, torch.cat([X, pending]))
 
 
 def _other() -> SingleTaskGP:
