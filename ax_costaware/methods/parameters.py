@@ -42,7 +42,7 @@ class Range:
 
     Raises:
         InputError: If the bounds are not finite numbers, the lower one first, and above zero
-            on a log scale; or not integers for an integer.
+            on a log scale or between 0 and 1 on a logit scale; or not integers for an integer.
     """
 
     is_numeric: ClassVar[bool] = True
@@ -75,6 +75,8 @@ class Range:
             raise InputError(f"{bounds}: expected finite numbers, the lower one first.")
         if self.log_scale and self.lower <= 0:
             raise InputError(f"{bounds} on a log scale: expected numbers > 0.")
+        if self.logit_scale and not 0 < self.lower < self.upper < 1:
+            raise InputError(f"{bounds} on a logit scale: expected numbers between 0 and 1.")
         if self.is_integer and not (self.lower.is_integer() and self.upper.is_integer()):
             raise InputError(f"{bounds}: expected whole numbers, as its values are.")
 
@@ -137,7 +139,7 @@ class Choice:
 
     Raises:
         InputError: For values that are not all numbers or all strings or all booleans, one of them
-            twice, or an order of values that are no numbers.
+            twice, or an order of values that are no numbers, or on a log scale not > 0.
     """
 
     is_integer: ClassVar[bool] = False
@@ -165,11 +167,13 @@ class Choice:
         kinds = {_kind(v) for v in found}
         what = f"{self.name!r} has the values {list(found)}"
         if not found or len(set(found)) < len(found) or len(kinds) != 1:
-            raise InputError(f"{what}: expected two or more different ones of one kind.")
+            raise InputError(f"{what}: expected different ones of one kind.")
         if self.is_ordered:
             if kinds != {float}:
                 raise InputError(f"{what}, in order: expected numbers, or no order.")
             object.__setattr__(self, "values", tuple(sorted(found, key=lambda v: float(str(v)))))
+            if self.log_scale and self.lower <= 0:
+                raise InputError(f"{what} on a log scale: expected numbers > 0.")
 
     @property
     def is_numeric(self) -> bool:
@@ -196,6 +200,9 @@ class Choice:
     @cached_property
     def codes(self) -> Tensor:
         """The columns of a model for each value, ``m x k``: a number if ordered, else one-hot."""
+        if len(self.values) < 2:
+            what = f"{self.name!r} has the values {list(self.values)}"
+            raise InputError(f"{what} in a model: expected two or more, or a Fixed.")
         if not (self.is_ordered or self.is_ranked):
             return torch.eye(len(self.values), dtype=torch.double)
         codes = torch.tensor(self.grid, dtype=torch.double).unsqueeze(-1)
