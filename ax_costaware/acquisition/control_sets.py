@@ -134,6 +134,7 @@ def optimize_control_sets(
     if name == "feasible" and feasible is None:
         raise InputError("acquisition='feasible': expected feasible, the bounds to keep to.")
     controls = check_search(bounds, control_sets, nodes, weights, beta, num_restarts, raw_samples)
+    nodes, weights = nodes.to(bounds), weights.to(bounds)
     laws = [
         QueryNodes(nodes, weights, columns) if law is None else law
         for law, columns in zip(

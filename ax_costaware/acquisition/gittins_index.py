@@ -203,7 +203,7 @@ def expected_spend(
         InputError: If the tensors are not of one shape ``n``, or any entry or number is not what
             this says.
     """
-    boxes = _checked(mean, sigma, cost)
+    boxes = _checked(mean, sigma, cost, log_probability)
     price = positive_number(lmbda, "lmbda")
     return _spend(*boxes, math.log(price), _best(best_f), log_probability)
 
@@ -238,7 +238,7 @@ def lambda_for_budget(
             this says; or if ``budget`` is below the least cost and there is no ``best_f``, since
             one box is then opened at any price.
     """
-    boxes = means, sigmas, costs = _checked(mean, sigma, cost)
+    boxes = means, sigmas, costs = _checked(mean, sigma, cost, log_probability)
     allowed, best = positive_number(budget, "budget"), _best(best_f)
     if best_f is None and allowed < float(costs.min()):
         raise InputError(
@@ -355,14 +355,17 @@ def _best(best_f: float | None) -> float:
     return -math.inf if best_f is None else finite_number(best_f, "best_f")
 
 
-def _checked(mean: Tensor, sigma: Tensor, cost: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _checked(
+    mean: Tensor, sigma: Tensor, cost: Tensor, log_probability: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     tensors = {"mean": mean, "sigma": sigma, "cost": cost}
-    for name, tensor in tensors.items():
+    known = {} if log_probability is None else {"log_probability": log_probability}
+    for name, tensor in (tensors | known).items():
         if not isinstance(tensor, Tensor) or tensor.ndim != 1 or len(tensor) != len(mean):
             shape = tuple(tensor.shape) if isinstance(tensor, Tensor) else tensor
             raise InputError(
                 f"{name} of shape {shape!r}: expected a tensor of shape n, the same for mean, "
-                "sigma and cost."
+                "sigma, cost and log_probability."
             )
     if len(mean) == 0:
         raise InputError("mean, sigma and cost are empty: expected at least one box.")
@@ -373,6 +376,7 @@ def _checked(mean: Tensor, sigma: Tensor, cost: Tensor) -> tuple[Tensor, Tensor,
         ("mean", mean, mean.isfinite(), "finite means"),
         ("sigma", sigma, sigma.isfinite() & (sigma >= 0), "finite standard deviations >= 0"),
         ("cost", cost, cost.cumsum(0).isfinite() & (cost > 0), "costs > 0 of a finite sum"),
+        *((name, given, given <= 0, "logarithms <= 0") for name, given in known.items()),
     ):
         if (entry := first_bad(good)) is not None:
             raise InputError(f"{name}[{entry}]={float(tensor[entry])!r}: expected {expected}.")

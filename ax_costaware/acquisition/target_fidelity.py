@@ -39,6 +39,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from scipy.stats import norm
 from torch import Tensor
 
+from ax_costaware.acquisition.check import check_pending
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
@@ -140,14 +141,14 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
         caution: How many standard deviations are taken off a mean, :math:`\kappa \ge 0`.
 
     Raises:
-        InputError: If ``best_f``, ``cost`` or ``caution`` is not of that kind.
+        InputError: If ``best_f``, ``cost``, ``X_pending`` or ``caution`` is not of that kind.
     """
 
     def __init__(
         self,
         model: Model,
         target: Mapping[int, float],
-        best_f: float | None,
+        best_f: float | Tensor | None,
         cost: CostFunction = 1.0,
         log_weight: Callable[[Tensor], Tensor] | None = None,
         posterior_transform: PosteriorTransform | None = None,
@@ -156,9 +157,25 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
     ) -> None:
         super().__init__(model=model)
         self.target, self.caution = dict(target), nonnegative_number(caution, "caution")
+        if isinstance(best_f, Tensor) and best_f.numel() == 1:
+            best_f = best_f.item()
         self.best_f = None if best_f is None else finite_number(best_f, "best_f")
         self._log_cost, self._log_weight = log_cost_function(cost), log_weight
-        self._posterior = PointPosterior.of(model, posterior_transform, X_pending)
+        self._posterior_transform = posterior_transform
+        self.set_X_pending(X_pending)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Condition on points under evaluation, instead of those given before.
+
+        Args:
+            X_pending: ``k x d`` points, or None.
+
+        Raises:
+            InputError: If it is neither.
+        """
+        check_pending(X_pending, "d")
+        super().set_X_pending(X_pending)
+        self._posterior = PointPosterior.of(self.model, self._posterior_transform, X_pending)
 
     def moments(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What is known of the target, and what trials tell of it.

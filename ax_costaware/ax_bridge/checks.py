@@ -17,6 +17,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
+from ax_costaware.methods.model import check_lengthscales
 from ax_costaware.queries.argument_checks import nonempty_string
 
 
@@ -78,20 +79,15 @@ def check_one_arm(n: int | None) -> None:
         )
 
 
-def check_lengthscales(spec: SurrogateSpec | None, num_columns: int) -> None:
+@ax_errors()
+def check_lengthscales_of(spec: SurrogateSpec | None, num_columns: int) -> None:
     """Refuse given length-scales of another number than the model has columns.
 
     Raises:
         UserInputError: If it is another one.
     """
     for config in [] if spec is None else spec.model_configs:
-        given = config.model_options.get("lengthscale")
-        if isinstance(given, list) and len(given) != num_columns:
-            raise UserInputError(
-                f"lengthscale={given} has {len(given)} entries: expected {num_columns}, one for "
-                "each column of the model, of which a choice without an order has one for every "
-                "value; or a number."
-            )
+        check_lengthscales(config.model_options, num_columns)
 
 
 def usable_device(name: str) -> torch.device:

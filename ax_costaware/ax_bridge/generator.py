@@ -27,7 +27,7 @@ from botorch.models.model_list_gp_regression import ModelListGP
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales
+from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales_of
 from ax_costaware.methods import (
     FixedHyperparameters,
     Method,
@@ -100,7 +100,7 @@ class CostAwareGenerator(BoTorchGenerator):
             UserInputError: If the model cannot be made from the data.
         """
         columns = len(search_space_digest.feature_names) - self.method.sees_time
-        check_lengthscales(self._checked, columns)  # where no initial trial was checked before
+        check_lengthscales_of(self._checked, columns)  # where no initial trial was checked before
         model = self._model_now
         if model is not None:
             self._use(surrogate_spec_of(model))

@@ -23,7 +23,7 @@ from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, M
 from ax_costaware.ax_bridge.attached import attached_with_data
 from ax_costaware.ax_bridge.checks import (
     ax_errors,
-    check_lengthscales,
+    check_lengthscales_of,
     check_one_arm,
     check_optimization_config,
 )
@@ -179,7 +179,7 @@ class InitialNode(MethodNode):
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
             check_all(method, problem)
             spec = model_spec_of(self.generation_strategy).generator_kwargs.get("surrogate_spec")
-            check_lengthscales(spec, problem.space.bounds.shape[-1])
+            check_lengthscales_of(spec, problem.space.bounds.shape[-1])
             decision = next_trial(method, problem, initial=True)
         if decision == Stop(SpaceExhausted.REASON) and any(t.is_completed for t in problem.trials):
             # The design has no further point, but the model may know of something to do.

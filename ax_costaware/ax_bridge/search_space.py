@@ -18,7 +18,8 @@ from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Range, WeightedSum
+from ax_costaware.methods.parameter_constraints import WeightedSum
+from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Range
 from ax_costaware.methods.parameters import Parameter as OurParameter
 from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import sequence_of

@@ -19,6 +19,7 @@ from botorch.models.transforms.input import Normalize
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.space import Space
 from ax_costaware.models import DenseMarginalLogLikelihood
 from ax_costaware.models.cached_posterior import only_model
@@ -140,6 +141,21 @@ class ModelOptions:
             fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
         model.eval()
         return model
+
+
+def check_lengthscales(options: Mapping[str, Any], num_columns: int) -> None:
+    """Refuse given length-scales of another number than the model has columns.
+
+    Raises:
+        InputError: If it is another one.
+    """
+    given = options.get("lengthscale")
+    if isinstance(given, list) and len(given) != num_columns:
+        raise InputError(
+            f"lengthscale={given} has {len(given)} entries: expected {num_columns}, one for each "
+            "column of the model, of which a choice without an order has one for every value; or "
+            "a number."
+        )
 
 
 def knows_choices(model_class: type[Model] | None) -> bool:

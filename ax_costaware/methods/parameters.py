@@ -1,4 +1,4 @@
-"""Parameters of an experiment as value objects, as columns of a model, and in constraints.
+"""Parameters of an experiment as value objects, and as columns of a model.
 
 They are ranges of numbers, choices, and fixed ones.
 """
@@ -6,7 +6,7 @@ They are ranges of numbers, choices, and fixed ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -26,9 +26,6 @@ Value: TypeAlias = float | int | str | bool | None
 Row: TypeAlias = Mapping[str, Value]
 """A parameterization in raw units, by the names of the parameters."""
 
-WeightedSum: TypeAlias = tuple[Mapping[str, float], float]
-"""Weights of raw values by name, and the number that their sum is compared with."""
-
 MOST_INTEGERS = 10_000
 """An integer of more values is searched as if it were real."""
 
@@ -42,7 +39,7 @@ class Range:
 
     Raises:
         InputError: If the bounds are not finite numbers, the lower one first, and above zero
-            on a log scale; or not integers for an integer.
+            on a log scale or between 0 and 1 on a logit scale; or not integers for an integer.
     """
 
     is_numeric: ClassVar[bool] = True
@@ -75,6 +72,8 @@ class Range:
             raise InputError(f"{bounds}: expected finite numbers, the lower one first.")
         if self.log_scale and self.lower <= 0:
             raise InputError(f"{bounds} on a log scale: expected numbers > 0.")
+        if self.logit_scale and not 0 < self.lower < self.upper < 1:
+            raise InputError(f"{bounds} on a logit scale: expected numbers between 0 and 1.")
         if self.is_integer and not (self.lower.is_integer() and self.upper.is_integer()):
             raise InputError(f"{bounds}: expected whole numbers, as its values are.")
 
@@ -138,7 +137,7 @@ class Choice:
 
     Raises:
         InputError: For values that are not all numbers or all strings or all booleans, one of them
-            twice, or an order of values that are no numbers.
+            twice, or an order of values that are no numbers, or on a log scale not > 0.
     """
 
     is_integer: ClassVar[bool] = False
@@ -166,11 +165,13 @@ class Choice:
         kinds = {_kind(v) for v in found}
         what = f"{self.name!r} has the values {list(found)}"
         if not found or len(set(found)) < len(found) or len(kinds) != 1:
-            raise InputError(f"{what}: expected two or more different ones of one kind.")
+            raise InputError(f"{what}: expected different ones of one kind.")
         if self.is_ordered:
             if kinds != {float}:
                 raise InputError(f"{what}, in order: expected numbers, or no order.")
             object.__setattr__(self, "values", tuple(sorted(found, key=lambda v: float(str(v)))))
+            if self.log_scale and self.lower <= 0:
+                raise InputError(f"{what} on a log scale: expected numbers > 0.")
 
     @property
     def is_numeric(self) -> bool:
@@ -197,6 +198,9 @@ class Choice:
     @cached_property
     def codes(self) -> Tensor:
         """The columns of a model for each value, ``m x k``: a number if ordered, else one-hot."""
+        if len(self.values) < 2:
+            what = f"{self.name!r} has the values {list(self.values)}"
+            raise InputError(f"{what} in a model: expected two or more, or a Fixed.")
         if not (self.is_ordered or self.is_ranked):
             return torch.eye(len(self.values), dtype=torch.double)
         codes = torch.tensor(self.grid, dtype=torch.double).unsqueeze(-1)
@@ -331,69 +335,3 @@ class Column:
         lower, upper = bounds[:, self.indices[0]]
         values: Tensor = (lower + u * (upper - lower)).unsqueeze(-1)
         return parameter.nearest(values) if parameter.is_integer else values
-
-
-def sums_and_equalities(
-    parameters: Mapping[str, Parameter],
-    sums: Sequence[WeightedSum],
-    equalities: Sequence[WeightedSum],
-) -> tuple[list[WeightedSum], list[WeightedSum]]:
-    """Parameter constraints of both kinds.
-
-    A sum of real numbers that is at most and at least the same number is equal to it: Ax's Client
-    takes inequalities only.
-
-    Args:
-        parameters: All parameters, by name.
-        sums: Inequalities: what a sum is at most.
-        equalities: What a sum is.
-
-    Raises:
-        InputError: If one reads what is no number on a linear scale, an equality no real one.
-    """
-    for each in sums:
-        for name in each[0]:
-            if reason := _reason_against(parameters.get(name), is_equality=False):
-                raise InputError(
-                    f"parameter constraint {shown(each, '<=')!r}: {name!r} {reason}. Expected "
-                    "ranges, or choices with an order, on a linear scale."
-                )
-    for each in equalities:
-        for name in each[0]:
-            if reason := _reason_against(parameters.get(name)):
-                raise InputError(
-                    f"equality constraint {shown(each)!r}: {name!r} {reason}. Expected ranges of "
-                    "real numbers on a linear scale. Leave out one parameter, and compute it from "
-                    "the others where the trial is run."
-                )
-    rest, found = list(sums), list(equalities)
-    for weights, limit in sums:
-        opposite = {name: -weight for name, weight in weights.items()}, -limit
-        if (weights, limit) not in rest or opposite not in rest:
-            continue
-        if not any(_reason_against(parameters.get(name)) for name in weights):
-            rest.remove((weights, limit))
-            rest.remove(opposite)
-            found.append((weights, limit))
-    return rest, found
-
-
-def shown(constraint: WeightedSum, sign: str = "==") -> str:
-    """A constraint as it is written."""
-    weights, value = constraint
-    terms = [name if weight == 1 else f"{weight:g}*{name}" for name, weight in weights.items()]
-    return f"{' + '.join(terms)} {sign} {value:g}"
-
-
-def _reason_against(parameter: Parameter | None, is_equality: bool = True) -> str | None:
-    """Why a constraint cannot read a parameter; None if it can."""
-    if parameter is None:
-        return "is no parameter"
-    if isinstance(parameter, Fixed):
-        return None if parameter.is_numeric else "is no number"
-    if is_equality and (not isinstance(parameter, Range) or parameter.is_integer):
-        return "does not take all values between its bounds"
-    if isinstance(parameter, Choice) and not parameter.is_ordered:
-        return "is a choice of values without an order"
-    is_logit = isinstance(parameter, Range) and parameter.logit_scale
-    return "is searched on another scale" if parameter.log_scale or is_logit else None

@@ -28,7 +28,12 @@ from ax_costaware.methods.lending import (
 )
 from ax_costaware.methods.loop import check_all, next_trial, record_of
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions, fitted_to_winsorized
+from ax_costaware.methods.model import (
+    FixedHyperparameters,
+    ModelOptions,
+    check_lengthscales,
+    fitted_to_winsorized,
+)
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.methods.problem import (
@@ -104,6 +109,7 @@ class Simulation:
         self.constraints = merged(self.constraints)
         self._fitted: dict[str | None, tuple[object, Model]] = {}
         check_all(self.method, self.problem())
+        check_lengthscales(options.options, self.space.bounds.shape[-1])
 
     def problem(self) -> Problem:
         """What the next decision is made from."""

@@ -21,6 +21,7 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.parameter_constraints import WeightedSum, shown, sums_and_equalities
 from ax_costaware.methods.parameters import (
     Choice,
     Column,
@@ -29,9 +30,6 @@ from ax_costaware.methods.parameters import (
     Range,
     Row,
     Value,
-    WeightedSum,
-    shown,
-    sums_and_equalities,
     takes,
 )
 

@@ -309,6 +309,17 @@ def is_made_of(transform: InputTransform | None, kinds: Sequence[type[InputTrans
     return transform is None or type(transform) in kinds
 
 
+def untransformed(transform: InputTransform | None, X: Tensor) -> Tensor:
+    """Training inputs as they were given, but for what was rounded, from transformed ones."""
+    if isinstance(transform, ChainedInputTransform):
+        for part in reversed(list(transform.values())):
+            X = untransformed(cast(InputTransform, part), X)
+        return X
+    if transform is None or isinstance(transform, Round) or not transform.transform_on_train:
+        return X
+    return transform.untransform(X)
+
+
 def information_gain(model: Model) -> float:
     r"""The information that the training data of an exact GP carry about the function, in nats.
 

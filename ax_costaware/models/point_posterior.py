@@ -28,13 +28,14 @@ from typing import Any, ClassVar, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.models.model import Model
+from botorch.models.model import Model, ModelList
 from botorch.posteriors.gpytorch import GPyTorchPosterior
+from gpytorch import settings
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.believed import after_pending
-from ax_costaware.models.cached_posterior import CachedPosterior
+from ax_costaware.models.cached_posterior import CachedPosterior, least, untransformed
 from ax_costaware.models.expectation import expectation_posterior, joint_moments
 from ax_costaware.models.fourier_path import FourierPath
 from ax_costaware.models.rowwise import remaining_variance
@@ -186,8 +187,7 @@ class FactoredPosterior(PointPosterior):
     @property
     def observed(self) -> Tensor:
         """Training inputs and pending points, ``n x d``, not transformed."""
-        X, transform = self.posterior.X, self.posterior.input_transform
-        return X if transform is None else transform.untransform(X)
+        return untransformed(self.posterior.input_transform, self.posterior.X)
 
     @property
     def width(self) -> int:
@@ -236,6 +236,11 @@ def weighted(weights: Tensor, rows: Tensor) -> Tensor:
     return (weights.unsqueeze(-2) @ rows).squeeze(-2)
 
 
+def _any_unit() -> settings.min_variance:
+    """Where variances are read without GPyTorch's floor, which is in the square of a unit."""
+    return settings.min_variance(float_value=0.0, double_value=0.0, half_value=0.0)
+
+
 class ModelPosterior(PointPosterior):
     """Any model, by its own posterior."""
 
@@ -252,34 +257,40 @@ class ModelPosterior(PointPosterior):
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance, each ``...`` (``... x m`` for an ensemble), of points ``... x d``."""
         posterior = self._posterior(X.unsqueeze(-2))
-        mean, variance = posterior.mean, posterior.variance
+        with _any_unit():
+            mean, variance = posterior.mean, posterior.variance
         if mean.shape[-1] != 1:
             raise UnsupportedInputError(
                 f"model: got one with {mean.shape[-1]} outcomes; it takes one outcome, or a"
                 " posterior_transform that leaves one."
             )
-        least = torch.finfo(variance.dtype).tiny
-        return mean.squeeze(-1).squeeze(-1), variance.clamp_min(least).squeeze(-1).squeeze(-1)
+        variance = variance.clamp_min(least(variance))
+        return mean.squeeze(-1).squeeze(-1), variance.squeeze(-1).squeeze(-1)
 
     def pairs(self, X: Tensor, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See ``PointPosterior``."""
         mean, covariance = self.joint(torch.stack([X, Z], dim=-2))
         variance = covariance.diagonal(dim1=-2, dim2=-1)
-        return mean.mT, variance.mT.clamp_min(torch.finfo(X.dtype).tiny), covariance[..., 0, 1]
+        return mean.mT, variance.mT.clamp_min(least(variance)), covariance[..., 0, 1]
 
     @property
     def observed(self) -> Tensor:
-        """See ``PointPosterior``."""
-        inputs = self.model.train_inputs
-        while not isinstance(inputs, Tensor):  # a list of models has lists of them
-            inputs = cast(Sequence[Any], inputs)[0]
-        return inputs
+        """See ``PointPosterior``; of several models those of the first."""
+        model = self.model
+        while isinstance(model, ModelList):
+            model = cast(Model, model.models[0])
+        model.eval()  # sets the training inputs to their transformed values
+        inputs = cast(Sequence[Tensor], model.train_inputs)
+        X = untransformed(getattr(model, "input_transform", None), inputs[0])
+        return X.reshape(-1, *X.shape[-2:])[0]
 
     @property
     def noise(self) -> Tensor:
         """Variance of the observation noise, in raw units: what it adds to that of a point."""
-        X = self.observed.reshape(-1, self.observed.shape[-1])[:1]
-        added = self._posterior(X, observation_noise=True).variance - self._posterior(X).variance
+        X = self.observed[:1]
+        with _any_unit():
+            noisy = self._posterior(X, observation_noise=True).variance
+            added = noisy - self._posterior(X).variance
         return added.mean().clamp_min(0.0)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -292,9 +303,9 @@ class ModelPosterior(PointPosterior):
             mean, variance = expectation_posterior(
                 self.model, nodes, weights, self.posterior_transform
             )
-            return mean, variance.clamp_min(1e-18).sqrt()
+            return mean, variance.clamp_min(least(variance)).sqrt()
         means, variances = self.mixture(nodes)
         mean = torch.linalg.vecdot(weights, means)
         if spread is Spread.NONE:
             return mean, torch.zeros_like(mean)
-        return mean, torch.linalg.vecdot(weights, variances.clamp_min(1e-12).sqrt())
+        return mean, torch.linalg.vecdot(weights, variances.sqrt())

@@ -315,6 +315,12 @@ _ONES = torch.ones(3).double()
         ),
         ({"cost": 1e308 * _ONES}, r"cost\[1\]=1e\+308: expected costs > 0 of a finite sum"),
         ({"best_f": math.nan}, r"best_f=nan: expected a finite number"),
+        (
+            {"log_probability": torch.tensor([0.0, 2.0, 0.0])},
+            r"log_probability\[1\]=2\.0: expected logarithms <= 0",
+        ),
+        ({"log_probability": math.nan * _ONES}, r"log_probability\[0\]=nan: expected logarithms"),
+        ({"log_probability": -_ONES[:2]}, r"log_probability of shape \(2,\): expected a tensor"),
     ],
 )
 def test_refuses(changes: dict[str, Any], message: str) -> None:

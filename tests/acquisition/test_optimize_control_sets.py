@@ -6,7 +6,9 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.generation.gen import gen_candidates_scipy
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
+from botorch.models.transforms.input import ChainedInputTransform, Round
 from botorch.utils.sampling import draw_sobol_samples
+from gpytorch.means import LinearMean
 
 from ax_costaware.acquisition import (
     ExpectedUpperConfidenceBound,
@@ -15,7 +17,7 @@ from ax_costaware.acquisition import (
 from ax_costaware.acquisition.control_sets import PartialQueryAcquisition
 from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries import ProductNodes
+from ax_costaware.queries import ProductNodes, Uniform, sobol_nodes
 
 SETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
 
@@ -72,6 +74,38 @@ def test_the_unit_of_the_objective_does_not_stop_the_search_early(
     ]  # fmt: skip
     assert torch.allclose(points[0], points[1], rtol=0, atol=1e-4)
     assert torch.allclose(points[0], points[2], rtol=0, atol=1e-4)
+
+
+def _of_wide_inputs(mean=None, dtype=torch.double, rounds=False):
+    """A model of two inputs between 0 and 100, and their bounds."""
+    generator = torch.Generator().manual_seed(0)
+    bounds = torch.tensor([[0.0] * 2, [100.0] * 2], dtype=dtype)
+    X = (100 * torch.rand(15, 2, generator=generator)).round().to(dtype)
+    Y = -(X / 100 - 0.4).square().sum(dim=-1, keepdim=True)
+    transform = Normalize(2, bounds=bounds)
+    if rounds:
+        transform = ChainedInputTransform(a=Round(integer_indices=[0]), b=transform)
+    return SingleTaskGP(X, Y, mean_module=mean, input_transform=transform).eval(), bounds
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+@pytest.mark.parametrize("dtype", [torch.double, torch.float])
+@pytest.mark.parametrize("rounds", [False, True])
+@pytest.mark.parametrize("acquisition", ["ucb", "ei"])
+def test_with_and_without_a_cached_factor_it_is_the_same(dtype, rounds, acquisition):
+    """A linear mean of zero is one that is not cached. Nodes are in double precision."""
+    zero = LinearMean(2).to(dtype)
+    zero.load_state_dict({name: 0 * value for name, value in zero.state_dict().items()})
+    rule = sobol_nodes([Uniform(0, 100)] * 2, 32)
+    found = []
+    for mean in (None, zero):
+        model, bounds = _of_wide_inputs(mean, dtype, rounds)
+        found.append(
+            optimize_control_sets(model, bounds, [[0], [0, 1]], *rule, acquisition=acquisition)
+        )
+    assert {found[0].points.dtype, found[0].values.dtype} == {dtype}
+    tolerance = 1e-5 if dtype is torch.double else 1e-3
+    torch.testing.assert_close(found[1].values, found[0].values, rtol=tolerance, atol=tolerance)
 
 
 def test_a_superset_is_worth_at_least_as_much(make_model, rule, bounds):

@@ -11,6 +11,7 @@ from botorch.acquisition.analytic import LogExpectedImprovement
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
+from botorch.optim import optimize_acqf
 from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost
@@ -39,7 +40,7 @@ def model_of(noise: float = 1e-2) -> FidelityGP:
     return model
 
 
-def worth(model: FidelityGP, best_f: float | None = 1.2, **more: object) -> Tensor:
+def worth(model: FidelityGP, best_f: float | Tensor | None = 1.2, **more: object) -> Tensor:
     return LogTargetImprovementPerCost(model, TARGET, best_f, **more)(points(5, 1).unsqueeze(-2))  # type: ignore[arg-type]
 
 
@@ -151,6 +152,21 @@ def test_points_under_evaluation_are_worth_less() -> None:
     acquisition = LogTargetImprovementPerCost(model, TARGET, 1.2, X_pending=X[:1])
     after, before = acquisition(X.unsqueeze(-2)), worth(model)
     assert bool(after[0] < before[0])
+    acquisition.set_X_pending(None)
+    torch.testing.assert_close(acquisition(X.unsqueeze(-2)), before)
+    acquisition.set_X_pending(X[:1])
+    torch.testing.assert_close(acquisition(X.unsqueeze(-2)), after)
+    with pytest.raises(InputError, match="X_pending"):
+        acquisition.set_X_pending(X[0])
+
+
+def test_botorch_makes_a_batch_one_by_one() -> None:
+    acquisition = LogTargetImprovementPerCost(model_of(), TARGET, 1.2)
+    options = {"num_restarts": 2, "raw_samples": 16, "sequential": True}
+    batch, _ = optimize_acqf(acquisition, BOUNDS, q=2, options={"maxiter": 5}, **options)
+    unit = (batch - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])
+    assert float((unit[0] - unit[1]).norm()) > 0.05
+    assert acquisition.X_pending is None
 
 
 def test_any_model_will_do() -> None:
@@ -162,6 +178,10 @@ def test_any_model_will_do() -> None:
     acquisition._posterior = ModelPosterior(model, None)
     found = acquisition(points(5, 1).unsqueeze(-2))
     torch.testing.assert_close(found, cached, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_in_hand_may_be_a_tensor() -> None:
+    torch.testing.assert_close(worth(model_of(), torch.tensor([1.2]).double()), worth(model_of()))
 
 
 def test_what_is_no_number_is_refused() -> None:

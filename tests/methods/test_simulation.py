@@ -485,6 +485,10 @@ def test_what_does_not_fit_is_refused_at_once() -> None:
         Simulation(Gittins(AffineCost({"moon": 1.0})), SQUARE)
     with pytest.raises(InputError, match="forgetting=None"):
         Simulation(CostlyFeedback(), SQUARE, hyperparameters=MODEL)
+    three = FixedHyperparameters((0.1, 0.2, 0.3))
+    for method in (Gittins("hours"), CostlyFeedback(forgetting=0.1)):
+        with pytest.raises(InputError, match=r"lengthscale=\[0.1, 0.2, 0.3\] has 3 .*expected 2"):
+            Simulation(method, SQUARE, hyperparameters=three)
     simulation = Simulation(Gittins("hours"), SQUARE, hyperparameters=MODEL)
     decision = simulation.ask()
     assert isinstance(decision, Decision)

@@ -133,6 +133,13 @@ def test_a_value_that_there_is_not() -> None:
             SPACE.encode([{**row, name: value}])
 
 
+def test_a_model_sees_no_choice_of_one_value() -> None:
+    only = Choice("control_set", ("all",))
+    assert Space.of([only, Range("x", 0, 1)], hidden=["control_set"]).hidden == {only.name: only}
+    with pytest.raises(InputError, match=r"has the values \['all'\] in a model: expected two or"):
+        Space.of([only, Range("x", 0, 1)])
+
+
 def test_raw_values_of_points_have_gradients() -> None:
     """Also between the corners of a block of numbers; a fixed one has its value everywhere."""
     space = Space.of([*PARAMETERS, Fixed("pressure", 2)])

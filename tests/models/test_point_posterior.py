@@ -9,14 +9,20 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
-from botorch.models.transforms.input import Log10
+from botorch.models.transforms.input import ChainedInputTransform, Log10, Round
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from gpytorch import settings
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.point_posterior import FactoredPosterior, ModelPosterior, PointPosterior
+from ax_costaware.models.point_posterior import (
+    FactoredPosterior,
+    ModelPosterior,
+    PointPosterior,
+    Spread,
+)
+from ax_costaware.models.standardize import StandardizeAnyScale
 from tests.saas import NUM_SAMPLES, saas_model
 
 # Raw inputs and outcomes are what some of these models are about.
@@ -33,8 +39,9 @@ def data(n: int = 12) -> tuple[Tensor, Tensor]:
     return X, (3 * X).sin().sum(-1, keepdim=True) + 5
 
 
-def exact_models() -> dict[str, Model]:
-    X, Y = data()
+def exact_models(X: Tensor | None = None, Y: Tensor | None = None) -> dict[str, Model]:
+    if X is None or Y is None:
+        X, Y = data()
     plain = SingleTaskGP(X, Y, outcome_transform=None)
     return {
         "plain": plain,
@@ -137,6 +144,54 @@ def test_each_sample_of_a_fully_bayesian_model_believes_its_own_mean(
             single.likelihood.noise = ensemble.likelihood.noise[i]
         expected = PointPosterior.of(single, X_pending=pending)(points)
         torch.testing.assert_close((mean[:, i], variance[:, i]), expected, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "rounded", "two outcomes", "ensemble"])
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_what_was_observed_is_not_transformed(
+    monkeypatch: pytest.MonkeyPatch, name: str, is_trained: bool
+) -> None:
+    """Whatever the mode of the model, whose own training inputs are transformed in one of them."""
+    X, Y = data()
+    X[:, 0] = X[:, 0].mul(5).round()
+    scaled = Normalize(D)
+    models = {
+        **exact_models(X, Y),
+        "rounded": SingleTaskGP(
+            X, Y, input_transform=ChainedInputTransform(a=Round(integer_indices=[0]), b=scaled)
+        ),
+        "two outcomes": SingleTaskGP(X, torch.cat([Y, Y], dim=-1), input_transform=scaled),
+        "ensemble": saas_model(monkeypatch, X, Y),
+    }
+    model = models[name]
+    if name != "ensemble":
+        model.train(is_trained)
+    torch.testing.assert_close(ModelPosterior(model, None).observed, X)
+    found = PointPosterior.of(model)
+    pending = X[:2] + 1
+    assert isinstance(found, FactoredPosterior) == (name in [*NAMES, "rounded"])
+    torch.testing.assert_close(found.observed, X)
+    found = PointPosterior.of(model, X_pending=pending)
+    torch.testing.assert_close(found.observed, torch.cat([X, pending]))
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1e8])
+def test_a_model_is_read_alike_in_any_unit(unit: float) -> None:
+    """Neither variances nor the noise are kept above a number of GPyTorch's or of ours."""
+    X, Y = data()
+    nodes, weights = X.unsqueeze(0) + 0.1, torch.full((1, len(X)), 1 / len(X)).double()
+    found = []
+    for scale in (1.0, unit):
+        outcomes = StandardizeAnyScale(1)
+        model = SingleTaskGP(X, scale * Y, input_transform=Normalize(D), outcome_transform=outcomes)
+        posterior = ModelPosterior(model, None)
+        mean, variance = posterior(nodes)
+        _, spread = posterior.moments(nodes, weights, Spread.FUNCTION)
+        _, deviation = posterior.moments(nodes, weights, Spread.EXPECTATION)
+        numbers = [mean.flatten(), variance.sqrt().flatten(), spread, deviation]
+        numbers.append(posterior.noise.sqrt().unsqueeze(0))
+        found.append(torch.cat(numbers) / scale)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-9)
 
 
 def _other() -> SingleTaskGP:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of
-from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range, shown
+from ax_costaware.methods.parameter_constraints import shown
+from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 from ax_costaware.methods.past import ROUNDING
 from ax_costaware.methods.problem import Problem
 from ax_costaware.policies import (

@@ -19,11 +19,14 @@ from gpytorch.priors import GammaPrior
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
-from ax_costaware.policies.costly_feedback.domain import NO_FORGETTING, Hyperparameters, Point
+from ax_costaware.policies.costly_feedback.domain import Hyperparameters, Point, ResetEvery
 
 _DEFAULT_LENGTHSCALE = 0.2
 _DEFAULT_FORGETTING = 0.01
 _DEFAULT_NOISE = 0.01
+
+_APART, _RATE_APART = 1e4, 0.5
+"""Rounds between blocks, and a rate at which these leave a correlation that underflows."""
 
 
 def initial_model(
@@ -45,7 +48,7 @@ def learned_model(
     rounds: Point,
     values: Point,
     kernel: Kernel | None,
-    forgetting: float | None,
+    forgetting: float | ResetEvery | None,
     noise: float | None,
     seed: int,
 ) -> Hyperparameters:
@@ -57,13 +60,21 @@ def learned_model(
         values: ``n`` measurements.
         kernel: The kernel, in units of the measurements. With None a Matern 5/2 kernel is learned,
             with a mean and a scale of the outcomes.
-        forgetting: The forgetting rate per round; 0 for none.
+        forgetting: The forgetting rate per round; or the resets, between which nothing is
+            forgotten.
         noise: Variance of the noise, in squared units of the measurements.
         seed: Of the restarts of the fit.
 
     Raises:
         ModelFittingError: If no fit succeeds.
     """
+    rate: float | None
+    if isinstance(forgetting, ResetEvery):
+        # One draw of the process for each block: that far apart they have nothing in common.
+        rounds = _APART * ((rounds - 1) // forgetting.rounds)
+        rate, forgetting = _RATE_APART, 0.0
+    else:
+        rate = forgetting
     X = torch.tensor(np.column_stack([inputs, rounds]), dtype=torch.double)
     Y = torch.tensor(values, dtype=torch.double).unsqueeze(-1)
     standardize, scale, mean = None, 1.0, 0.0
@@ -80,7 +91,7 @@ def learned_model(
         X,
         Y,
         covar_module=covar_module,
-        forgetting=NO_FORGETTING if forgetting == 0 else forgetting,
+        forgetting=rate,
         noise=None if noise is None else noise / scale**2,
         mean_module=None if kernel is None else ZeroMean(),
         outcome_transform=standardize,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -104,6 +104,7 @@ class CostlyFeedbackLoop:
 
     What is learned is learned by marginal likelihood, after 8 measurements and again each time
     their number has doubled, up to 256. Until there are 8, points are drawn at random and measured.
+    ``ResetEvery`` forgets the function, and not what was learned: each block is another draw of it.
 
     A measurement whose weight has decayed below 1e-4 is dropped, so that memory and time of a round
     are bounded, however many there are.
@@ -290,6 +291,14 @@ class CostlyFeedbackLoop:
     def _learns(self) -> bool:
         return self._kernel is None or self._forgetting is None or self._noise is None
 
+    @property
+    def _block(self) -> Sequence[Observation]:
+        """The measurements since the last reset."""
+        if not isinstance(self._forgetting, ResetEvery):
+            return self._history
+        first = self._round - (self._round - 1) % self._forgetting.rounds
+        return [observation for observation in self._history if observation.round >= first]
+
     def _decide(self) -> tuple[Any, QueryDecision]:
         now, rule = self._round, self._rule
         if self._learns and self._num_measured < _FIRST_FIT:
@@ -300,7 +309,7 @@ class CostlyFeedbackLoop:
                 "which the model is learned",
             )
         beta = self._beta if isinstance(self._beta, float) else self._beta(now)
-        if not self._history:
+        if not self._block:
             if rule.compare is not None:
                 return self._start, QueryDecision(True, "nothing is known yet")
             choice = self._domain.at(self._start, now)
@@ -321,7 +330,7 @@ class CostlyFeedbackLoop:
                 rounds=np.array([float(o.round) for o in latest]),
                 values=np.array([o.value for o in latest]),
                 kernel=self._kernel,
-                forgetting=0.0 if isinstance(self._forgetting, ResetEvery) else self._forgetting,
+                forgetting=self._forgetting,
                 noise=self._noise,
                 seed=self._seed,
             )
@@ -331,14 +340,15 @@ class CostlyFeedbackLoop:
 
     def _take(self, model: Hyperparameters) -> None:
         self._model = model
-        self._domain.condition(model, list(self._history))
+        self._domain.condition(model, list(self._block))
 
     def _next_round(self) -> None:
         self._round += 1
         self._asked = None
         forgetting = self._forgetting
         if isinstance(forgetting, ResetEvery) and (self._round - 1) % forgetting.rounds == 0:
-            self._history.clear()
+            if not self._learns or self._num_measured >= _LARGEST_FIT:
+                self._history.clear()
             self._domain.condition(self._model, [])
 
     def _prune(self) -> None:

@@ -31,6 +31,7 @@ from ax_costaware.policies import (
     QueryRule,
     ResetEvery,
 )
+from ax_costaware.policies.costly_feedback.learned_model import learned_model
 
 GRID = np.linspace(0, 1, 60)
 
@@ -313,6 +314,43 @@ def test_resets_forget_everything_and_nothing_between() -> None:
     assert loop.model.forgetting == 0
 
 
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
+def test_what_is_learned_outlives_a_reset() -> None:
+    """The 16th measurement is the first of its block, and tells nothing by itself."""
+    loop = CostlyFeedbackLoop(GRID, forgetting=ResetEvery(15), rule=FullFeedback())
+
+    def tell(rounds: int) -> None:
+        for _ in range(rounds):
+            loop.tell(10 * math.sin(6 * float(loop.ask().x)) + 100)
+
+    tell(15)
+    fresh = CostlyFeedbackLoop.from_dict(json.loads(json.dumps(loop.to_dict())))
+    assert fresh.ask() == loop.ask()
+    tell(1)
+    assert loop.model.noise < 0.1
+    assert loop.model.outputscale > 20
+    fresh.tell(10 * math.sin(6 * float(fresh.ask().x)) + 100)
+    assert fresh.to_dict() == loop.to_dict()
+    # What is known of the function is of the block.
+    assert loop.ask() == fresh.ask()
+    assert "nothing is known" not in loop.ask().reason
+    copy = pickle.loads(pickle.dumps(loop))
+    assert play(copy, 5) == play(loop, 5)
+
+
+def test_blocks_are_learned_from_as_draws_of_their_own() -> None:
+    """Outcomes that change from block to block only are no noise."""
+    random = np.random.default_rng(0)
+    x, block = random.uniform(size=60), np.repeat([0, 1, 2], 20)
+    values = np.sin(6 * x + 2.0 * block)
+    found = [
+        learned_model(x[:, None], 1.0 + np.arange(60), values, None, forgetting, None, 0)
+        for forgetting in (ResetEvery(20), ResetEvery(60))
+    ]
+    assert [model.forgetting for model in found] == [0.0, 0.0]
+    assert found[0].noise < 0.01 < 0.1 < found[1].noise
+
+
 def test_arms_are_learned_one_by_one() -> None:
     loop = known(candidates=[0, 1, 2], kernel=IndependentKernel(), rule=QueryRule(0.95))
     counts = np.zeros(3)
@@ -562,6 +600,16 @@ def test_a_long_run_has_bounded_memory() -> None:
         loop.ask()
         loop.tell(0.1)
     assert len(loop.to_dict()["history"]) < 1_500
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
+def test_what_was_learned_from_is_kept_no_longer() -> None:
+    loop = CostlyFeedbackLoop([0.0, 1.0], forgetting=ResetEvery(100), rule=FullFeedback())
+    sizes = []
+    for _ in range(310):
+        loop.tell(loop.ask().x)
+        sizes.append(len(loop.to_dict()["history"]))
+    assert (max(sizes), sizes[-1]) == (299, 10)
 
 
 def test_many_candidates_need_no_covariance_matrix_of_all() -> None:

@@ -1,0 +1,78 @@
+"""Parameter constraints: which there can be, and sums that are bounded from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range
+
+WeightedSum: TypeAlias = tuple[Mapping[str, float], float]
+"""Weights of raw values by name, and the number that their sum is compared with."""
+
+
+def sums_and_equalities(
+    parameters: Mapping[str, Parameter],
+    sums: Sequence[WeightedSum],
+    equalities: Sequence[WeightedSum],
+) -> tuple[list[WeightedSum], list[WeightedSum]]:
+    """Parameter constraints of both kinds.
+
+    A sum of real numbers that is at most and at least the same number is equal to it: Ax's Client
+    takes inequalities only.
+
+    Args:
+        parameters: All parameters, by name.
+        sums: Inequalities: what a sum is at most.
+        equalities: What a sum is.
+
+    Raises:
+        InputError: If one reads what is no number on a linear scale, an equality no real one.
+    """
+    for each in sums:
+        for name in each[0]:
+            if reason := _reason_against(parameters.get(name), is_equality=False):
+                raise InputError(
+                    f"parameter constraint {shown(each, '<=')!r}: {name!r} {reason}. Expected "
+                    "ranges, or choices with an order, on a linear scale."
+                )
+    for each in equalities:
+        for name in each[0]:
+            if reason := _reason_against(parameters.get(name)):
+                raise InputError(
+                    f"equality constraint {shown(each)!r}: {name!r} {reason}. Expected ranges of "
+                    "real numbers on a linear scale. Leave out one parameter, and compute it from "
+                    "the others where the trial is run."
+                )
+    rest, found = list(sums), list(equalities)
+    for weights, limit in sums:
+        opposite = {name: -weight for name, weight in weights.items()}, -limit
+        if (weights, limit) not in rest or opposite not in rest:
+            continue
+        if not any(_reason_against(parameters.get(name)) for name in weights):
+            rest.remove((weights, limit))
+            rest.remove(opposite)
+            found.append((weights, limit))
+    return rest, found
+
+
+def shown(constraint: WeightedSum, sign: str = "==") -> str:
+    """A constraint as it is written."""
+    weights, value = constraint
+    terms = [name if weight == 1 else f"{weight:g}*{name}" for name, weight in weights.items()]
+    return f"{' + '.join(terms)} {sign} {value:g}"
+
+
+def _reason_against(parameter: Parameter | None, is_equality: bool = True) -> str | None:
+    """Why a constraint cannot read a parameter; None if it can."""
+    if parameter is None:
+        return "is no parameter"
+    if isinstance(parameter, Fixed):
+        return None if parameter.is_numeric else "is no number"
+    if is_equality and (not isinstance(parameter, Range) or parameter.is_integer):
+        return "does not take all values between its bounds"
+    if isinstance(parameter, Choice) and not parameter.is_ordered:
+        return "is a choice of values without an order"
+    is_logit = isinstance(parameter, Range) and parameter.logit_scale
+    return "is searched on another scale" if parameter.log_scale or is_logit else None
