@@ -17,10 +17,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
-from botorch.posteriors.gpytorch import GPyTorchPosterior
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.change_overs import change_over, check_change_cost
@@ -32,6 +31,7 @@ from ax_costaware.methods.failures import (
 )
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.problem import Decision, Pending, Problem, SpaceExhausted, Stop
+from ax_costaware.models.point_posterior import PointPosterior
 
 REPEAT = 0.01
 """Part of a parameter's range within which a trial repeats another one."""
@@ -170,11 +170,6 @@ def apart(
 def has_much_noise(problem: Problem) -> bool:
     """Whether the model takes a large part of what outcomes differ by for noise."""
     outcomes = [trial.outcome or 0.0 for trial in problem.observed]
-    X = problem.evaluated[:1]
     with torch.no_grad():
-        exact, noisy = (
-            cast(GPyTorchPosterior, problem.model.posterior(X, observation_noise=noise))
-            for noise in (False, True)
-        )
-        noise = float((noisy.variance - exact.variance).mean())
+        noise = float(PointPosterior.of(problem.model).noise)
     return noise > _MUCH**2 * statistics.pvariance(outcomes)

@@ -22,7 +22,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.models.cached_posterior import only_model
+from ax_costaware.models.cached_posterior import any_unit, only_model
 
 
 class _MeanSampler(MCSampler):
@@ -87,7 +87,8 @@ def believed(
         points = X.expand(*model.batch_shape, *X.shape)
         # The caches that an exact GP conditions are filled by this.
         posterior = model.posterior(X if is_ensemble(model) else points)
-        Y = outcome(cast(GPyTorchPosterior, posterior))
+        with any_unit():
+            Y = outcome(cast(GPyTorchPosterior, posterior))
         options: dict[str, Any] = {}
         if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
             noise = model.likelihood.noise.mean(dim=-1, keepdim=True)

@@ -33,6 +33,7 @@ from botorch.models.transforms.input import (
     Warp,
 )
 from botorch.models.transforms.outcome import OutcomeTransform, Standardize
+from gpytorch import settings
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import ConstantMean, Mean, ZeroMean
@@ -307,6 +308,11 @@ def is_made_of(transform: InputTransform | None, kinds: Sequence[type[InputTrans
         return all(is_made_of(cast(InputTransform, part), kinds) for part in transform.values())
     # `type(...) in`: a subclass may mix columns.
     return transform is None or type(transform) in kinds
+
+
+def any_unit() -> settings.min_variance:
+    """Where variances are read without GPyTorch's floor, which is in the square of a unit."""
+    return settings.min_variance(float_value=0.0, double_value=0.0, half_value=0.0)
 
 
 def untransformed(transform: InputTransform | None, X: Tensor) -> Tensor:

@@ -30,12 +30,11 @@ import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model, ModelList
 from botorch.posteriors.gpytorch import GPyTorchPosterior
-from gpytorch import settings
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.believed import after_pending
-from ax_costaware.models.cached_posterior import CachedPosterior, least, untransformed
+from ax_costaware.models.cached_posterior import CachedPosterior, any_unit, least, untransformed
 from ax_costaware.models.expectation import expectation_posterior, joint_moments
 from ax_costaware.models.fourier_path import FourierPath
 from ax_costaware.models.rowwise import remaining_variance
@@ -236,11 +235,6 @@ def weighted(weights: Tensor, rows: Tensor) -> Tensor:
     return (weights.unsqueeze(-2) @ rows).squeeze(-2)
 
 
-def _any_unit() -> settings.min_variance:
-    """Where variances are read without GPyTorch's floor, which is in the square of a unit."""
-    return settings.min_variance(float_value=0.0, double_value=0.0, half_value=0.0)
-
-
 class ModelPosterior(PointPosterior):
     """Any model, by its own posterior."""
 
@@ -257,7 +251,7 @@ class ModelPosterior(PointPosterior):
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance, each ``...`` (``... x m`` for an ensemble), of points ``... x d``."""
         posterior = self._posterior(X.unsqueeze(-2))
-        with _any_unit():
+        with any_unit():
             mean, variance = posterior.mean, posterior.variance
         if mean.shape[-1] != 1:
             raise UnsupportedInputError(
@@ -288,7 +282,7 @@ class ModelPosterior(PointPosterior):
     def noise(self) -> Tensor:
         """Variance of the observation noise, in raw units: what it adds to that of a point."""
         X = self.observed[:1]
-        with _any_unit():
+        with any_unit():
             noisy = self._posterior(X, observation_noise=True).variance
             added = noisy - self._posterior(X).variance
         return added.mean().clamp_min(0.0)

@@ -78,6 +78,19 @@ def test_the_worse_of_mean_and_bound(name: str) -> None:
     assert torch.equal(again.variance, before.variance)
 
 
+def test_what_failed_is_believed_worse_in_any_unit() -> None:
+    """How much worse is counted in standard deviations, without GPyTorch's least one."""
+    found = []
+    for unit in (1.0, 1e-8):
+        model = SingleTaskGP(
+            X, unit * Y, unit**2 * EXACT, outcome_transform=Standardize(1, min_stdv=0)
+        )
+        after = after_failures(model, NEW, middling=-2 * unit, most=1.0, minimize=False)
+        with torch.no_grad():
+            found.append(after.posterior(NEW).mean / unit)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-9)
+
+
 def test_nothing_failed() -> None:
     model = models()["plain"]
     assert after_failures(model, NEW[:0], 0.0, math.inf) is model

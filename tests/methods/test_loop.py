@@ -117,6 +117,11 @@ def test_repeats_average_much_noise() -> None:
     noisy = FixedHyperparameters(0.8, 0.3, noise_variance=0.1)
     other = Simulation(simulation.method, simulation.space, False, noisy, simulation.trials)
     assert has_much_noise(other.problem())
+    tiny = [replace(trial, outcome=1e-8 * (trial.outcome or 0.0)) for trial in simulation.trials]
+    noisy = FixedHyperparameters(0.8, 0.3e-16, noise_variance=0.1e-16)
+    assert has_much_noise(
+        Simulation(simulation.method, simulation.space, False, noisy, tiny).problem()
+    )
     row = {"x1": 0.3, "x2": 0.6}
     given = replace(other.problem(), pending=(Pending(None, row),))
     again = Decision(row, "")
