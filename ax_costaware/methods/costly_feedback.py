@@ -292,6 +292,12 @@ class CostlyFeedback(Method):
         rows = problem.space.decode(search.upper_confidence_bound(0.0).local_optima)
         return self.ranked(problem, rows, [None] * len(rows))
 
+    def reserved(self, problem: Problem, initial: bool) -> list[float]:
+        """What undelivered decisions are expected to cost: nothing where nothing is measured."""
+        undelivered = [pending for pending in problem.pending if pending.trial_index is None]
+        costs = super().reserved(problem, initial)
+        return [cost * other.measure for cost, other in zip(costs, undelivered, strict=True)]
+
     def _too_dear(self, money: Money) -> str:
         """Why nothing is measured where it does not pay, as a phrase."""
         return (
@@ -303,10 +309,12 @@ class CostlyFeedback(Method):
         """Points with their times whose outcomes are under way, or will be."""
         by_index, following = {t.index: t for t in problem.trials}, len(problem.trials)
         rows, indices = [], []
-        for index, parameters in problem.pending:
+        for index, parameters, measure in problem.pending:
             if index is None:
                 index, following = following, following + 1
             elif not by_index[index].is_to_be_measured:
+                continue
+            if not measure:
                 continue
             rows.append(parameters)
             indices.append(index)

@@ -87,6 +87,9 @@ class Pending(NamedTuple):
     parameters: dict[str, Value]
     """Its parameterization."""
 
+    measure: bool = True
+    """Whether it is to be measured, where it is no trial yet."""
+
 
 def nothing_to_lend(*_: object, **__: object) -> Any:
     """What stands for a thing that was not lent."""
