@@ -130,7 +130,8 @@ class CostAwareAdapter(TorchAdapter):
             check_all(self.method, problem)
         with ax_errors(), reproducible(decision_seed(self.method.seed, problem.next_index)):
             decision = next_trial(self.method, problem, initial=False)
-        note = f" The caller had fixed {problem.fixed}." if problem.fixed else ""
+        fixed = {n: value for n, value in problem.fixed.items() if n not in problem.disabled}
+        note = f" The caller had fixed {fixed}." if fixed else ""
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason + note)
         return self._run_of(replace(decision, why=decision.why + note), problem, started)

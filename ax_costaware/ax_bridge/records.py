@@ -102,7 +102,10 @@ def problem_of(
     config = experiment.optimization_config
     record = experiment._properties.get(RECORD) or {}
     objective = "" if config is None else str(config.objective.metric_names[0])
-    fixed = {} if fixed_features is None else dict(fixed_features.parameters)
+    # Those that were disabled keep their values, as Ax's own adapters see to in ``gen``.
+    held = experiment.search_space.get_disabled_parameter_fixed_features(fixed_features)
+    fixed = {} if held is None else dict(held.parameters)
+    by_caller = {} if fixed_features is None else fixed_features.parameters
     space = space or space_of(experiment.search_space, method.hidden)
     with ax_errors():
         space = space.held_at(fixed)
@@ -114,6 +117,7 @@ def problem_of(
             for o in live
         ),
         fixed=fixed,
+        disabled=fixed.keys() - by_caller.keys(),
         minimize=config is not None and bool(config.objective.minimize),
         objective=objective,
         metrics=frozenset(experiment.metrics),

@@ -197,6 +197,18 @@ def test_fixed_parameters() -> None:
         client.get_next_trials(max_trials=1, fixed_parameters={"control_set": "deluxe"})
 
 
+def test_disabled_parameters() -> None:
+    """A trial that sets them sets them to their value; others still leave them to chance."""
+    client = make_client(budget=20.0, initial_trials=2, initial_control_sets=["x1+x2"])
+    client._experiment.disable_parameters_in_search_space({"x2": 0.25, "x3": 0.5})
+    assert [arm["x2"] for arm in run_trials(client, 2)] == [0.25] * 2
+    for name in ("x1", "x1+x2"):
+        client._experiment.disable_parameters_in_search_space({"control_set": name})
+        (arm,) = run_trials(client, 1)
+        assert arm["control_set"] == name
+    assert arm["x2"] == 0.25
+
+
 def test_several_arms_are_refused() -> None:
     """A trial with several arms would have several control sets."""
     client = make_client(initial_trials=1)
