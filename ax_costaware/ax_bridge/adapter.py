@@ -69,6 +69,8 @@ class CostAwareAdapter(TorchAdapter):
 
     _fitted_key: object = None
 
+    _seen: object = None
+
     _curves: Mapping[str, Sequence[CurvePoint]] = {}
 
     def __init__(self, *, generator: CostAwareGenerator, **kwargs: Any) -> None:
@@ -274,10 +276,12 @@ class CostAwareAdapter(TorchAdapter):
             curves = {metric: curve_points(self.method, problem, metric) for metric in metrics}
         self.generator.prepare(problem, model, bounded, besides)
         key = None if model is None else model.key
-        if key is not self._fitted_key or curves != self._curves:
+        # Outliers are on the bad side only, and inputs are scaled by their bounds.
+        seen = problem.minimize, space.bounds.tolist(), curves
+        if key is not self._fitted_key or seen != self._seen:
             # Ax skips a fit to data that are the same.
             self._last_experiment_data = None
-        self._curves = curves
+        self._curves, self._seen = curves, seen
         super()._fit(search_space, experiment_data, **kwargs)
         self._fitted_key = key
         width = len(self.parameters) - self.method.sees_time
