@@ -158,7 +158,7 @@ def past_trials(
         trial, record = with_one_arm(base_trial), outcome_record(base_trial)
         planned = planned_trial(trial)
         if is_excluded(trial):
-            found.append(replace(planned, status="ABANDONED"))
+            found.append(replace(planned, status="ABANDONED", is_excluded=True))
             continue
         recorded = {name: mean for name, (mean, _) in recorded_outcomes(trial).items()}
         values = {name: known[index] for name, known in data.items() if index in known}

@@ -99,6 +99,9 @@ class PastTrial:
     was_started: bool = False
     """Whether a runner of the package has started it."""
 
+    is_excluded: bool = False
+    """Whether the user left it out of everything: then it was never run, and did not fail."""
+
     @property
     def inputs(self) -> dict[str, Any]:
         """Its parameterization as it was realised."""
@@ -139,7 +142,7 @@ class PastTrial:
     def has_failed(self) -> bool:
         """Whether it came to an end without an outcome, though it was to have one."""
         gone = self.status in _FAILED or (self.status == "EARLY_STOPPED" and self.outcome is None)
-        return gone and not self.is_observed
+        return gone and not self.is_observed and not self.is_excluded
 
     @property
     def is_to_be_measured(self) -> bool:

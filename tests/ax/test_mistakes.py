@@ -13,7 +13,8 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware import complete_trial, exclude_trial, query, recommend, spending
 from ax_costaware.analysis import overview
-from tests.audit.cases import CASES, make_client, realized_of
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from tests.audit.cases import CASES, make_client, objective, realized_of
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -87,6 +88,20 @@ def test_nothing_is_learned_from_an_excluded_trial() -> None:
     best = recommend(client)
     assert abs(best.expected_value) < 2
     assert overview(client)
+
+
+def test_a_point_that_was_excluded_may_be_tried() -> None:
+    """It did not fail: the next trial is where it would have been."""
+    client = make_client("control sets")
+    for _ in range(4):
+        for index, arm in client.get_next_trials(max_trials=1).items():
+            complete_trial(client, index, objective(arm), realized_of(index, arm))
+    for _ in range(2):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        exclude_trial(client, index)
+        assert arm == client._experiment.trials[4].arms[0].parameters
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    assert not adapter.problem().failed
 
 
 def test_outcomes_with_and_without_standard_errors() -> None:
