@@ -266,9 +266,8 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
 
     So it is for a trial that was attached or completed by mistake, and that no decision can be made
     beside: a control set that does not exist, a point that is no cell of the tree, a value that is
-    no number. It stays in the experiment; whatever its status is, it counts as one that was
-    abandoned before it ran, and one that has not ended is abandoned. The trial is saved if the
-    client has a database.
+    no number. It stays in the experiment, and counts as one that was abandoned before it ran,
+    which is its status then, unless it has failed. The trial is saved if the client has a database.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -283,8 +282,9 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
     trial = session.trial(trial_index)
     instance_of(reason, "reason", str, "a string")
     trial.update_run_metadata({RECORD: {**outcome_record(trial), EXCLUDED: reason}})
-    if not trial.status.is_terminal:
-        trial.mark_abandoned(reason or None)  # or Ax would wait for its data
+    if not trial.status.is_failed:
+        # Or Ax would wait for its data, or count it as a trial with data.
+        trial.mark_abandoned(reason or None, unsafe=True)
     session.save_trial(trial)
 
 
