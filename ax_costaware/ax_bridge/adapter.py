@@ -52,7 +52,7 @@ from ax_costaware.ax_bridge.training_data import realized_data, restore_data, wi
 from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
 from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.loop import check_all, next_trial
-from ax_costaware.methods.past import check_inputs
+from ax_costaware.methods.past import check_complete, check_inputs
 from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
 
@@ -316,6 +316,9 @@ class CostAwareAdapter(TorchAdapter):
             )
         bounded = [constraint.metric for constraint in constraints_of(config)]
         metrics = [*config.objective.metric_signatures, *bounded]
+        with ax_errors():  # before Ax says that it has no data
+            trials = past_trials(self._experiment, self.method)
+            check_complete(trials, self._search_space.parameters)
         found = realized_data(
             experiment_data,
             trials=self._experiment.trials,

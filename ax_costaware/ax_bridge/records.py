@@ -27,6 +27,7 @@ from botorch.models.model import Model
 from ax_costaware.ax_bridge.checks import ax_errors, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.methods import Method, PastTrial, Problem, Space
+from ax_costaware.methods.past import check_complete
 from ax_costaware.methods.problem import Pending, nothing_to_lend
 
 RECORD = "ax_costaware"
@@ -98,6 +99,7 @@ def problem_of(
 
     Raises:
         UnsupportedError: If a trial has several arms, or no method takes the search space.
+        UserInputError: If a trial has no value of a parameter that was added after it.
     """
     config = experiment.optimization_config
     record = experiment._properties.get(RECORD) or {}
@@ -107,13 +109,17 @@ def problem_of(
     fixed = {} if held is None else dict(held.parameters)
     by_caller = {} if fixed_features is None else fixed_features.parameters
     space = space or space_of(experiment.search_space, method.hidden)
+    trials, added = past_trials(experiment, method, observed), backfill_values(experiment)
     with ax_errors():
         space = space.held_at(fixed)
+        check_complete(trials, space.order)
     return Problem(
         space=space,
-        trials=past_trials(experiment, method, observed),
+        trials=trials,
         pending=tuple(
-            Pending(None if o.trial_index is None else int(o.trial_index), dict(o.parameters))
+            Pending(
+                None if o.trial_index is None else int(o.trial_index), {**added, **o.parameters}
+            )
             for o in live
         ),
         fixed=fixed,
@@ -201,11 +207,17 @@ def objective_metrics(experiment: Experiment) -> list[str]:
     return [] if config is None else list(config.objective.metric_names)
 
 
+def backfill_values(experiment: Experiment) -> dict[str, Any]:
+    """Values in earlier trials of parameters that were added while the experiment ran."""
+    return dict(experiment.search_space.backfill_values())
+
+
 def planned_trial(trial: Trial) -> PastTrial:
     """What was planned of one trial and recorded of its decision, without what came of it."""
+    arm = {} if trial.arm is None else trial.arm.parameters
     return PastTrial(
         index=trial.index,
-        parameters={} if trial.arm is None else trial.arm.parameters,
+        parameters={**backfill_values(trial.experiment), **arm},
         status=trial.status.name,
         record=decision_record(trial),
     )

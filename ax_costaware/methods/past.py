@@ -145,6 +145,11 @@ class PastTrial:
         return gone and not self.is_observed and not self.is_excluded
 
     @property
+    def counts(self) -> bool:
+        """Whether something is learned from it, or may be: its inputs have to make sense."""
+        return not self.has_failed and not self.never_ran
+
+    @property
     def is_to_be_measured(self) -> bool:
         """Whether the strategy asks for its outcome; True where it did not decide on it."""
         return bool(self.record.get("measure", True))
@@ -339,10 +344,25 @@ def check_inputs(trials: Iterable[PastTrial]) -> None:
     """
     for trial in trials:
         for name, value in trial.inputs.items():
-            counts = not trial.has_failed and not trial.never_ran
-            if counts and isinstance(value, float) and not abs(value) <= _LARGEST_INPUT:
+            if trial.counts and isinstance(value, float) and not abs(value) <= _LARGEST_INPUT:
                 error = InputError(f"{name}={value!r}: expected a number of at most 1e100.")
                 raise unfit(trial, error)
+
+
+def check_complete(trials: Iterable[PastTrial], names: Iterable[str]) -> None:
+    """Refuse a trial without a value of some parameter, which was added after it.
+
+    Raises:
+        InputError: If there is one.
+    """
+    for trial in trials:
+        missing = [name for name in names if name not in trial.inputs]
+        if missing and trial.counts:
+            error = InputError(
+                f"it has no value of {missing}: expected parameters that are added with "
+                "backfill_values, which Ax keeps in a database, and forgets in a JSON file."
+            )
+            raise unfit(trial, error)
 
 
 def unfit(trial: PastTrial, error: Exception) -> InputError:
