@@ -24,7 +24,7 @@ from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError
 from botorch.models.model import Model
 
-from ax_costaware.ax_bridge.checks import ax_errors, constraints_of
+from ax_costaware.ax_bridge.checks import ax_errors, check_fixed, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.methods import Method, PastTrial, Problem, Space
 from ax_costaware.methods.past import check_complete
@@ -99,7 +99,8 @@ def problem_of(
 
     Raises:
         UnsupportedError: If a trial has several arms, or no method takes the search space.
-        UserInputError: If a trial has no value of a parameter that was added after it.
+        UserInputError: If a trial has no value of a parameter that was added after it, or what is
+            fixed is no parameter, or none of its values.
     """
     config = experiment.optimization_config
     record = experiment._properties.get(RECORD) or {}
@@ -111,6 +112,7 @@ def problem_of(
     space = space or space_of(experiment.search_space, method.hidden)
     trials, added = past_trials(experiment, method, observed), backfill_values(experiment)
     with ax_errors():
+        check_fixed(by_caller, space)
         space = space.held_at(fixed)
         check_complete(trials, space.order)
     return Problem(
