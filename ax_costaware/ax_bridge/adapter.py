@@ -202,8 +202,10 @@ class CostAwareAdapter(TorchAdapter):
 
     def recommend(self) -> list[Best]:
         """What to deploy under the fitted model, best first."""
+        problem = self.problem()
         with ax_errors(), reproducible(self.method.seed):
-            return self.method.recommend(self.problem())
+            self.method.check_outcomes(problem)
+            return self.method.recommend(problem)
 
     def model_best_point(
         self,

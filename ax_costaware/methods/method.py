@@ -210,6 +210,16 @@ class Method(Budgeted, ABC):
         """
         return None
 
+    def check_outcomes(self, problem: Problem) -> None:
+        """Refuse outcomes that the model would take for others: asked by ``recommend``.
+
+        A method that refuses some asks it in ``check``, too.
+
+        Raises:
+            InputError: By the trials, and with what they lack.
+        """
+        return None
+
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design: by default quasi-random, within the budget."""
         money = self.money(problem, initial=True)

@@ -386,8 +386,9 @@ def test_a_trial_without_its_realised_inputs_is_refused() -> None:
     message = (
         r"trial 0 was completed without the values of \['x2', 'x3'\], .*complete_trial\(client"
     )
-    with pytest.raises(UserInputError, match=message):
-        client.get_next_trials(max_trials=1)
+    for ask in (lambda: client.get_next_trials(max_trials=1), lambda: recommend(client)):
+        with pytest.raises(UserInputError, match=message):
+            ask()
     realized = realize(index, dict(arm))
     with pytest.raises(UserInputError, match="trial 0 is already completed, with its outcome"):
         complete_trial(client, index, {"y": 0.5}, realized=realized)
@@ -395,6 +396,7 @@ def test_a_trial_without_its_realised_inputs_is_refused() -> None:
         complete_trial(client, index)
     complete_trial(client, index, realized=realized)
     assert outcome_record(client._experiment.trials[index])["realized"] == realized
+    assert recommend(client)
     client.get_next_trials(max_trials=1)
     with pytest.raises(UserInputError, match="trial 0 is already completed"):
         complete_trial(client, index, realized=realized)
