@@ -63,6 +63,10 @@ class Method(Budgeted, ABC):
     measures_points: ClassVar[bool] = True
     """Whether the best outcome is what is wanted, and no average of it."""
 
+    not_assessed: ClassVar[str | None] = None
+    """What outcomes are of which the best is not best to deploy, so that ``should_stop`` refuses
+    them; None where it is."""
+
     hidden: ClassVar[tuple[str, ...]] = ()
     """Parameters that the model does not see."""
 
