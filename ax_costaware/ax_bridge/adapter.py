@@ -52,7 +52,7 @@ from ax_costaware.ax_bridge.training_data import realized_data, restore_data, wi
 from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
 from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.loop import check_all, next_trial
-from ax_costaware.methods.past import check_inputs
+from ax_costaware.methods.past import check_complete, check_inputs
 from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
 
@@ -68,6 +68,8 @@ class CostAwareAdapter(TorchAdapter):
     generator: CostAwareGenerator
 
     _fitted_key: object = None
+
+    _seen: object = None
 
     _curves: Mapping[str, Sequence[CurvePoint]] = {}
 
@@ -130,7 +132,8 @@ class CostAwareAdapter(TorchAdapter):
             check_all(self.method, problem)
         with ax_errors(), reproducible(decision_seed(self.method.seed, problem.next_index)):
             decision = next_trial(self.method, problem, initial=False)
-        note = f" The caller had fixed {problem.fixed}." if problem.fixed else ""
+        fixed = {n: value for n, value in problem.fixed.items() if n not in problem.disabled}
+        note = f" The caller had fixed {fixed}." if fixed else ""
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason + note)
         return self._run_of(replace(decision, why=decision.why + note), problem, started)
@@ -199,8 +202,10 @@ class CostAwareAdapter(TorchAdapter):
 
     def recommend(self) -> list[Best]:
         """What to deploy under the fitted model, best first."""
+        problem = self.problem()
         with ax_errors(), reproducible(self.method.seed):
-            return self.method.recommend(self.problem())
+            self.method.check_outcomes(problem)
+            return self.method.recommend(problem)
 
     def model_best_point(
         self,
@@ -273,10 +278,12 @@ class CostAwareAdapter(TorchAdapter):
             curves = {metric: curve_points(self.method, problem, metric) for metric in metrics}
         self.generator.prepare(problem, model, bounded, besides)
         key = None if model is None else model.key
-        if key is not self._fitted_key or curves != self._curves:
+        # Outliers are on the bad side only, and inputs are scaled by their bounds.
+        seen = problem.minimize, space.bounds.tolist(), curves
+        if key is not self._fitted_key or seen != self._seen:
             # Ax skips a fit to data that are the same.
             self._last_experiment_data = None
-        self._curves = curves
+        self._curves, self._seen = curves, seen
         super()._fit(search_space, experiment_data, **kwargs)
         self._fitted_key = key
         width = len(self.parameters) - self.method.sees_time
@@ -311,6 +318,9 @@ class CostAwareAdapter(TorchAdapter):
             )
         bounded = [constraint.metric for constraint in constraints_of(config)]
         metrics = [*config.objective.metric_signatures, *bounded]
+        with ax_errors():  # before Ax says that it has no data
+            trials = past_trials(self._experiment, self.method)
+            check_complete(trials, self._search_space.parameters)
         found = realized_data(
             experiment_data,
             trials=self._experiment.trials,

@@ -18,6 +18,8 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
 from ax_costaware.methods.model import check_lengthscales
+from ax_costaware.methods.parameters import Choice, Row, takes
+from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import nonempty_string
 
 
@@ -68,6 +70,27 @@ def constraints_of(config: OptimizationConfig | None) -> tuple[OutcomeConstraint
         bounds = (None, bound) if is_upper else (bound, None)
         found.append(OutcomeConstraint(metric, *bounds))
     return merged(found)
+
+
+def check_fixed(given: Row, space: Space) -> None:
+    """Refuse what the caller fixes if it is no parameter, or none of the values of a free one.
+
+    Raises:
+        InputError: By its name.
+    """
+    for name, value in given.items():
+        if name not in space.order:
+            raise InputError(
+                f"fixed_parameters={dict(given)}: {name!r} is no parameter of the experiment: "
+                f"expected names out of {list(space.order)}."
+            )
+        if name not in space.columns or takes(parameter := space.columns[name].parameter, value):
+            continue
+        expected = f"a {'whole ' if parameter.is_integer else ''}number from {parameter.lower:g} "
+        expected += f"to {parameter.upper:g}"
+        if isinstance(parameter, Choice):
+            expected = f"one of {list(parameter.values)}"
+        raise InputError(f"fixed_parameters[{name!r}]={value!r}: expected {expected}.")
 
 
 def check_one_arm(n: int | None) -> None:

@@ -16,6 +16,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.trial_status import TrialStatus
+from ax.core.utils import get_trial_indices_with_required_metrics
 from ax.exceptions.core import OptimizationShouldStop, SearchSpaceExhausted, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
@@ -57,7 +58,7 @@ class InitialNode(MethodNode):
 
     It hands over when ``count`` trials were generated that neither failed nor were abandoned, or
     attached with data, and half of them (two at least, where there are two) have data; or earlier,
-    by ``Method.design_is_over``.
+    by ``Method.design_is_over``. Trials that ended without data are made up for until so many have.
 
     Args:
         count: Number of initial trials, at least one.
@@ -117,9 +118,23 @@ class InitialNode(MethodNode):
 
     @property
     def trials_from_node(self) -> set[int]:
-        """Indices of the trials that are counted: its own, and those attached with data."""
-        own: set[int] = super().trials_from_node
-        return own | attached_with_data(self.experiment) if self.counts_attached else own
+        """Indices of the trials that are counted: its own, and those attached with data.
+
+        Where too few have outcomes, those that ended without one are made up for by others, unless
+        the method may do without.
+        """
+        found: set[int] = super().trials_from_node
+        experiment = self.experiment
+        if self.counts_attached:
+            found = found | attached_with_data(experiment)
+        _, outcomes = self.transition_criteria
+        assert isinstance(outcomes, MinTrials)
+        lacking = outcomes.num_till_threshold(experiment, found)
+        if lacking <= 0 or method_of(self.generation_strategy).may_skip:
+            return found
+        data = experiment.lookup_data().df
+        measured = get_trial_indices_with_required_metrics(experiment, data, False)
+        return {i for i in found if i in measured or not experiment.trials[i].status.is_terminal}
 
     def gen(
         self,

@@ -24,9 +24,10 @@ from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError
 from botorch.models.model import Model
 
-from ax_costaware.ax_bridge.checks import ax_errors, constraints_of
+from ax_costaware.ax_bridge.checks import ax_errors, check_fixed, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.methods import Method, PastTrial, Problem, Space
+from ax_costaware.methods.past import check_complete
 from ax_costaware.methods.problem import Pending, nothing_to_lend
 
 RECORD = "ax_costaware"
@@ -98,22 +99,33 @@ def problem_of(
 
     Raises:
         UnsupportedError: If a trial has several arms, or no method takes the search space.
+        UserInputError: If a trial has no value of a parameter that was added after it, or what is
+            fixed is no parameter, or none of its values.
     """
     config = experiment.optimization_config
     record = experiment._properties.get(RECORD) or {}
     objective = "" if config is None else str(config.objective.metric_names[0])
-    fixed = {} if fixed_features is None else dict(fixed_features.parameters)
+    # Those that were disabled keep their values, as Ax's own adapters see to in ``gen``.
+    held = experiment.search_space.get_disabled_parameter_fixed_features(fixed_features)
+    fixed = {} if held is None else dict(held.parameters)
+    by_caller = {} if fixed_features is None else fixed_features.parameters
     space = space or space_of(experiment.search_space, method.hidden)
+    trials, added = past_trials(experiment, method, observed), backfill_values(experiment)
     with ax_errors():
+        check_fixed(by_caller, space)
         space = space.held_at(fixed)
+        check_complete(trials, space.order)
     return Problem(
         space=space,
-        trials=past_trials(experiment, method, observed),
+        trials=trials,
         pending=tuple(
-            Pending(None if o.trial_index is None else int(o.trial_index), dict(o.parameters))
+            Pending(
+                None if o.trial_index is None else int(o.trial_index), {**added, **o.parameters}
+            )
             for o in live
         ),
         fixed=fixed,
+        disabled=fixed.keys() - by_caller.keys(),
         minimize=config is not None and bool(config.objective.minimize),
         objective=objective,
         metrics=frozenset(experiment.metrics),
@@ -154,7 +166,7 @@ def past_trials(
         trial, record = with_one_arm(base_trial), outcome_record(base_trial)
         planned = planned_trial(trial)
         if is_excluded(trial):
-            found.append(replace(planned, status="ABANDONED"))
+            found.append(replace(planned, status="ABANDONED", is_excluded=True))
             continue
         recorded = {name: mean for name, (mean, _) in recorded_outcomes(trial).items()}
         values = {name: known[index] for name, known in data.items() if index in known}
@@ -197,11 +209,17 @@ def objective_metrics(experiment: Experiment) -> list[str]:
     return [] if config is None else list(config.objective.metric_names)
 
 
+def backfill_values(experiment: Experiment) -> dict[str, Any]:
+    """Values in earlier trials of parameters that were added while the experiment ran."""
+    return dict(experiment.search_space.backfill_values())
+
+
 def planned_trial(trial: Trial) -> PastTrial:
     """What was planned of one trial and recorded of its decision, without what came of it."""
+    arm = {} if trial.arm is None else trial.arm.parameters
     return PastTrial(
         index=trial.index,
-        parameters={} if trial.arm is None else trial.arm.parameters,
+        parameters={**backfill_values(trial.experiment), **arm},
         status=trial.status.name,
         record=decision_record(trial),
     )

@@ -186,11 +186,16 @@ class CostlyFeedback(Method):
                 f"time={metric!r} is no metric of the experiment: add it with "
                 f"client.configure_tracking_metrics([{metric!r}])."
             )
+        self.check_outcomes(problem)
+
+    def check_outcomes(self, problem: Problem) -> None:
+        """Refuse outcomes without their time, where times are reported."""
+        metric = self.time
         missing = [
             t.index
             for t in problem.trials
             # A trial that still runs may yet report its time.
-            if t.outcome is not None and metric not in t.metrics and not t.is_live
+            if metric and t.outcome is not None and metric not in t.metrics and not t.is_live
         ]
         if missing:
             raise InputError(

@@ -48,7 +48,7 @@ def stop_of_failures(problem: Problem, initial_trials: int) -> Stop | None:
     failed = problem.failed
     if len(failed) < _MOST_FAILED * max(initial_trials, 5):
         return None
-    if not all(trial.has_failed for trial in problem.trials if not trial.is_live):
+    if not all(t.has_failed for t in problem.trials if not (t.is_live or t.is_excluded)):
         return None
     return Stop(
         f"All {len(failed)} trials that came to an end have failed or were abandoned, so that "

@@ -52,6 +52,8 @@ class MultiFidelity(PricedMethod):
 
     caution: ClassVar[float] = 0.5
 
+    not_assessed: ClassVar[str | None] = "of several fidelities"
+
     target: Mapping[str, Value] = field(kw_only=True)
     """Parameters that are fidelities, with their values at the target."""
 

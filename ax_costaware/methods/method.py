@@ -63,6 +63,10 @@ class Method(Budgeted, ABC):
     measures_points: ClassVar[bool] = True
     """Whether the best outcome is what is wanted, and no average of it."""
 
+    not_assessed: ClassVar[str | None] = None
+    """What outcomes are of which the best is not best to deploy, so that ``should_stop`` refuses
+    them; None where it is."""
+
     hidden: ClassVar[tuple[str, ...]] = ()
     """Parameters that the model does not see."""
 
@@ -207,6 +211,16 @@ class Method(Budgeted, ABC):
 
         Raises:
             InputError: By the name of the argument, what it got and what it takes.
+        """
+        return None
+
+    def check_outcomes(self, problem: Problem) -> None:
+        """Refuse outcomes that the model would take for others: asked by ``recommend``.
+
+        A method that refuses some asks it in ``check``, too.
+
+        Raises:
+            InputError: By the trials, and with what they lack.
         """
         return None
 

@@ -99,6 +99,9 @@ class PastTrial:
     was_started: bool = False
     """Whether a runner of the package has started it."""
 
+    is_excluded: bool = False
+    """Whether the user left it out of everything: then it was never run, and did not fail."""
+
     @property
     def inputs(self) -> dict[str, Any]:
         """Its parameterization as it was realised."""
@@ -139,7 +142,12 @@ class PastTrial:
     def has_failed(self) -> bool:
         """Whether it came to an end without an outcome, though it was to have one."""
         gone = self.status in _FAILED or (self.status == "EARLY_STOPPED" and self.outcome is None)
-        return gone and not self.is_observed
+        return gone and not self.is_observed and not self.is_excluded
+
+    @property
+    def counts(self) -> bool:
+        """Whether something is learned from it, or may be: its inputs have to make sense."""
+        return not self.has_failed and not self.never_ran
 
     @property
     def is_to_be_measured(self) -> bool:
@@ -336,10 +344,25 @@ def check_inputs(trials: Iterable[PastTrial]) -> None:
     """
     for trial in trials:
         for name, value in trial.inputs.items():
-            counts = not trial.has_failed and not trial.never_ran
-            if counts and isinstance(value, float) and not abs(value) <= _LARGEST_INPUT:
+            if trial.counts and isinstance(value, float) and not abs(value) <= _LARGEST_INPUT:
                 error = InputError(f"{name}={value!r}: expected a number of at most 1e100.")
                 raise unfit(trial, error)
+
+
+def check_complete(trials: Iterable[PastTrial], names: Iterable[str]) -> None:
+    """Refuse a trial without a value of some parameter, which was added after it.
+
+    Raises:
+        InputError: If there is one.
+    """
+    for trial in trials:
+        missing = [name for name in names if name not in trial.inputs]
+        if missing and trial.counts:
+            error = InputError(
+                f"it has no value of {missing}: expected parameters that are added with "
+                "backfill_values, which Ax keeps in a database, and forgets in a JSON file."
+            )
+            raise unfit(trial, error)
 
 
 def unfit(trial: PastTrial, error: Exception) -> InputError:

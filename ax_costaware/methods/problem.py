@@ -9,7 +9,7 @@ decision is recorded.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -113,7 +113,10 @@ class Problem:
     """What of it counts as known, since a decision would repeat it otherwise."""
 
     fixed: Row = field(default_factory=dict)
-    """Parameters that the caller fixes, with their values."""
+    """Parameters that the caller fixes, with their values; those that were disabled, too."""
+
+    disabled: Collection[str] = ()
+    """The latter, which keep their values in every trial that sets them."""
 
     minimize: bool = False
     """Direction of the objective."""

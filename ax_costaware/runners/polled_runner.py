@@ -10,7 +10,8 @@ writes::
 
 Every attempt that is over is in ``attempts``, the one that counts last, with ``state`` (completed,
 failed, timed out, lost, stopped), ``error``, ``started`` (seconds since 1970), ``seconds`` and
-``cost`` (in the user's own unit; None: not known). The ledger charges them.
+``cost`` (in the user's own unit; None: not known). The ledger charges them. Where what a function
+returned was refused, ``returned`` has it, as ``plain_result`` gives it.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ _ATTEMPTS = "attempts"
 _COMPLETED = "completed"
 _STOPPED = "stopped"
 _TIMED_OUT = "timed out"
+_RETURNED = "returned"
 
 _END_WITHIN = 30.0
 """Seconds that an attempt may take to be gone after it was cancelled."""
@@ -68,8 +70,9 @@ class PolledRunner(StoredRunner):
     A subclass defines the backend by ``start``, ``poll`` and ``cancel``, and ``forget`` if it keeps
     what is over. What a finished attempt returned is checked as ``complete_trial`` checks its
     arguments, and recorded with the trial before Ax completes it; what does not pass fails the
-    attempt. An attempt that fails, is lost or takes too long is recorded and followed by another
-    while there are retries; then the trial fails. Metrics read what was recorded:
+    trial, and is kept with the attempt: another one would make the same mistake. An attempt that
+    fails, is lost or takes too long is recorded and followed by another while there are retries;
+    then the trial fails. Metrics read what was recorded:
     ``ReportedMetric`` the outcomes, ``CostMetric`` the cost.
 
     A trial that is running when the runner is asked for the first time, attached by the user or
@@ -204,6 +207,7 @@ class PolledRunner(StoredRunner):
         seconds = _seconds_since(running["started"]) if state.seconds is None else state.seconds
         how, error, cost = state.status.value, state.error, state.cost
         outcome: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
         if state.status is AttemptStatus.RUNNING:
             if self.timeout is None or seconds <= self.timeout:
                 return TrialStatus.RUNNING
@@ -216,9 +220,9 @@ class PolledRunner(StoredRunner):
                 how, cost = _COMPLETED, outcome.get("cost")
             except UserInputError as refused:
                 how, error = AttemptStatus.FAILED.value, str(refused)
-                cost = failed_cost(returned["cost"])
+                cost, kept = failed_cost(returned["cost"]), {_RETURNED: returned}
         ran = state.seconds if state.status is AttemptStatus.LOST else seconds
-        record = self._record(trial, {**record, **outcome}, running, how, ran, error, cost)
+        record = self._record(trial, {**record, **outcome}, running, how, ran, error, cost, **kept)
         if how == _COMPLETED:
             warn_out_of_bounds(outcome["realized"], trial.experiment.search_space)
             return TrialStatus.COMPLETED
@@ -228,6 +232,8 @@ class PolledRunner(StoredRunner):
         """Start the next attempt if there is one, else the trial has failed."""
         while (attempt := len(record[_ATTEMPTS])) <= self.retries:
             failure = record[_ATTEMPTS][-1]
+            if _RETURNED in failure:
+                break
             logger.warning(
                 f"Attempt {attempt} of trial {trial.index} {_said(failure)}. It is tried again."
             )
@@ -256,8 +262,9 @@ class PolledRunner(StoredRunner):
         seconds: float | None,
         error: str | None = None,
         cost: float | None = None,
+        **kept: Any,
     ) -> dict[str, Any]:
-        """Write that an attempt is over; returns the trial's new record."""
+        """Write that an attempt is over, and what else is kept; returns the trial's new record."""
         if cost is None and self.time_cost and state != _COMPLETED:
             cost = seconds
         ended = {
@@ -267,6 +274,7 @@ class PolledRunner(StoredRunner):
             "state": state,
             "error": error,
             "cost": cost,
+            **kept,
         }
         record = {**record, _ATTEMPTS: [*(record.get(_ATTEMPTS) or []), ended]}
         trial.update_run_metadata({RECORD: record})

@@ -45,7 +45,8 @@ def terms_of(trial: Trial) -> TrialTerms:
     """What the records say of how ``trial`` is run and reported.
 
     A trial that the user attached has no record, so what others tell of its control set counts;
-    else the set's name does, which by default names its parameters.
+    else the set's name does, which by default names its parameters. Where records name none, a
+    parameter of that name is like any other.
 
     Raises:
         UserInputError: If neither tells what its control set controls.
@@ -55,7 +56,8 @@ def terms_of(trial: Trial) -> TrialTerms:
     records = [decision_record(other) for other in (trial, *others)]
     metric = next((r["cost_metric"] for r in records if r.get("cost_metric")), None)
     name = arm.get(CONTROL_SET)
-    if name is None:
+    told = records[:1] if records[0] else [record for record in records if record]
+    if name is None or (told and all("control_set" not in record for record in told)):
         return TrialTerms(None, None, metric)
     for record in records:
         if record.get("control_set") == name and "controlled" in record:

@@ -34,10 +34,14 @@ from ax_costaware.queries import (
 from ax_costaware.queries.argument_checks import instance_of, integer_at_least, nonnegative_number
 from ax_costaware.runners.function_runner import LocalRunner
 from ax_costaware.runners.registry import trial_function
+from ax_costaware.runners.reporting import terms_of
 from ax_costaware.runners.result import AttemptState, TrialFunction, TrialResult, run_function
 
 OneCost: TypeAlias = float | Cost | Marginal
 """A number, a function of the trial's values, or a law that costs are drawn from."""
+
+CHOSEN = "__control_set__"
+"""Key of the name of the trial's control set, among the values to set."""
 
 _NUM_NODES = 512
 """Nodes that stand for a joint law, one of which is drawn; they are others for each draw."""
@@ -126,8 +130,8 @@ class SimulationRunner(LocalRunner):
                 f"marginals has {list(self.marginals)}: expected a law of each of {missing}, too, "
                 f"which trial {trial.index} leaves to chance, there or in joint."
             )
-        chosen = {CONTROL_SET: arm[CONTROL_SET]} if CONTROL_SET in arm else {}
-        return {**controlled, **chosen}
+        has_one = terms_of(trial).controlled is not None
+        return {**controlled, **({CHOSEN: arm[CONTROL_SET]} if has_one else {})}
 
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
         """Simulate the trial.
@@ -148,7 +152,7 @@ class SimulationRunner(LocalRunner):
         random: np.random.Generator,
         given: dict[str, TParamValue],
     ) -> TrialResult:
-        control_set = given.pop(CONTROL_SET, None)
+        control_set = given.pop(CHOSEN, None)
         realized: dict[str, TParamValue] = {}
         if self.joint is not None:
             realized.update(_draw_given(self.joint, given, random))

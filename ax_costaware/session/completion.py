@@ -32,6 +32,7 @@ from ax_costaware.ax_bridge.records import (
     values_in_data,
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
+from ax_costaware.metrics import CostMetric
 from ax_costaware.queries.argument_checks import instance_of, nonnegative_number, positive_number
 from ax_costaware.session.realized import warn_out_of_bounds
 from ax_costaware.session.reported import (
@@ -225,8 +226,8 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     So it is for a trial that was completed by Ax's own call, failed, or was stopped early or
     abandoned, and for a bill that comes later or has to be corrected: the last cost counts. What a
     trial cost that failed or was stopped early is learned from, too: the expected cost is that of a
-    trial, finished or not. The trial is saved if the client has a database. A refused call changes
-    nothing.
+    trial, finished or not. Each ``CostMetric`` of the experiment has it in Ax's data from then on.
+    The trial is saved if the client has a database. A refused call changes nothing.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -252,10 +253,13 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     control_set = session.method.control_set_of(planned_trial(trial))
     check_cost_of_control_set(paid, trial.index, control_set)
     record = {**outcome_record(trial), "cost": paid}
+    metrics = session.experiment.metrics
+    shown = {name for name, found in metrics.items() if isinstance(found, CostMetric)}
     if metric is not None:
         record["outcomes"] = {**recorded_outcomes(trial), metric: [paid, None]}
-        if known := raw_data_of({metric: (paid, None)}, session.experiment):
-            trial.update_trial_data(raw_data=known)
+        shown.add(metric)
+    if known := raw_data_of(dict.fromkeys(shown, (paid, None)), session.experiment):
+        trial.update_trial_data(raw_data=known)
     trial.update_run_metadata({RECORD: record})
     session.save_trial(trial)
 
@@ -266,9 +270,8 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
 
     So it is for a trial that was attached or completed by mistake, and that no decision can be made
     beside: a control set that does not exist, a point that is no cell of the tree, a value that is
-    no number. It stays in the experiment; whatever its status is, it counts as one that was
-    abandoned before it ran, and one that has not ended is abandoned. The trial is saved if the
-    client has a database.
+    no number. It stays in the experiment, and counts as one that was abandoned before it ran,
+    which is its status then, unless it has failed. The trial is saved if the client has a database.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -283,8 +286,9 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
     trial = session.trial(trial_index)
     instance_of(reason, "reason", str, "a string")
     trial.update_run_metadata({RECORD: {**outcome_record(trial), EXCLUDED: reason}})
-    if not trial.status.is_terminal:
-        trial.mark_abandoned(reason or None)  # or Ax would wait for its data
+    if not trial.status.is_failed:
+        # Or Ax would wait for its data, or count it as a trial with data.
+        trial.mark_abandoned(reason or None, unsafe=True)
     session.save_trial(trial)
 
 

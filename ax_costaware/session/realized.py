@@ -52,7 +52,9 @@ def read_realized(
     inputs = {
         name: parameter
         for name, parameter in search_space.parameters.items()
-        if isinstance(parameter, RangeParameter | ChoiceParameter) and name != CONTROL_SET
+        if isinstance(parameter, RangeParameter | ChoiceParameter)
+        # Where trials control everything, it is a parameter like any other.
+        and (controlled is None or name != CONTROL_SET)
     }
     if unknown := [name for name in given if name not in inputs]:
         raise UserInputError(

@@ -84,9 +84,9 @@ def recommend(client: SessionClient, max_cost: float | None = None) -> Recommend
             more is left out, as is what has no expected cost.
 
     Raises:
-        UserInputError: If no trial has been completed with data yet, or the strategy is not
-            one of this package; if ``max_cost`` is not a finite number > 0, or below the cost of
-            everything that could be deployed.
+        UserInputError: If no trial has been completed with data yet, or one lacks what its outcome
+            is to be learned with; if the strategy is not one of this package; if ``max_cost`` is
+            not a finite number > 0, or below the cost of everything that could be deployed.
     """
     session = open_session(client)
     limit = positive_number_or_none(max_cost, "max_cost")

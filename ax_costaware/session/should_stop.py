@@ -103,7 +103,7 @@ def should_stop(
             if ``cost``, or both ``lmbda`` and ``budget``, are missing for a strategy that does not
             have them; or if the experiment does not fit them.
         UnsupportedError: If the experiment asks for what the method does not do, or its outcomes
-            are averages of what is wanted.
+            are averages of what is wanted, or of several fidelities.
     """
     session = open_session(client)
     method, spec = _method_and_surrogate(session)
@@ -149,10 +149,11 @@ def _method_and_surrogate(session: Session) -> tuple[Gittins | None, SurrogateSp
         method = method_of(session.strategy)
     except UserInputError:
         return None, None
-    if not method.measures_points:
+    if method.not_assessed is not None:
         raise UnsupportedError(
-            "the outcomes of this experiment are averages, and the check is of the best of them, "
-            "not of the best point: see what recommend(client) says of its standard deviation."
+            f"the outcomes of this experiment are {method.not_assessed}, and the check is of the "
+            "best of them, which is not what is best to deploy: see what recommend(client) says of "
+            "its standard deviation."
         )
     if not isinstance(method, Gittins):
         return None, None

@@ -97,7 +97,8 @@ class _Table:
         experiment: The experiment.
 
     Raises:
-        UserInputError: If it is none, has no rows, or a column is missing, unknown or there twice.
+        UserInputError: If it is none, has no rows, a column is missing, unknown or there twice, or
+            a metric that is read is called like a parameter.
     """
 
     def __init__(
@@ -113,7 +114,13 @@ class _Table:
         self.fixed = {p.name: p.value for p in parameters if isinstance(p, FixedParameter)}
         self.read = [m for m in method.reads if m != method.cost_metric]
         self.first = max(experiment.trials, default=-1) + 1
-        needed = [*self.inputs, problem.objective, *self.read]
+        due = [problem.objective, *self.read]
+        if both := [name for name in due if name in {**self.inputs, **self.fixed}]:
+            raise UserInputError(
+                f"frame cannot tell the metrics {both} from parameters of the same names: give "
+                "the metrics other names, or attach and complete the trials one by one."
+            )
+        needed = [*self.inputs, *due]
         metrics = {*experiment.metrics, *method.reads} - self.inputs.keys() - self.fixed.keys()
         columns = list(frame.columns)
         errors = [f"{metric}{_SEM}" for metric in sorted(metrics) if metric in columns]

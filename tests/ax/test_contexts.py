@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax.exceptions.core import OptimizationShouldStop
+from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
+from ax.exceptions.core import OptimizationShouldStop, UserInputError
 
 import ax_costaware as ac
 
@@ -41,6 +43,42 @@ def client_of(**strategy: Any) -> Client:
     client.configure_optimization(objective="crop")
     client.set_generation_strategy(ac.gittins_strategy(cost=1.0, **FAST, **strategy))
     return client
+
+
+@pytest.mark.parametrize("trials", [0, 3])
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("haet", 0.9, "'haet' is no parameter of the experiment: expected names out of"),
+        ("heat", 1.2, r"\['heat'\]=1.2: expected a number from 0 to 1"),
+        ("heat", math.nan, r"\['heat'\]=nan: expected a number"),
+        ("heat", "hot", r"\['heat'\]='hot': expected a number"),
+        ("n", 9, r"\['n'\]=9: expected a whole number from 1 to 4"),
+        ("n", 2.5, r"\['n'\]=2.5: expected a whole number from 1 to 4"),
+        ("soil", "silt", r"\['soil'\]='silt': expected one of \['clay', 'sand'\]"),
+    ],
+)
+def test_what_no_day_can_be_is_refused(trials: int, name: str, value: Any, message: str) -> None:
+    """In both phases, before anything is spent."""
+    client = client_of(budget=10.0, initial_trials=3)
+    client._experiment.add_parameters_to_search_space(
+        [
+            RangeParameter("n", ParameterType.INT, 1, 4, backfill_value=1),
+            ChoiceParameter(
+                "soil",
+                ParameterType.STRING,
+                ["clay", "sand"],
+                is_ordered=False,
+                sort_values=False,
+                backfill_value="clay",
+            ),
+        ]
+    )
+    for _ in range(trials):
+        run(client, heat=0.5)
+    with pytest.raises(UserInputError, match=rf"fixed_parameters.*{message}"):
+        client.get_next_trials(max_trials=1, fixed_parameters={name: value})
+    assert ac.spending(client).spent == trials
 
 
 @pytest.mark.parametrize("acquisition", ["log_ei_per_cost", "gittins"])

@@ -197,6 +197,18 @@ def test_fixed_parameters() -> None:
         client.get_next_trials(max_trials=1, fixed_parameters={"control_set": "deluxe"})
 
 
+def test_disabled_parameters() -> None:
+    """A trial that sets them sets them to their value; others still leave them to chance."""
+    client = make_client(budget=20.0, initial_trials=2, initial_control_sets=["x1+x2"])
+    client._experiment.disable_parameters_in_search_space({"x2": 0.25, "x3": 0.5})
+    assert [arm["x2"] for arm in run_trials(client, 2)] == [0.25] * 2
+    for name in ("x1", "x1+x2"):
+        client._experiment.disable_parameters_in_search_space({"control_set": name})
+        (arm,) = run_trials(client, 1)
+        assert arm["control_set"] == name
+    assert arm["x2"] == 0.25
+
+
 def test_several_arms_are_refused() -> None:
     """A trial with several arms would have several control sets."""
     client = make_client(initial_trials=1)
@@ -374,8 +386,9 @@ def test_a_trial_without_its_realised_inputs_is_refused() -> None:
     message = (
         r"trial 0 was completed without the values of \['x2', 'x3'\], .*complete_trial\(client"
     )
-    with pytest.raises(UserInputError, match=message):
-        client.get_next_trials(max_trials=1)
+    for ask in (lambda: client.get_next_trials(max_trials=1), lambda: recommend(client)):
+        with pytest.raises(UserInputError, match=message):
+            ask()
     realized = realize(index, dict(arm))
     with pytest.raises(UserInputError, match="trial 0 is already completed, with its outcome"):
         complete_trial(client, index, {"y": 0.5}, realized=realized)
@@ -383,6 +396,7 @@ def test_a_trial_without_its_realised_inputs_is_refused() -> None:
         complete_trial(client, index)
     complete_trial(client, index, realized=realized)
     assert outcome_record(client._experiment.trials[index])["realized"] == realized
+    assert recommend(client)
     client.get_next_trials(max_trials=1)
     with pytest.raises(UserInputError, match="trial 0 is already completed"):
         complete_trial(client, index, realized=realized)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
-from ax.exceptions.core import OptimizationShouldStop, UserInputError
+from ax.exceptions.core import OptimizationShouldStop, UnsupportedError, UserInputError
 
 from ax_costaware import (
     AffineCost,
@@ -19,6 +19,7 @@ from ax_costaware import (
     query,
     recommend,
     set_budget,
+    should_stop,
     spending,
 )
 from ax_costaware.analysis import overview
@@ -111,6 +112,14 @@ def test_costs_are_learned_and_a_price_stops(tmp_path: Path) -> None:
         step(client, cost=True)
     with pytest.raises(OptimizationShouldStop, match="not above the price of 100"):
         client.get_next_trials(max_trials=1)
+
+
+def test_the_stop_of_another_method_says_nothing_here() -> None:
+    """The best outcome need not be at the target."""
+    client = make_client()
+    step(client)
+    with pytest.raises(UnsupportedError, match="are of several fidelities, and the check"):
+        should_stop(client, cost=1.0, lmbda=0.1)
 
 
 def test_what_does_not_fit_is_refused_at_once() -> None:

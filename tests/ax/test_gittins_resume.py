@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 from ax.api.client import Client
+from ax.core.parameter import ParameterType, RangeParameter
+from ax.exceptions.core import UserInputError
 
-from ax_costaware import GittinsDecay, complete_trial
+from ax_costaware import GittinsDecay, complete_trial, recommend, save
+from ax_costaware.ax_bridge.nodes import method_of
+from ax_costaware.ax_bridge.records import problem_of
 from tests.ax.gittins_toy import arm_of, make_client, objective, run_trials, true_cost
 from tests.fresh import FreshProcess
-from tests.resuming import Run, load, open_database
+from tests.resuming import Run, decide, load, open_database
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -63,6 +67,47 @@ def test_next_decision_after_reload_is_the_same(
     assert TINY < learned[-1]["record"]["expected_cost"] < 4 * TINY
     for run in runs:
         run.assert_resumed_alike(fresh_process)
+
+
+@pytest.mark.parametrize("changed", ["direction", "range"])
+def test_what_changes_without_an_outcome_is_seen_at_once(changed: str, tmp_path: Path) -> None:
+    """Ax fits no model anew to the same data, but outliers and scales of inputs are others."""
+    client = make_client(budget=60.0, initial_trials=0, surrogate_spec=None)
+    for i, outcome in enumerate([3.0, 1.0, 2.0, 2.5, 1.5, -40.0, 60.0, 2.2]):
+        complete_trial(client, client.attach_trial({"x1": 0.12 * i, "x2": 0.5 * (i % 3)}), outcome)
+    before = recommend(client)
+    if changed == "direction":
+        client.configure_optimization(objective="-y")
+    else:
+        wider = RangeParameter("x1", ParameterType.FLOAT, lower=0.0, upper=3.0)
+        client._experiment.search_space.update_parameter(wider)
+    client.save_to_json_file(str(tmp_path / "toy.json"))
+    loaded = load(str(tmp_path / "toy.json"))
+    assert before != recommend(client) == recommend(loaded)
+    assert decide(client) == decide(loaded)
+
+
+@pytest.mark.parametrize("trials", [2, 4])
+def test_a_parameter_that_is_added_has_its_value_in_earlier_trials(
+    trials: int, tmp_path: Path
+) -> None:
+    """In either phase, beside a trial that runs; what a JSON file does not say is asked for."""
+    run = Run(tmp_path)
+    client = make_client(storage_config=run.config, budget=60.0)
+    run_trials(client, trials)
+    client.get_next_trials(max_trials=1)
+    added = RangeParameter("x3", ParameterType.FLOAT, 0.0, 1.0, backfill_value=0.25)
+    client._experiment.add_parameters_to_search_space([added])
+    save(client)
+    run.store(client)
+    decision = decide(client)
+    problem = problem_of(client._experiment, method_of(client._generation_strategy))
+    assert [trial.inputs["x3"] for trial in problem.trials[:-1]] == [0.25] * (trials + 1)
+    file, database = run.paths
+    assert decide(load(database)) == decision
+    for ask in (decide, recommend):
+        with pytest.raises(UserInputError, match=r"trial 0: it has no value of \['x3'\]: expected"):
+            ask(load(file))
 
 
 def test_a_point_that_is_tried_again_is_stored_with_every_trial(tmp_path: Path) -> None:

@@ -435,6 +435,18 @@ def test_fixed_parameters() -> None:
     assert "The caller had fixed {'x2': 0.25}." in query(client, index).why
 
 
+def test_disabled_parameters() -> None:
+    """They keep the value that Ax was given for them, unless the caller fixes another."""
+    client = make_client(budget=25.0, initial_trials=2)
+    run_trials(client, 1)
+    client._experiment.disable_parameters_in_search_space({"x2": 0.25})
+    assert [arm["x2"] for arm in run_trials(client, 3)] == [0.25] * 3
+    assert record(client, 3)["phase"] == "rule"
+    assert "fixed" not in query(client, 3).why
+    ((_, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.75}).items()
+    assert arm["x2"] == 0.75
+
+
 def test_parameter_constraints() -> None:
     """Trials meet them; a cost that would be negative beyond them is none of our business."""
     client = make_client(

@@ -13,7 +13,9 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware import complete_trial, exclude_trial, query, recommend, spending
 from ax_costaware.analysis import overview
-from tests.audit.cases import CASES, make_client, realized_of
+from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.ax_bridge.records import decision_record
+from tests.audit.cases import CASES, make_client, objective, realized_of
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -87,6 +89,46 @@ def test_nothing_is_learned_from_an_excluded_trial() -> None:
     best = recommend(client)
     assert abs(best.expected_value) < 2
     assert overview(client)
+
+
+def test_a_point_that_was_excluded_may_be_tried() -> None:
+    """It did not fail: the next trial is where it would have been."""
+    client = make_client("control sets")
+    for _ in range(4):
+        for index, arm in client.get_next_trials(max_trials=1).items():
+            complete_trial(client, index, objective(arm), realized_of(index, arm))
+    for _ in range(2):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        exclude_trial(client, index)
+        assert arm == client._experiment.trials[4].arms[0].parameters
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    assert not adapter.problem().failed
+
+
+def excluded(client: Client, index: int, arm: Any) -> None:
+    complete_trial(client, index, objective(arm), realized_of(index, arm))
+    exclude_trial(client, index)
+
+
+def unmeasured(client: Client, index: int, arm: Any) -> None:
+    complete_trial(client, index, None, realized_of(index, arm))
+
+
+@pytest.mark.parametrize("case", ["gittins", "control sets"])
+@pytest.mark.parametrize(("end", "more"), [(excluded, 4), (unmeasured, 2)])
+def test_an_initial_design_of_which_nothing_is_left_goes_on(
+    case: str, end: Callable[[Client, int, Any], None], more: int
+) -> None:
+    """Until there are as many outcomes as it takes."""
+    client, phases = make_client(case), []
+    for trial in range(4 + more + 1):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        if trial < 4:
+            end(client, index, arm)
+        else:
+            complete_trial(client, index, objective(arm), realized_of(index, arm))
+        phases.append(decision_record(client._experiment.trials[index])["phase"])
+    assert phases == ["initial"] * (4 + more) + ["rule"]
 
 
 def test_outcomes_with_and_without_standard_errors() -> None:

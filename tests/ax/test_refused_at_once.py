@@ -115,7 +115,12 @@ def test_a_time_that_is_missing() -> None:
     (index,) = client.get_next_trials(max_trials=1)
     with pytest.raises(UserInputError, match="lacks 'hours', which the strategy reads"):
         ac.complete_trial(client, index, 1.0)
-    ac.complete_trial(client, index, {"y": 1.0, "hours": 2.0})
+    client.complete_trial(index, {"y": 1.0})
+    for ask in (lambda: ac.recommend(client), lambda: client.get_next_trials(max_trials=1)):
+        with pytest.raises(UserInputError, match=r"trials \[0\] have an outcome but no time"):
+            ask()
+    client.attach_data(index, {"hours": 2.0})
+    assert ac.recommend(client)
 
 
 def run_finite(strategy: Any, count: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from ax_costaware.methods import (
     Space,
 )
 from ax_costaware.methods.constraints import Feasibility
-from ax_costaware.methods.failures import after_failures, failures_as_constraint
+from ax_costaware.methods.failures import after_failures, failures_as_constraint, stop_of_failures
 from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
 from ax_costaware.queries import GaussianConditional
 
@@ -107,6 +108,13 @@ def past(status: str = "FAILED") -> list[PastTrial]:
     ]
 
 
+def test_what_was_excluded_neither_stops_a_run_nor_keeps_it_from_stopping() -> None:
+    failed = [PastTrial(i, {"x1": i / 10, "x2": 0.5}, "FAILED") for i in range(10)]
+    excluded = [replace(t, index=10 + t.index, is_excluded=True) for t in failed]
+    assert stop_of_failures(Problem(SQUARE, (*failed[:5], *excluded)), 5) is None
+    assert stop_of_failures(Problem(SQUARE, (*failed, *excluded)), 5) is not None
+
+
 def test_a_region_that_fails_is_kept_out_of_once_it_is_learned() -> None:
     """Though outcomes promise more there."""
     found: dict[bool, Decision] = {}
@@ -135,6 +143,8 @@ def test_failures_as_a_constraint() -> None:
     problem = Problem(SQUARE, tuple(past("ABANDONED")))
     assert failures_as_constraint(problem, True) == ()
     assert len(failures_as_constraint(problem, "abandoned")) == 1
+    excluded = tuple(replace(trial, is_excluded=True) for trial in problem.trials)
+    assert failures_as_constraint(Problem(SQUARE, excluded), "abandoned") == ()
     assert failures_as_constraint(Problem(SQUARE, tuple(trials[:6])), True) == ()
     assert failures_as_constraint(Problem(SQUARE, tuple(trials)), False) == ()
     with pytest.raises(InputError, match="learn_failures='often': expected one of"):

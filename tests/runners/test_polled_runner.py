@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any
@@ -138,10 +139,15 @@ def test_the_backend_may_say_how_long_an_attempt_ran(monkeypatch: pytest.MonkeyP
         (TrialResult(1.0, realized={"wind": 1.0}), "realized names \\['wind'\\]"),
     ],
 )
-def test_what_does_not_fit_fails_the_attempt(outcome: Any, message: str) -> None:
-    trial = Trial()
+def test_what_does_not_fit_fails_the_trial(outcome: Any, message: str) -> None:
+    """Another attempt would make the same mistake; what was returned is kept."""
+    trial = Trial(retries=2)
     assert trial.stands(finished(outcome)) == {TrialStatus.FAILED: {0}}
-    assert re.search(message, trial.record["attempts"][0]["error"])
+    (attempt,) = trial.record["attempts"]
+    assert re.search(message, attempt["error"])
+    assert json.loads(json.dumps(attempt["returned"])) == plain_result(outcome)
+    assert trial.runner.poll_trial_status([trial.trial]) == {TrialStatus.FAILED: {0}}
+    assert len(trial.runner.started) == 1
     assert len(trial.runner.poll_exception(trial.trial)) <= 100
     assert "outcomes" not in trial.record
     assert trial.trial.status is TrialStatus.RUNNING
@@ -187,24 +193,24 @@ def test_what_is_not_measured_is_not_charged_and_other_metrics_stay() -> None:
 
 def test_a_control_set_that_learns_its_cost_needs_one() -> None:
     arm = {"controlled": {"water": 0.5}, "control_set": "water", "cost_above": 0.2}
-    trial = Trial(record=arm, retries=2)
-    trial.trial.arms[0]._parameters["control_set"] = "water"
-    trial.stands(finished(1.0))
-    assert (
-        "of its control set 'water' no more than fixed_cost=0.2 is known"
-        in trial.record["attempts"][-1]["error"]
-    )
-    trial.stands(finished(TrialResult(1.0, cost=0.1)))
-    assert "expected a finite number > 0.2" in trial.record["attempts"][-1]["error"]
-    trial.stands(failed(cost=0.2))
-    assert "cost" not in trial.record  # Nothing that a model could learn from.
-    assert [cost for _, cost in trial.ends] == [None, 0.1, 0.2]
+    for state, cost, message in (
+        (finished(1.0), None, "of its control set 'water' no more than fixed_cost=0.2 is known"),
+        (finished(TrialResult(1.0, cost=0.1)), 0.1, "expected a finite number > 0.2"),
+        (failed(cost=0.2), 0.2, "spilt"),
+    ):
+        trial = Trial(record=arm)
+        trial.trial.arms[0]._parameters["control_set"] = "water"
+        trial.stands(state)
+        assert message in trial.record["attempts"][-1]["error"]
+        assert "cost" not in trial.record  # Nothing that a model could learn from.
+        assert trial.ends == [("failed", cost)]
 
 
 def test_a_strategy_that_learns_costs_from_a_metric_needs_one() -> None:
-    trial = Trial(CostMetric("seconds"), record={"cost_metric": "seconds"}, retries=1)
+    trial = Trial(CostMetric("seconds"), record={"cost_metric": "seconds"})
     trial.stands(finished(1.0))
     assert "learns costs, from the metric 'seconds'" in trial.record["attempts"][-1]["error"]
+    trial = Trial(CostMetric("seconds"), record={"cost_metric": "seconds"})
     trial.stands(finished(TrialResult(1.0, cost=2.0)))
     assert trial.record["outcomes"] == {"growth": [1.0, None], "seconds": [2.0, None]}
     timed = Trial(CostMetric("seconds"), record={"cost_metric": "seconds"}, time_cost=True)

@@ -25,6 +25,7 @@ from ax_costaware import (
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.runners import SimulationRunner, TrialResult
 from ax_costaware.runners.result import AttemptState, AttemptStatus, read_result
+from ax_costaware.runners.simulation_runner import CHOSEN
 from tests.runners.bench import make_client, orchestrate, record_of, statuses
 
 LAWS = {"wind": Uniform(0.0, 2.0), "soil": Discrete(["clay", "sand"], [0.25, 0.75])}
@@ -126,15 +127,15 @@ def test_costs_are_fixed_or_drawn_or_depend_on_the_values() -> None:
         "hall": AffineCost({"wind": 2.0}, 1.0),
     }
     runner = SimulationRunner(yield_of, marginals=LAWS, cost=costs)
-    pot = simulate(runner, 2, water=0.5, **{CONTROL_SET: "pot"})
+    pot = simulate(runner, 2, water=0.5, **{CHOSEN: "pot"})
     assert [result.cost for result in pot] == [2.0, 2.0]
-    field = [result.cost for result in simulate(runner, 50, water=0.5, **{CONTROL_SET: "field"})]
+    field = [result.cost for result in simulate(runner, 50, water=0.5, **{CHOSEN: "field"})]
     assert len(set(field)) == 50
     assert all(cost is not None and 1.0 <= cost <= 3.0 for cost in field)
-    (hall,) = simulate(runner, 1, water=0.5, **{CONTROL_SET: "hall"})
+    (hall,) = simulate(runner, 1, water=0.5, **{CHOSEN: "hall"})
     assert hall.cost == 1.0 + 2.0 * (hall.realized or {})["wind"]
     assert "no entry for the control set 'roof'" in str(
-        state_of(runner, water=0.5, **{CONTROL_SET: "roof"}).error
+        state_of(runner, water=0.5, **{CHOSEN: "roof"}).error
     )
 
 

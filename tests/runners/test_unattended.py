@@ -8,13 +8,14 @@ from typing import Any
 import pandas as pd
 import pytest
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.orchestration.orchestrator import FailureRateExceededError
 
 from ax_costaware import (
     complete_trial,
     control_set_parameter,
     control_set_strategy,
+    gittins_strategy,
     query,
     recommend,
     spending,
@@ -24,7 +25,7 @@ from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.policies.query_rules import BernoulliRule
 from ax_costaware.queries.control_sets import ControlSet
-from ax_costaware.runners import FunctionRunner, TrialFailedError, TrialResult
+from ax_costaware.runners import FunctionRunner, SimulationRunner, TrialFailedError, TrialResult
 from ax_costaware.session import input_fit
 from tests.ax import cost_toy, feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 from tests.runners.bench import orchestrate, record_of, statuses
@@ -202,3 +203,34 @@ def test_trials_that_the_user_attached_are_run(control_set: str) -> None:
     names = ("x1",) if control_set == "cheap" else ("x1", "x2")
     assert asked[0] == {name: values[name] for name in names}
     assert set(statuses(client)) == {"COMPLETED"}
+
+
+@pytest.mark.parametrize("runner", [FunctionRunner, SimulationRunner])
+def test_a_parameter_that_is_only_called_like_control_sets(runner: Any) -> None:
+    """The strategy has none, so that it is set, and reported, like any other."""
+    asked: list[dict[str, Any]] = []
+
+    def run(parameters: dict[str, Any]) -> float:
+        asked.append(parameters)
+        return float(parameters["x1"])
+
+    client = Client()
+    values = ["left", "right"]
+    client.configure_experiment(
+        parameters=[
+            RangeParameterConfig("x1", bounds=(0, 1), parameter_type="float"),
+            ChoiceParameterConfig(CONTROL_SET, values, parameter_type="str", is_ordered=False),
+        ]
+    )
+    client.configure_optimization(objective="y")
+    client.set_generation_strategy(gittins_strategy(cost=1.0, budget=9.0))
+    client.configure_runner(runner(run))
+    client.configure_metrics([ReportedMetric("y")])
+    orchestrate(client, trials=1)
+    client.attach_trial({"x1": 0.25, CONTROL_SET: "right"})
+    orchestrate(client, trials=1)
+    assert statuses(client) == ["COMPLETED"] * len(asked)
+    arms = [trial.arms[0].parameters for trial in client._experiment.trials.values()]
+    assert sorted(map(str, asked)) == sorted(map(str, arms))
+    (index,) = client.get_next_trials(max_trials=1)
+    complete_trial(client, index, 0.5, realized={CONTROL_SET: "left"})

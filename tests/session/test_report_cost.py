@@ -12,7 +12,8 @@ from ax.core.experiment import Experiment
 from ax.exceptions.core import UserInputError
 
 from ax_costaware import ControlSet, UnknownCosts, complete_trial, report_cost, spending
-from ax_costaware.ax_bridge.records import outcome_record
+from ax_costaware.ax_bridge.records import outcome_record, values_in_data
+from ax_costaware.metrics import CostMetric
 from tests.session.conftest import KINDS, REALIZED, SETTINGS, behind, strategy_with
 from tests.session.test_whole_parameterization import LEARNED, make
 
@@ -66,6 +67,18 @@ def test_where_costs_are_learned_from_a_metric(metric: bool) -> None:
         with pytest.raises(UserInputError, match=r"cost=.*: expected a finite number > 0"):
             report_cost(client, 0, cost)
     assert spending(client).spent == 1 / 3
+
+
+def test_a_metric_of_costs_shows_the_last_one(any_client: tuple[Any, Experiment]) -> None:
+    """Also where costs are declared, and a runner's metric has fetched the first one."""
+    client, experiment = any_client
+    experiment.add_metric(CostMetric("labour"))
+    complete_trial(client, 0, raw_data=0.5, realized=REALIZED, cost=2.0)
+    experiment.fetch_data()
+    assert values_in_data(experiment, "labour") == {0: 2.0}
+    report_cost(client, 0, 3.0)
+    assert values_in_data(experiment, "labour") == {0: 3.0}
+    assert spending(client).spent == 3.0
 
 
 @pytest.mark.parametrize(

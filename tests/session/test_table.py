@@ -240,6 +240,13 @@ def _with(column: str, value: Any, row: int = 2) -> pd.DataFrame:
     return MIXED.assign(**{column: pd.Series(values, index=MIXED.index, dtype=object)})
 
 
+def test_an_objective_that_is_called_like_a_parameter() -> None:
+    client = make_client("gittins")
+    client.configure_optimization(objective="x1")
+    with pytest.raises(UserInputError, match=r"cannot tell the metrics \['x1'\] from parameters"):
+        ac.attach_table(client, pd.DataFrame([{"x1": 0.2, "x2": 0.3}]))
+
+
 ROW = r"row 2 \(index 9\)"
 
 REFUSED: dict[str, tuple[Any, str]] = {

@@ -107,6 +107,8 @@ class Targets(Method):
 
     measures_points: ClassVar[bool] = False
 
+    not_assessed: ClassVar[str | None] = "averages"
+
     refuses_constraints: ClassVar[str | None] = None
 
     are_cells: ClassVar[bool] = False

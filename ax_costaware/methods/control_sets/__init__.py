@@ -294,8 +294,12 @@ class ControlSets(Method):
         check_control_sets_fit(problem, self)
         control_sets_of(problem.trials, self)
         check_reported_costs(problem.trials, self)
-        check_realized(problem, self)
+        self.check_outcomes(problem)
         check_constraints(problem, self)
+
+    def check_outcomes(self, problem: Problem) -> None:
+        """Refuse trials that do not say what the inputs were that they left to chance."""
+        check_realized(problem, self)
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design, see ``initial_trial``."""

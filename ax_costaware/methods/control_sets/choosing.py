@@ -173,7 +173,7 @@ def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[
     """Which control sets of some costs can be paid and are open, in declared order.
 
     Where the caller fixes parameters, a control set is open if it is the fixed one, if one is
-    fixed, and controls all other fixed parameters.
+    fixed, and controls all other parameters that the caller fixes.
 
     Raises:
         InputError: If no control set is open, or the budget pays for others only.
@@ -182,7 +182,7 @@ def _open_sets(values: ControlSetValues, costs: Sequence[float | None]) -> list[
     affordable = [values.money.pays(cost) for cost in costs]
     if not any(affordable):
         return affordable
-    others = {name for name in fixed if name != CONTROL_SET}
+    others = fixed.keys() - {CONTROL_SET, *values.problem.disabled}
     if CONTROL_SET in fixed:
         method.control_set(str(fixed[CONTROL_SET]))
     allowed = [
