@@ -25,7 +25,7 @@ from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
-from ax.core.types import TModelPredictArm
+from ax.core.types import TModelPredictArm, TParameterization
 from ax.exceptions.core import DataRequiredError, OptimizationShouldStop
 from ax.generators.torch.botorch_modular.multi_acquisition import MultiAcquisition
 from ax.generators.types import TConfig
@@ -76,6 +76,7 @@ class CostAwareAdapter(TorchAdapter):
     def __init__(self, *, generator: CostAwareGenerator, **kwargs: Any) -> None:
         # Data are read before Ax sets it.
         self.generator = generator
+        self._decided: dict[str, bool] = {}
         super().__init__(generator=generator, **kwargs)
 
     @property
@@ -186,7 +187,17 @@ class CostAwareAdapter(TorchAdapter):
             fit=self._model_of,
             maximize=lambda *args: lent()(*args),
         )
+        # Of a decision that is no trial yet Ax keeps the arm only.
+        pending = [
+            o if o.trial_index is not None else o._replace(measure=self._measures(o.parameters))
+            for o in problem.pending
+        ]
+        problem = replace(problem, pending=tuple(pending))
         return problem
+
+    def _measures(self, parameters: TParameterization) -> bool:
+        """Whether the last decision on a parameterization is to be measured."""
+        return self._decided.get(Arm.md5hash(parameters), True)
 
     @property
     def objective_metric(self) -> str:
@@ -248,6 +259,7 @@ class CostAwareAdapter(TorchAdapter):
         predictions = None
         with suppress(Exception):  # as Ax does: a prediction is no reason to lose a decision
             predictions = self.predict([ObservationFeatures.from_arm(arms[0])])
+        self._decided[arms[0].signature] = decision.extra.get("measure", True)
         run = GeneratorRun(
             arms=arms,
             model_predictions=predictions,

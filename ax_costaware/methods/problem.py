@@ -238,7 +238,8 @@ class Problem:
         """Whether the space has finitely many points, and there was a trial at every one."""
         if self.space.smooth:
             return False
-        rows = [t.parameters for t in self.trials if self.space.contains(t.parameters)]
+        counted = [t.parameters for t in self.trials if not t.is_excluded]
+        rows = [row for row in counted if self.space.contains(row)]
         points = all_points(self.space)
         if points is None:
             return False

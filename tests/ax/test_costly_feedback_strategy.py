@@ -252,13 +252,18 @@ def test_several_trials_at_once_and_out_of_order() -> None:
 
 
 def test_trials_that_are_not_measured_push_nobody_away() -> None:
-    """A trial under way without a measurement teaches nothing, so its point may be used again."""
-    client = make_client(rule=BernoulliRule(0.0), beta=0.01)
+    """A trial under way without a measurement teaches nothing, so its point may be used again.
+
+    It costs nothing, either, also where it is another one of the same batch.
+    """
+    client = make_client(rule=BernoulliRule(0.0), beta=0.01, budget=5.0)
     run_trials(client, 4)
-    arms = [
-        np.array(list(client.get_next_trials(max_trials=1).popitem()[1].values())) for _ in "ab"
-    ]
-    assert np.abs(arms[0] - arms[1]).max() < 0.01
+    batch = [client.get_next_trials(max_trials=count) for count in (1, 1, 3)]
+    arms = [np.array(list(arm.values())) for trials in batch for arm in trials.values()]
+    assert all(np.abs(arms[0] - other).max() < 0.01 for other in arms)
+    decisions = [record(client, index)["decision"] for index in range(4, 9)]
+    assert [found["spent"] for found in decisions] == [4.0] * 5
+    assert {found["beta"] for found in decisions} == {0.01}
 
 
 def test_time_in_a_metric() -> None:

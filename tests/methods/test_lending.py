@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -107,6 +108,9 @@ def test_corners_of_a_finite_space_are_found() -> None:
     assert not problem.is_exhausted
     everywhere = tried(space, rows)
     assert everywhere.is_exhausted
+    *others, last = everywhere.trials
+    excluded = replace(last, status="ABANDONED", outcome=None, is_observed=False, is_excluded=True)
+    assert not Problem(space, (*others, excluded)).is_exhausted
     with pytest.raises(SpaceExhausted):
         best_untried(everywhere, Sums(), {})
 
