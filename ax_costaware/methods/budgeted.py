@@ -93,6 +93,10 @@ class Budgeted:
         """
         return [self.cost_at(row) for row in rows]
 
+    def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
+        """What a trial that has ended costs by how far it came; None: what was expected of it."""
+        return None
+
     def cost_by_others(
         self, control_set: str | None, reported: Mapping[str | None, Sequence[float]]
     ) -> float | None:

@@ -5,8 +5,8 @@ costs what is new: :math:`c(x, s) - c(x, s')`. It is a step in the cost, at the 
 trials only, that a search by gradients never meets; so points there are looked at besides.
 
 Next to where a trial has come to, going on costs next to nothing and tells, by the observation
-noise, a little. A search takes it to cost some part of what the trial has cost, or a run would be
-continued step by step.
+noise, a little. What a search weighs takes it to cost some part of what the trial has cost, or a
+run would be continued step by step; what it can pay is what it costs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from ax_costaware.methods.parameters import Range, Row, Value
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Problem
 
-_LEAST = 0.5
+SEARCHED = 0.5
 """Part of what a trial has cost that a search takes going on from it to cost at least."""
+
+_LEAST = 1e-6
+"""The same of what it is expected to cost, which is learned and may fall with the fidelity."""
 
 _STEPS = 32
 """Values of the fidelity that are looked at of each trial that could be continued."""
@@ -67,15 +70,18 @@ class CostOfContinuing:
     widths: Tensor
     """Ranges of the columns, ``d``."""
 
+    least: float
+    """Part of what a trial has cost that going on from it costs at least."""
+
     @staticmethod
-    def of(base: CostFunction, problem: Problem, name: str) -> CostFunction:
+    def of(base: CostFunction, problem: Problem, name: str, least: float = _LEAST) -> CostFunction:
         """What points of the model's space cost; the base itself where no trial is completed."""
         rows = [trial.inputs for trial in _completed(problem)]
         if not rows:
             return base
         (column,) = problem.space.columns[name].indices
         widths = problem.space.bounds[1] - problem.space.bounds[0]
-        return CostOfContinuing(base, column, problem.space.encode(rows), widths)
+        return CostOfContinuing(base, column, problem.space.encode(rows), widths, least)
 
     def log_expected_cost(self, X: Tensor) -> Tensor:
         """Logarithm of the expected cost at points ``... x d``: ``...``."""
@@ -89,7 +95,7 @@ class CostOfContinuing:
             before = torch.where(alike, log_cost(self.earlier.to(X)).exp(), 0.0)
             is_behind = (alike & (ahead[..., self.column] <= 0)).any(dim=-1)
             saved = torch.where(is_behind, 0.0, before.amax(dim=-1))
-        rest = torch.maximum(total.exp() - saved, _LEAST * saved)
+        rest = torch.maximum(total.exp() - saved, self.least * saved)
         return torch.where(saved > 0, rest.log(), total)
 
 

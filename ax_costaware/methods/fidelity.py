@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import Tensor
@@ -23,11 +23,17 @@ from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_targe
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.constraints import Feasibility
-from ax_costaware.methods.continuations import CostOfContinuing, continuations, continued_trial
+from ax_costaware.methods.continuations import (
+    SEARCHED,
+    CostOfContinuing,
+    continuations,
+    continued_trial,
+)
 from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.gittins.search import Found, InHand, Search, steep
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Fixed, Range, Row, Value, takes
+from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models import FidelityGP, PointPosterior
@@ -65,8 +71,8 @@ class MultiFidelity(PricedMethod):
         if not isinstance(self.target, Mapping) or not self.target:
             raise InputError(f"target={self.target!r}: expected {expected}.")
         for name, value in self.target.items():
-            is_number = isinstance(value, int | float) and math.isfinite(value)
-            if not isinstance(name, str) or not (is_number or isinstance(value, str)):
+            is_one = isinstance(value, str | bool) or (_is_number(value) and math.isfinite(value))
+            if not isinstance(name, str) or not is_one:
                 raise InputError(
                     f"target={dict(self.target)!r}: expected {expected}, as {{'epochs': 100}}."
                 )
@@ -77,7 +83,7 @@ class MultiFidelity(PricedMethod):
     @property
     def progress(self) -> str | None:
         """The fidelity that is a number; None where there are several."""
-        numbers = [name for name, value in self.target.items() if not isinstance(value, str)]
+        numbers = [name for name, value in self.target.items() if _is_number(value)]
         return numbers[0] if len(numbers) == 1 else None
 
     def check(self, problem: Problem) -> None:
@@ -114,8 +120,20 @@ class MultiFidelity(PricedMethod):
         costs = super().reserved(problem, initial)
         for i, row in enumerate(problem.undelivered if self.resumes and not initial else ()):
             if earlier := continued_trial(self, problem, row):
-                costs[i] -= self.costs_at(problem, [earlier.inputs])[0] or 0.0
+                # Where costs are learned more of the fidelity may be taken to cost less.
+                costs[i] = max(costs[i] - (self.costs_at(problem, [earlier.inputs])[0] or 0.0), 0.0)
         return costs
+
+    def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
+        """What a trial costs by the fidelity that it has come to, where it reported its progress.
+
+        Less what the trial had come to that it goes on from; None where costs are learned.
+        """
+        whole = self.cost_at(trial.inputs)
+        if self.progress not in trial.realized or whole is None:
+            return None
+        earlier = [other for other in trials if other.index == trial.resumes_trial]
+        return whole - math.fsum(self.cost_at(other.inputs) or 0.0 for other in earlier)
 
     def columns(self, problem: Problem) -> dict[int, float]:
         """The columns of the fidelities, with their values at the target."""
@@ -133,7 +151,7 @@ class MultiFidelity(PricedMethod):
         """Whether a trial is at the target."""
         return all(
             math.isclose(float(str(parameters[name])), value, rel_tol=1e-9)
-            if isinstance(value, int | float)
+            if _is_number(value)
             else parameters[name] == value
             for name, value in self.target.items()
         )
@@ -163,10 +181,11 @@ class MultiFidelity(PricedMethod):
         to them at the target: a fidelity that says nothing of them is worth nothing, as the inputs
         could not be deployed after it either.
         """
-        cost = cost_function(self, problem)
+        cost = weighed = cost_function(self, problem)
         if self.resumes:
             cost = CostOfContinuing.of(cost, problem, str(self.progress))
-        cost = CostAfter.of(cost, problem, self)
+            weighed = CostOfContinuing.of(weighed, problem, str(self.progress), SEARCHED)
+        cost, weighed = (CostAfter.of(each, problem, self) for each in (cost, weighed))
         beside = continuations(self, problem) if self.resumes else ()
         target = self.columns(problem)
         search = Search(self, problem, cost, self.money(problem), tuple(beside), target)
@@ -178,7 +197,7 @@ class MultiFidelity(PricedMethod):
             problem.model,
             target,
             best,
-            cost,
+            weighed,
             self._log_weight(problem),
             **problem.acquisition_inputs,
             caution=self.caution,
@@ -206,8 +225,12 @@ class MultiFidelity(PricedMethod):
         ``trial_index`` is that of a trial there; None where none was run.
         """
         trials = sorted(problem.observed, key=lambda trial: not self.is_target(trial.inputs))
-        rows: list[Row] = [{**trial.inputs, **self.target} for trial in trials]
-        indices = [trial.index if self.is_target(trial.inputs) else None for trial in trials]
+        rows: list[Row] = []
+        indices = []
+        for trial in trials:
+            if (row := {**trial.inputs, **self.target}) not in rows:
+                rows.append(row)
+                indices.append(trial.index if self.is_target(trial.inputs) else None)
         return self.ranked(problem, rows, indices)
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
@@ -294,6 +317,10 @@ class MultiFidelity(PricedMethod):
             f"Stopped: {reason}. {search.money.said}. Deploy {_shown(best.parameters)} ({was_run}):"
             f" expected value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}."
         )
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _shown(row: Row) -> str:

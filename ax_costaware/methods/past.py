@@ -230,6 +230,9 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
         if method.may_skip and is_measured:
             # Where the strategy asked for no measurement, none was expected to be paid.
             estimate = method.cost_at(trial.parameters)
+        if not trial.is_live and not trial.never_ran:
+            came_to = method.cost_as_run(trial, trials)
+            estimate = estimate if came_to is None else came_to + change
         if estimate is None and not trial.never_ran:
             estimate = (method.cost_by_others(name, reported) or 0.0) + change
         estimate, change = (0.0, 0.0) if skipped else (estimate or 0.0, change)

@@ -13,11 +13,13 @@ from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Choice, Decision, MultiFidelity, Simulation, Space
 from ax_costaware.methods.continuations import (
+    SEARCHED,
     CostOfContinuing,
     continuations,
     continued_trial,
 )
 from ax_costaware.methods.costs import known_cost
+from ax_costaware.methods.past import ledger_of
 from ax_costaware.methods.priced import cost_function
 from ax_costaware.methods.problem import Pending
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
@@ -93,10 +95,11 @@ def test_what_was_stopped_is_not_gone_on_from() -> None:
     assert decision.expected_cost == pytest.approx(COST.at(decision.parameters))
 
 
-def test_going_on_costs_the_difference() -> None:
+@pytest.mark.parametrize("least", [SEARCHED, 1e-6])
+def test_going_on_costs_the_difference(least: float) -> None:
     problem = told().problem()
     base = known_cost(COST, RESUMES.cost_at, SPACE)
-    cost = CostOfContinuing.of(base, problem, "epochs")
+    cost = CostOfContinuing.of(base, problem, "epochs", least)
     rows: list[dict[str, Any]] = [
         {**ROWS[0], "epochs": epochs} for epochs in (1, 7, 10, 12, 13, 50, 100)
     ]
@@ -108,8 +111,8 @@ def test_going_on_costs_the_difference() -> None:
         earlier, whole = continued_trial(RESUMES, problem, row), COST.at(row)
         if earlier is not None:
             before = COST.at(earlier.inputs)
-            # A little farther than 12 counts as half of what 12 cost.
-            whole = max(whole - before, 0.5 * before)
+            # To a search a little farther than 12 counts as half of what 12 cost.
+            whole = max(whole - before, least * before)
         expected.append(whole)
     assert found.exp().tolist() == pytest.approx(expected)
     (slope,) = torch.autograd.grad(found.sum(), X)
@@ -135,7 +138,7 @@ def test_the_decision_is_the_best_of_anew_and_going_on() -> None:
         problem.model,
         RESUMES.columns(problem),
         problem.sign * decision.details["incumbent"],
-        CostOfContinuing.of(base, problem, "epochs"),
+        CostOfContinuing.of(base, problem, "epochs", SEARCHED),
         caution=RESUMES.caution,
     )
     with torch.no_grad():
@@ -164,6 +167,54 @@ def test_what_is_new_is_charged_and_reserved() -> None:
     assert simulation.trials[-1].resumes_trial == decision.extra["resumes_trial"]
     after = sum(entry.charged for entry in simulation.ledger)
     assert after == pytest.approx(spent + decision.expected_cost)
+
+
+def test_what_is_left_pays_for_what_is_new() -> None:
+    """However much a search takes it to cost, to go on to the end is what can be paid here."""
+    method = replace(RESUMES, budget=24.3, cost=AffineCost({"epochs": 0.1}, fixed=3.0))
+    simulation = Simulation(method, SPACE)
+    for x1 in (0.3, 0.8):
+        row = {"x1": x1, "x2": 0.5, "epochs": 80}
+        simulation.tell(Decision(row, "given"), curve(row))
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert decision.extra["resumes_trial"] in (0, 1)
+    assert decision.expected_cost is not None
+    assert decision.expected_cost <= 2.3
+
+
+def test_a_batch_reserves_what_is_expected_where_costs_are_learned() -> None:
+    method = replace(RESUMES, cost="seconds")
+    simulation = Simulation(method, SPACE)
+    for row in [*ROWS, {"x1": 0.11, "x2": 0.44, "epochs": 9}]:
+        simulation.tell(Decision(row, "given"), curve(row)._replace(cost=COST.at(row)))
+    problem = simulation.problem()
+    row = {**ROWS[2], "epochs": 13}
+    going_on = replace(problem, pending=(Pending(None, row),))
+    whole, before = method.costs_at(problem, [row, ROWS[2]])
+    assert whole is not None
+    assert before is not None
+    reserved = method.money(going_on).spent - method.money(problem).spent
+    assert reserved == pytest.approx(max(whole - before, 0.0))
+    assert 0 <= reserved < 0.5 * before
+
+
+def test_a_trial_is_charged_for_as_far_as_it_came() -> None:
+    """Where costs are declared: of 90 epochs 7 were run, then on to 30 of 50."""
+    method = replace(RESUMES, initial_trials=3)
+    simulation = Simulation(method, SPACE)
+    first = {**ROWS[0], "epochs": 90}
+    simulation.tell(
+        Decision(first, "given"), curve({**first, "epochs": 7})._replace(realized={"epochs": 7})
+    )
+    more = Decision({**first, "epochs": 50}, "", expected_cost=4.3, extra={"resumes_trial": 0})
+    simulation.tell(more, curve(more.parameters)._replace(realized={"epochs": 30}))
+    simulation.tell(more, curve(more.parameters)._replace(cost=9.0, realized={"epochs": 40}))
+    assert [entry.charged for entry in simulation.ledger] == pytest.approx([5.7, 2.3, 9.0])
+    assert [entry.expected_cost for entry in simulation.ledger] == pytest.approx([14.0, 4.3, 4.3])
+    running = replace(simulation.trials[0], status="RUNNING", is_observed=False)
+    (entry,) = ledger_of([running], method)
+    assert entry.charged == pytest.approx(14.0)
 
 
 def test_the_cost_of_whole_runs_is_learned() -> None:

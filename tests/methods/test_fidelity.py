@@ -24,7 +24,7 @@ from ax_costaware.methods import (
     simulate,
 )
 from ax_costaware.methods.fidelity import AT_TARGET, ELSEWHERE
-from ax_costaware.methods.problem import Pending
+from ax_costaware.methods.problem import Pending, Problem
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.queries.costs import AffineCost, TableCost
 
@@ -342,3 +342,39 @@ def test_a_target_on_a_log_scale_is_reached() -> None:
     assert {method.group_of(row) for row in at_target} == {AT_TARGET}
     # What was attached, or decided by an earlier release.
     assert method.is_target({"x1": 0.5, "s": 10.999999999999996})
+
+
+def test_a_fidelity_that_is_a_switch() -> None:
+    space = Space.of([*INPUTS, Choice("full", (False, True))])
+    cost = TableCost("full", {False: 1.0, True: 5.0})
+    method = MultiFidelity(cost, target={"full": True}, budget=60, initial_trials=3, **FAST)
+    assert method.progress is None
+
+    def switched(row: Any, measure: bool) -> Outcome:
+        return Outcome(hill(row) - 0.2 * (not row["full"]))
+
+    run = simulate(method, space, switched, 5)
+    assert {method.group_of(trial.parameters) for trial in run.trials} <= {*method.groups()}
+    assert run.recommend().parameters["full"] is True
+
+
+def test_inputs_that_were_run_at_the_target_are_recommended_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However they were run besides: means of one point in several rows differ by rounding."""
+    exact = MultiFidelity.expected
+
+    def rounded(self: MultiFidelity, problem: Problem, rows: Any) -> Any:
+        mean, variance = exact(self, problem, rows)
+        return mean + 1e-15 * torch.arange(len(mean)), variance
+
+    monkeypatch.setattr(MultiFidelity, "expected", rounded)
+    simulation = Simulation(METHOD, SPACE)
+    rows = [{"x1": x1, "x2": x2} for x1 in (0.2, 0.35, 0.7) for x2 in (0.1, 0.6)]
+    for row in rows:
+        for epochs in (5, 20, 100):
+            at: dict[str, Any] = {**row, "epochs": epochs}
+            simulation.tell(Decision(at, "given"), curve(at))
+    found = METHOD.recommend(simulation.problem())
+    assert len(found) == len(rows)
+    assert sorted(best.trial_index or 0 for best in found) == [*range(2, 18, 3)]
