@@ -53,7 +53,7 @@ from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
 from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.past import check_complete, check_inputs
-from ax_costaware.methods.problem import decision_seed, reproducible
+from ax_costaware.methods.problem import Pending, decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
 
 _USED_STRATEGY = (
@@ -189,8 +189,8 @@ class CostAwareAdapter(TorchAdapter):
         )
         # Of a decision that is no trial yet Ax keeps the arm only.
         pending = [
-            o if o.trial_index is not None else o._replace(measure=self._measures(o.parameters))
-            for o in problem.pending
+            Pending(index, row, index is not None or self._measures(row))
+            for index, row, _ in problem.pending
         ]
         problem = replace(problem, pending=tuple(pending))
         return problem

@@ -191,8 +191,10 @@ def test_missing_cost() -> None:
     client.complete_trial(index, raw_data={"y": 0.5})
     with pytest.raises(UserInputError, match=r"trials \[4\] .*report_cost\(client, 4, cost"):
         client.get_next_trials(max_trials=1)
-    assert recommend(client).expected_cost is not None
+    with pytest.raises(UserInputError, match=r"trial 4 was completed without the values of"):
+        recommend(client)
     complete_trial(client, index, realized=realize(index, dict(arm)), cost=7.0)
+    assert recommend(client).expected_cost is not None
     assert spending(client).entries[4].charged == 7.0
     run_with_costs(client, 1)
 
