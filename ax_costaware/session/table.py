@@ -227,6 +227,7 @@ class _Table:
             is_observed=True,
             reported_cost=row.record.get("cost"),
             metrics={m: outcomes[m][0] for m in self.method.reads if m in outcomes},
+            is_charged=charge,
         )
 
 

@@ -321,7 +321,7 @@ def test_rows_that_do_not_fit_the_method(
     assert not client._experiment.trials
 
 
-@pytest.mark.parametrize(("charge", "before"), [(True, False), (True, True)])
+@pytest.mark.parametrize(("charge", "before"), [(False, True), (True, False), (True, True)])
 def test_change_overs_are_paid_where_rows_are(charge: bool, before: bool) -> None:
     """A row's, after the trials that there are, is part of its cost; those of free ones are not."""
     client = mixed_client()
