@@ -123,7 +123,8 @@ def should_stop(
             rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
             method = replace(method, lmbda=lmbda, decay=None, stop=rule)
     if surrogate_spec is not None or spec is None:
-        spec, _ = resolved_surrogate_spec(method, surrogate_spec)
+        spec, models = resolved_surrogate_spec(method, surrogate_spec)
+        method = method.settled(models)
     try:
         weighed = assess(session.experiment, method, spec)
     except DataRequiredError as error:
