@@ -104,6 +104,14 @@ def test_a_price_may_be_tried() -> None:
     assert should_stop(ruled).stop
     assert should_stop(ruled).lmbda == 5.0
     assert not should_stop(decaying).stop
+    # So does what a budget comes to, unless the strategy has one beside its decay.
+    less, more = (should_stop(decaying, budget=budget).lmbda for budget in (8.0, 100.0))
+    assert less is not None
+    assert more is not None
+    assert less > more
+    both = make_client(decay=GittinsDecay(0.1), budget=50.0)
+    run_trials(both, 4)
+    assert should_stop(both, budget=100.0).lmbda == should_stop(both).lmbda
 
 
 def test_given_hyperparameters_see_outliers_as_they_are() -> None:
