@@ -18,6 +18,7 @@ from ax_costaware.display import display_cost, display_values
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import PastTrial, expected_cost_of
 from ax_costaware.queries import ControlSet
+from ax_costaware.session.reported import change_over_of
 
 _VALUES = ("value", "index", "improvement_per_cost", "upper_confidence_bound", "information")
 """Names in the record of what the methods without control sets compare."""
@@ -193,7 +194,7 @@ def query(client: SessionClient, trial_index: int) -> Query:
     planned = planned_trial(trial)
     control_set = session.method.control_set_of(planned)
     decision = dict(planned.decision)
-    cost = expected_cost_of(planned, session.method)
+    cost = expected_cost_of(planned, session.method, change_over_of(session, trial))
     return Query(
         trial_index=trial.index,
         control_set=None if control_set is None else control_set.name,
