@@ -109,7 +109,8 @@ class Query:
     - ``mean`` and ``standard_deviation`` of the objective at the point; ``cost_log_mean`` and
       ``cost_log_sd`` of the logarithm of a learned cost there, else None;
     - ``lambda``, ``lambda_source`` (``given``, ``budget`` or ``decay``), and with a decay
-      ``relative_lambda`` and ``next_relative_lambda``;
+      ``relative_lambda`` and ``next_relative_lambda``; ``lambda_held``, which is False, where a
+      price from the budget was found from fewer than two different outcomes;
     - with outcome constraints ``feasibility`` and ``incumbent_feasibility``: the probability that
       the trial, and the incumbent, is feasible. Before anything is, there is no ``index``, no
       ``incumbent`` and no ``lambda``, and the latter is that of the likeliest trial.
