@@ -169,7 +169,11 @@ def past_trials(
             found.append(replace(planned, status="ABANDONED", is_excluded=True))
             continue
         recorded = {name: mean for name, (mean, _) in recorded_outcomes(trial).items()}
-        values = {name: known[index] for name, known in data.items() if index in known}
+        values = {
+            name: more_precise(known[index], recorded.get(name))
+            for name, known in data.items()
+            if index in known
+        }
         cost = record.get("cost")
         if cost is None:
             cost = recorded.get(metric)
@@ -189,11 +193,7 @@ def past_trials(
                 realized=realized.get(index, {}),
                 curves=curves.get(index, {}),
                 reported_cost=None if cost is None else float(cost),
-                metrics={
-                    name: more_precise(values[name], recorded.get(name))
-                    for name in method.reads
-                    if name in values
-                },
+                metrics={name: values[name] for name in method.reads if name in values},
                 lost=tuple(lost),
                 last_attempt=last_attempt,
                 is_charged=record.get(CHARGED, True),
@@ -250,10 +250,11 @@ def more_precise(value: float, recorded: float | None) -> float:
 
 
 def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
-    """Finite values of ``metric`` among Ax's data, by trial index; ten decimals of them."""
+    """Finite values of ``metric`` among Ax's data, by trial index, as Ax's stores keep them."""
     frame = experiment.lookup_data().df
     rows = frame[(frame["metric_name"] == metric) & np.isfinite(frame["mean"])]
-    return dict(zip(rows["trial_index"].tolist(), rows["mean"].tolist(), strict=True))
+    means = rows["mean"].round(STORED_DECIMALS)
+    return dict(zip(rows["trial_index"].tolist(), means.tolist(), strict=True))
 
 
 def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:

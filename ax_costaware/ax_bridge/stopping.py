@@ -135,7 +135,7 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
             min_trials=self.min_trials,
             inactive_when_pending_trials=self.inactive_when_pending_trials,
         )
-        self._method = method_to_check(
+        method = method_to_check(
             self.cost,
             self.lmbda,
             self.budget,
@@ -145,7 +145,8 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
             num_restarts=self.num_restarts,
             raw_samples=self.raw_samples,
         )
-        self._surrogate_spec, _ = resolved_surrogate_spec(self._method, self.surrogate_spec)
+        self._surrogate_spec, models = resolved_surrogate_spec(method, self.surrogate_spec)
+        self._method = method.settled(models)
         self._last: tuple[object, tuple[bool, str]] | None = None
 
     def _should_stop_optimization(self, experiment: Experiment, **kwargs: Any) -> tuple[bool, str]:

@@ -8,14 +8,18 @@ parameterizations, with finite differences for its gradient. Costs are in the us
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, product
 from typing import Any, TypeAlias, cast
 
 import torch
+from scipy.optimize import linprog
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
+from ax_costaware.methods.parameter_constraints import WeightedSum
 from ax_costaware.methods.parameters import Choice, Parameter, Range, Row, Value
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.space import Space
@@ -123,6 +127,9 @@ def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
     return evaluate
 
 
+_MOST_CORNERS = 256
+"""Corners of the space at which a user's own function is asked for a cost beforehand."""
+
 MOST_VALUES = 256
 """An integer parameter with more values than this is no table's, and is searched as a real one."""
 
@@ -145,7 +152,7 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
 
     Args:
         problem: The experiment.
-        cost: What the user gave; what is no value object is not looked at.
+        cost: What the user gave; a function is asked at the center and at corners of the space.
         method: Gives the cost of a parameterization.
 
     Raises:
@@ -153,6 +160,8 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
             no finite number > 0 somewhere.
     """
     if not isinstance(cost, Cost):
+        for row in _looks(problem) if callable(cost) else ():
+            method.cost_at(row)
         return
     parameters, names = problem.space.parameters, _names_read(cost, problem.space)
     if isinstance(cost, TableCost):
@@ -172,14 +181,68 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
                     f"cost={cost!r} multiplies parameter {name!r}, whose values are no numbers: "
                     "expected numeric parameters, or a TableCost over this one."
                 )
-    if isinstance(cost, AffineCost) and not (problem.space.sums or problem.space.equalities):
-        corner = {}
-        for name, weight in zip(names, dict(cost.weights).values(), strict=True):
-            ends = _ends(parameters[name])
-            corner[name] = min(ends) if weight > 0 else max(ends)
-        method.cost_at(corner)
+    if isinstance(cost, AffineCost) and (cheapest := _cheapest(cost, problem.space)) is not None:
+        method.cost_at(cheapest)
     if isinstance(cost, ProductCost):
         _check_product(cost, problem.space, method)
+
+
+def _looks(problem: Problem) -> Iterator[Row]:
+    """The center of a space, and its corners, or some of many; those that meet the constraints."""
+    space = problem.space
+    ends = {name: _ends(column.parameter) for name, column in space.columns.items()}
+    found: Iterable[Sequence[Value]] = product(*ends.values())
+    if math.prod(map(len, ends.values())) > _MOST_CORNERS:
+        draw = random.Random(0).choice
+        least, most = ([values[i] for values in ends.values()] for i in (0, -1))
+        drawn = [[draw(v) for v in ends.values()] for _ in range(_MOST_CORNERS)]
+        found = chain((least, most), drawn)
+    corners = (dict(zip(ends, values, strict=True)) for values in found)
+    for row in chain((space.center,), corners):
+        row = space.ordered({**space.fixed, **row, **problem.fixed})
+        if space.meets(row):
+            yield row
+
+
+def _cheapest(cost: AffineCost, space: Space) -> Row | None:
+    """Where an affine cost is least, by what it and constraints read; None where none is found.
+
+    Choices may keep it from being least there, but it is a cost of a trial.
+    """
+    weights = {str(name): weight for name, weight in cost.weights}
+    sums, equalities = space.sums, space.equalities
+    names = list(dict.fromkeys(chain(weights, *(w for w, _ in (*sums, *equalities)))))
+    parameters = [space.parameters[name] for name in names]
+    ends = dict(zip(names, map(_ends, parameters), strict=True))
+    if not (sums or equalities):
+        return {name: min(e) if weights[name] > 0 else max(e) for name, e in ends.items()}
+    found = linprog(
+        [weights.get(name, 0.0) for name in names],
+        *_matrix(sums, names),
+        *_matrix(equalities, names),
+        bounds=[(min(e), max(e)) for e in ends.values()],
+        integrality=[int(isinstance(p, Range) and p.is_integer) for p in parameters],
+    )
+    if found.x is None:
+        return None
+    row = dict(zip(names, map(_nearest, parameters, found.x.tolist()), strict=True))
+    return row if space.meets(row) else None
+
+
+def _nearest(parameter: Parameter, x: float) -> Value:
+    """The value of a numeric parameter that is nearest to a number."""
+    if isinstance(parameter, Range):
+        return parameter.decode(x)
+    nearest: Value = min(_ends(parameter), key=lambda value: abs(float(value) - x))
+    return nearest
+
+
+def _matrix(
+    constraints: Sequence[WeightedSum], names: Sequence[str]
+) -> tuple[list[list[float]] | None, list[float] | None]:
+    """Coefficients and right-hand sides of constraints, as SciPy has them; None without any."""
+    rows = [[weights.get(name, 0.0) for name in names] for weights, _ in constraints]
+    return rows or None, [limit for _, limit in constraints] or None
 
 
 def _names_read(cost: Cost, space: Space) -> Sequence[str]:
@@ -222,5 +285,5 @@ def _check_product(cost: ProductCost, space: Space, method: Method) -> None:
 def _ends(parameter: Parameter) -> tuple[Any, ...]:
     """The bounds of a parameter that is a range, or the values of another one."""
     if isinstance(parameter, Range):
-        return parameter.lower, parameter.upper
+        return parameter.decode(parameter.lower), parameter.decode(parameter.upper)
     return parameter.values_up_to(MOST_VALUES)

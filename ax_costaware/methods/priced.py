@@ -256,7 +256,8 @@ def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
             raise InputError(
                 f"cost={method.cost!r}: trial {trial.index} has the reported cost "
                 f"{trial.reported_cost:g}: expected more than the {change:g} of its change-over, "
-                "which is part of it."
+                "which is part of it. Report the whole cost with "
+                f"ax_costaware.report_cost(client, {trial.index}, ...)."
             )
 
 

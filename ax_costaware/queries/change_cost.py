@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import distinct, pairs_of, positive_number, set_fields
 
-SAME_VALUE = 1e-6
-"""How far two settings of one value may be apart, relatively: they may have gone through stores."""
+SAME_VALUE = 1e-12
+"""How far two settings of one real number may be apart, relatively: a logarithm and back, or a sum
+in another order. Stores keep all digits."""
 
 _EXPECTED = "a mapping from one or more names of parameters to finite numbers > 0"
 
@@ -92,7 +93,8 @@ class ChangeCost:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two settings of a parameter are the same value."""
-    if any(isinstance(v, bool) or not isinstance(v, Real) for v in (one, other)):
+    """Whether two settings of a parameter are the same value; of real numbers, to rounding."""
+    values = (one, other)
+    if all(isinstance(v, Integral) for v in values) or not all(isinstance(v, Real) for v in values):
         return bool(one == other)
     return math.isclose(one, other, rel_tol=SAME_VALUE)

@@ -18,11 +18,12 @@ from ax.exceptions.core import UserInputError
 from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.past import NEVER_RUN
 from ax_costaware.metrics import ReportedMetric
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import nonnegative_number
 from ax_costaware.runners.result import EXPECTED, read_result
-from ax_costaware.session.reported import TrialTerms, completion_record
+from ax_costaware.session.reported import TrialTerms, check_cost_of_trial, completion_record
 
 
 def trial_parameters(trial: Trial) -> dict[str, TParamValue]:
@@ -55,10 +56,11 @@ def terms_of(trial: Trial) -> TrialTerms:
     others = [other for _, other in sorted(trial.experiment.trials.items())]
     records = [decision_record(other) for other in (trial, *others)]
     metric = next((r["cost_metric"] for r in records if r.get("cost_metric")), None)
+    change = _change_over(trial)
     name = arm.get(CONTROL_SET)
     told = records[:1] if records[0] else [record for record in records if record]
     if name is None or (told and all("control_set" not in record for record in told)):
-        return TrialTerms(None, None, metric)
+        return TrialTerms(None, None, metric, change)
     for record in records:
         if record.get("control_set") == name and "controlled" in record:
             controlled, above = tuple(record["controlled"]), record.get("cost_above")
@@ -66,6 +68,7 @@ def terms_of(trial: Trial) -> TrialTerms:
                 controlled,
                 None if above is None else ControlSet(controlled, name=str(name), fixed_cost=above),
                 metric,
+                change,
             )
     controlled = tuple(str(name).split("+"))
     if not all(part in arm for part in controlled):
@@ -74,7 +77,15 @@ def terms_of(trial: Trial) -> TrialTerms:
             "strategy has used it yet, which would tell what it controls: attach the trial later, "
             "or run it by hand and pass its outcome to complete_trial."
         )
-    return TrialTerms(controlled, None, metric)
+    return TrialTerms(controlled, None, metric, change)
+
+
+def _change_over(trial: Trial) -> float:
+    """What its change-over was expected to cost, unless the trial that it was to follow is gone."""
+    before = trial.experiment.trials.get(trial.index - 1)
+    if before is not None and before.status.name in NEVER_RUN:
+        return 0.0
+    return float(decision_record(trial).get("change_over") or 0.0)
 
 
 def read_outcome(
@@ -128,8 +139,10 @@ def failed_cost(cost: Any) -> float | None:
 def is_cost_of_trial(trial: Trial, cost: float) -> bool:
     """Whether a failed attempt's cost can be recorded as the trial's, where costs are learned."""
     terms = terms_of(trial)
-    if terms.learned is not None:
-        return cost > terms.learned.fixed_cost
+    try:
+        check_cost_of_trial(cost, trial.index, terms)
+    except UserInputError:
+        return False
     return terms.cost_metric is None or cost > 0
 
 

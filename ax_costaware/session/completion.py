@@ -39,7 +39,8 @@ from ax_costaware.session.reported import (
     RawCurve,
     RawData,
     TrialTerms,
-    check_cost_of_control_set,
+    change_over_of,
+    check_cost_of_trial,
     completion_record,
     read_curve,
 )
@@ -92,10 +93,11 @@ def complete_trial(
     Raises:
         UserInputError: If the trial does not exist or is not running, a realised value is missing,
             unknown or does not fit its parameter, a metric is unknown, a number is not finite, a
-            cost or standard error is negative, a cost is 0 where costs are learned, it is given
-            twice and differently, or it is missing or too small for a control set whose cost is
-            unknown; if the strategy learns from no progress, or ``progression`` has other steps
-            than the parameter has values, or not as many as there are outcomes.
+            cost or standard error is negative, a cost that is learned is 0 or no more than the
+            trial's change-over, it is given twice and differently, or it is missing or too small
+            for a control set whose cost is unknown; if the strategy learns from no progress, or
+            ``progression`` has other steps than the parameter has values, or not as many as there
+            are outcomes.
         UnsupportedError: If the trial has several arms, or another process runs the experiment.
 
     Warns:
@@ -127,7 +129,7 @@ def complete_trial(
             raise UserInputError(f"realized={realized!r}: progression says {name!r}.")
         raw_data, realized = curve[last] or None, {**(realized or {}), name: last}
     controlled = None if control_set is None else control_set.parameters
-    terms = TrialTerms(controlled, control_set, cost_metric)
+    terms = TrialTerms(controlled, control_set, cost_metric, change_over_of(session, trial))
     record = completion_record(trial, terms, raw_data, realized, cost)
     _check_reads(session, trial, record)
     if is_added:
@@ -237,8 +239,8 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
 
     Raises:
         UserInputError: If the trial does not exist or has not ended, or if the cost is not finite,
-            is negative, is zero where costs are learned, or not larger than the ``fixed_cost`` of a
-            control set whose cost is unknown.
+            is negative, or, where costs are learned, not larger than zero and the trial's
+            change-over, or than that and the ``fixed_cost`` of a control set whose cost is unknown.
         UnsupportedError: If the trial has several arms, or another process runs the experiment.
     """
     session = open_session(client, to_write=True)
@@ -251,7 +253,8 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
         )
     paid = (nonnegative_number if metric is None else positive_number)(cost, "cost")
     control_set = session.method.control_set_of(planned_trial(trial))
-    check_cost_of_control_set(paid, trial.index, control_set)
+    terms = TrialTerms(None, control_set, metric, change_over_of(session, trial, paid))
+    check_cost_of_trial(paid, trial.index, terms)
     record = {**outcome_record(trial), "cost": paid}
     metrics = session.experiment.metrics
     shown = {name for name, found in metrics.items() if isinstance(found, CostMetric)}

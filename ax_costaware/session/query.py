@@ -18,6 +18,7 @@ from ax_costaware.display import display_cost, display_values
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import PastTrial, expected_cost_of
 from ax_costaware.queries import ControlSet
+from ax_costaware.session.reported import change_over_of
 
 _VALUES = ("value", "index", "improvement_per_cost", "upper_confidence_bound", "information")
 """Names in the record of what the methods without control sets compare."""
@@ -108,7 +109,8 @@ class Query:
     - ``mean`` and ``standard_deviation`` of the objective at the point; ``cost_log_mean`` and
       ``cost_log_sd`` of the logarithm of a learned cost there, else None;
     - ``lambda``, ``lambda_source`` (``given``, ``budget`` or ``decay``), and with a decay
-      ``relative_lambda`` and ``next_relative_lambda``;
+      ``relative_lambda`` and ``next_relative_lambda``; ``lambda_held``, which is False, where a
+      price from the budget was found from fewer than two different outcomes;
     - with outcome constraints ``feasibility`` and ``incumbent_feasibility``: the probability that
       the trial, and the incumbent, is feasible. Before anything is, there is no ``index``, no
       ``incumbent`` and no ``lambda``, and the latter is that of the likeliest trial.
@@ -193,7 +195,7 @@ def query(client: SessionClient, trial_index: int) -> Query:
     planned = planned_trial(trial)
     control_set = session.method.control_set_of(planned)
     decision = dict(planned.decision)
-    cost = expected_cost_of(planned, session.method)
+    cost = expected_cost_of(planned, session.method, change_over_of(session, trial))
     return Query(
         trial_index=trial.index,
         control_set=None if control_set is None else control_set.name,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -17,9 +18,11 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.ax_bridge.client import Outcomes
-from ax_costaware.ax_bridge.records import objective_metrics, progress_parameter
+from ax_costaware.ax_bridge.client import Outcomes, Session
+from ax_costaware.ax_bridge.records import objective_metrics, past_trials, progress_parameter
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
+from ax_costaware.methods.past import PastTrial, change_overs
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import (
     nonnegative_number,
@@ -59,6 +62,9 @@ class TrialTerms:
     cost_metric: str | None
     """Metric under which costs are reported, for a method that learns them; else None."""
 
+    change_over: float = 0.0
+    """What of its cost is that of its change-over."""
+
 
 def completion_record(
     trial: Trial,
@@ -86,7 +92,7 @@ def completion_record(
     outcomes = read_outcomes(raw_data, trial.experiment, terms.cost_metric)
     values = read_realized(realized, trial.experiment.search_space, terms.controlled)
     paid = read_cost(cost, outcomes, terms.cost_metric)
-    check_cost_of_control_set(paid, trial.index, terms.learned)
+    check_cost_of_trial(paid, trial.index, terms)
     return record_of(values, outcomes, paid, terms.cost_metric)
 
 
@@ -263,25 +269,58 @@ def read_cost(cost: Any, outcomes: Outcomes, metric: str | None) -> float | None
 
 
 @ax_errors()
-def check_cost_of_control_set(
-    cost: float | None, trial_index: int, control_set: ControlSet | None
-) -> None:
-    """Refuse a cost that a control set of unknown cost cannot learn from.
+def check_cost_of_trial(cost: float | None, trial_index: int, terms: TrialTerms) -> None:
+    """Refuse a cost that is to be learned from, and says nothing.
 
     Args:
         cost: What the user says that the trial cost; None if nothing.
         trial_index: Index of the trial.
-        control_set: The trial's control set, if it has one.
+        terms: How it is reported.
 
     Raises:
-        UserInputError: If the cost of the control set is unknown, and ``cost`` is None or not
-            larger than its known part.
+        UserInputError: If the cost of the trial is learned, and ``cost`` is not larger than its
+            change-over and the known part of its control set's cost; or is None, where that of the
+            control set is unknown.
     """
-    if control_set is None or control_set.cost is not None:
+    control_set, change, least = terms.learned, terms.change_over, 0.0
+    if control_set is not None and control_set.cost is None:
+        least = control_set.fixed_cost
+        what = (
+            f"what trial {trial_index} has cost: of its control set {control_set.name!r} no more "
+            f"than fixed_cost={least:g} is known, and the rest is learned"
+        )
+    elif terms.cost_metric is None or cost is None:
         return
-    least = control_set.fixed_cost
-    expected = (
-        f"a finite number > {least:g}, what trial {trial_index} has cost: of its control set "
-        f"{control_set.name!r} no more than fixed_cost={least:g} is known, and the rest is learned"
-    )
-    number_where(cost, "cost", expected, lambda paid: paid > least)
+    else:
+        what = f"what trial {trial_index} has cost as a whole"
+    part = f"; the {change:g} of its change-over is part of it" if change else ""
+    expected = f"a finite number > {least + change:g}, {what}{part}"
+    number_where(cost, "cost", expected, lambda paid: paid - change > least)
+
+
+def change_over_of(session: Session, trial: Trial, cost: float | None = None) -> float:
+    """What it costs to set a trial otherwise than the one that ran before it.
+
+    Args:
+        session: The experiment and its method.
+        trial: The trial.
+        cost: What it is about to be reported to have cost, which says that it was run.
+    """
+    if session.method.change_cost is None:
+        return 0.0
+    trials = past_trials(session.experiment, session.method)
+    before = [other for other in trials if other.index < trial.index]
+    (own,) = (other for other in trials if other.index == trial.index)
+    if cost is not None and not own.is_excluded:
+        own = replace(own, reported_cost=cost)
+    return known_change_overs([*before, own], session.method)[-1]
+
+
+def known_change_overs(trials: Sequence[PastTrial], method: Method) -> list[float]:
+    """As ``change_overs``; zeros beside a trial that names no control set of the method.
+
+    No decision is made beside such a trial, but others may be reported.
+    """
+    with suppress(InputError):
+        return change_overs(trials, method)
+    return [0.0] * len(trials)

@@ -94,7 +94,8 @@ def should_stop(
         lmbda: What one unit of cost is worth, in units of the objective.
         budget: What all trials may cost together. Where ``lmbda`` is not given, and the strategy
             holds none, it is the one at which just what is left would be spent: then there is no
-            other reason to stop than that the budget is used up.
+            other reason to stop than that the budget is used up. So it is in place of a decay, too,
+            but for that of a strategy with a budget of its own.
         surrogate_spec: The model of the objective; None for the strategy's, or Ax's default GP.
         seed: Seed of everything random; None for the strategy's, or 0.
 
@@ -116,14 +117,19 @@ def should_stop(
         method = method_to_check(cost, lmbda, budget, seed=seed or 0)
     else:
         given: dict[str, Any] = {"cost": cost, "budget": budget, "seed": seed}
-        method = replace(method, **{n: value for n, value in given.items() if value is not None})
+        given = {name: value for name, value in given.items() if value is not None}
+        if budget is not None and method.budget is None:
+            # The price that it comes to takes the place of a decay.
+            given["decay"] = None
+        method = replace(method, **given)
         if lmbda is not None:
             # It takes the place of a decay, and of a price that the rule brings.
             rule = method.stop
             rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
             method = replace(method, lmbda=lmbda, decay=None, stop=rule)
     if surrogate_spec is not None or spec is None:
-        spec, _ = resolved_surrogate_spec(method, surrogate_spec)
+        spec, models = resolved_surrogate_spec(method, surrogate_spec)
+        method = method.settled(models)
     try:
         weighed = assess(session.experiment, method, spec)
     except DataRequiredError as error:

@@ -28,7 +28,9 @@ from ax_costaware.methods.past import ledger_of
 from ax_costaware.queries.argument_checks import boolean, nonnegative_number, positive_number
 from ax_costaware.session.realized import OutOfBoundsWarning, read_value, within_bounds
 from ax_costaware.session.reported import (
-    check_cost_of_control_set,
+    TrialTerms,
+    check_cost_of_trial,
+    known_change_overs,
     outcome_number,
     read_cost,
     record_of,
@@ -57,7 +59,8 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
             are learned. An empty cell, None or NaN, of an optional column is not known. A column
             that has the name of a parameter or a metric is that one's.
         charge: Whether the trials are paid from the budget: each its ``cost``, or what is expected
-            of it. False: they are free, and their costs are learned from all the same.
+            of it, change-overs included. False: they are free, with no change-overs, and their
+            costs are learned from all the same.
 
     Returns:
         The indices of the trials, in the order of the rows.
@@ -76,11 +79,14 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
     boolean(charge, "charge")
     experiment, method = session.experiment, session.method
     check_optimization_config(experiment.optimization_config)
-    problem = replace(problem_of(experiment, method), trials=())
+    known = problem_of(experiment, method)
+    problem = replace(known, trials=())
     check_all(method, problem)
     table = _Table(frame, problem, method, experiment)
     rows = [table.row(i) for i in range(len(frame))]
-    _check_trials(table, rows)
+    trials = tuple(table.past_trial(i, row, charge) for i, row in enumerate(rows))
+    _check_costs(table, trials, known.trials)
+    _check_trials(table, trials)
     _warn_out_of_bounds(table, rows)
     if not charge:
         rows = [replace(row, record={**row.record, CHARGED: False}) for row in rows]
@@ -176,8 +182,6 @@ class _Table:
             differs |= left - set(control_set.parameters)
         outcomes = self._outcomes(name, cells)
         cost = self._cost(name, cells, outcomes)
-        with _named(name):
-            check_cost_of_control_set(cost, self.first + i, control_set)
         other = {column: realized[column] for column in realized if column in differs}
         return PastRow(arm, record_of(other, outcomes, cost, self.method.cost_metric))
 
@@ -213,7 +217,7 @@ class _Table:
             )
         return cost
 
-    def past_trial(self, i: int, row: PastRow) -> PastTrial:
+    def past_trial(self, i: int, row: PastRow, charge: bool) -> PastTrial:
         """A row as the method would see it, without the difference between planned and realised."""
         outcomes = row.record["outcomes"]
         return PastTrial(
@@ -223,16 +227,31 @@ class _Table:
             is_observed=True,
             reported_cost=row.record.get("cost"),
             metrics={m: outcomes[m][0] for m in self.method.reads if m in outcomes},
+            is_charged=charge,
         )
 
 
-def _check_trials(table: _Table, rows: Sequence[PastRow]) -> None:
+def _check_costs(table: _Table, trials: Sequence[PastTrial], before: Sequence[PastTrial]) -> None:
+    """Refuse costs that nothing can be learned from, after the trials that there are.
+
+    Raises:
+        UserInputError: By the first such row.
+    """
+    method = table.method
+    changes = known_change_overs([*before, *trials], method)[len(before) :]
+    for i, (trial, change) in enumerate(zip(trials, changes, strict=True)):
+        control_set = method.control_set_of(trial)
+        with _named(table.name(i)):
+            terms = TrialTerms(None, control_set, method.cost_metric, change)
+            check_cost_of_trial(trial.reported_cost, trial.index, terms)
+
+
+def _check_trials(table: _Table, trials: Sequence[PastTrial]) -> None:
     """Refuse rows that no decision could be made beside, by what the method says of trials.
 
     Raises:
         UserInputError: By the first such row.
     """
-    trials = tuple(table.past_trial(i, row) for i, row in enumerate(rows))
 
     def check(*some: PastTrial) -> None:
         check_all(table.method, replace(table.problem, trials=some))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from ax.core.experiment import Experiment
 from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UserInputError
 
-from ax_costaware import report_cost
-from ax_costaware.ax_bridge.nodes import method_of_class
+from ax_costaware import complete_trial, report_cost
+from ax_costaware.ax_bridge.nodes import method_of, method_of_class
 from ax_costaware.ax_bridge.records import (
     RECORD,
     append_pairs,
@@ -32,7 +33,9 @@ from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.parameters import Choice, Range
 from ax_costaware.methods.trial_times import TrialTimes
 from tests.ax.cost_toy import UNKNOWN_SETS, make_cost_client, run_with_costs
+from tests.ax.gittins_toy import make_client as make_gittins_client
 from tests.ax.toy import arm_of, make_client, run_trials
+from tests.resuming import load
 
 
 def test_configurations_become_value_objects() -> None:
@@ -103,6 +106,20 @@ def test_times_reported_under_a_metric() -> None:
     assert times[1] == exact + 60, "a report that is missing"
     assert times.now == pytest.approx(exact + 90, rel=1e-15)
     assert times_by(CostlyFeedback()).now == 3.0
+
+
+def test_costs_are_those_that_a_store_would_give_back(tmp_path: Path) -> None:
+    """By Ax's own call with ten decimals, as the model's outcomes are; by ours with all digits."""
+    exact = 1e-3 * 1.2345678901234
+    client = make_gittins_client(cost="y_cost", lmbda=1.0)
+    for x1, complete in ((0.25, Client.complete_trial), (0.75, complete_trial)):
+        index = client.attach_trial({"x1": x1, "x2": 0.5})
+        complete(client, index, {"y": exact, "y_cost": exact})
+    client.save_to_json_file(str(tmp_path / "run.json"))
+    for found in (client, load(str(tmp_path / "run.json"))):
+        trials = past_trials(found._experiment, method_of(found._generation_strategy))
+        assert [t.reported_cost for t in trials] == [round(exact, 10), exact]
+        assert [t.outcome for t in trials] == [round(exact, 10), exact]
 
 
 def test_pairs_of_an_experiment() -> None:

@@ -118,6 +118,32 @@ def test_points_cost_what_parameterizations_do() -> None:
     assert CostAfter.of(2.0, Problem(SPACE), method) == 2.0
 
 
+@pytest.mark.parametrize(
+    ("parameter", "before", "now", "changes"),
+    [
+        (Range("lot", 20240101, 20240131, is_integer=True), 20240101, 20240102, True),
+        (Range("lot", 1, 10**9, is_integer=True, log_scale=True), 10**9 - 1, 10**9, True),
+        (Range("lot", 1e-9, 1e3, log_scale=True), 1e-7 / 3, None, False),
+        (Range("lot", 1e-9, 0.9, logit_scale=True), 1e-7 / 3, None, False),
+        (Range("lot", 1e6, 2e6), 1e6, 1e6 + 0.5, True),
+    ],
+)
+def test_search_and_ledger_agree_on_what_is_kept(
+    parameter: Range, before: float, now: float | None, changes: bool
+) -> None:
+    """Settings that are alike are not the same; what is kept (None) comes back from the search."""
+    space = Space.of([parameter])
+    problem = Problem(space, tuple(past({"lot": before})))
+    method = Gittins(ChangeCost({"lot": 5.0}, 1.0))
+    X = space.encode([{"lot": before if now is None else now}])
+    (row,) = space.decode(X)
+    cost = CostAfter.of(1.0, problem, method)
+    assert isinstance(cost, CostAfter)
+    assert cost.change(X).tolist() == [change_over(problem, method, row)] == [5.0 * changes]
+    trials = past({"lot": before}, row)
+    assert [entry.change_over for entry in ledger_of(trials, method)] == [0.0, 5.0 * changes]
+
+
 def test_what_a_trial_could_keep() -> None:
     """Every subset of few parameters; of what the caller fixes, or cannot be kept, nothing."""
     trials = tuple(past(row(200, "blue")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -125,12 +126,15 @@ def test_refusals(points: Tensor) -> None:
         (ProductCost({"dose": 1.0}), "'dose' takes the value -5.0, which to the power 1 is -5"),
         (ProductCost({"days": 1, "dose": 2.0}), "'dose' takes the value 0.0, .* power 2 is 0"),
         (ProductCost({"dose": 0.5}), "'dose' takes the value -5.0, .* power 0.5 is nan"),
-        (ProductCost({"days": 1000.0}), "'days' takes the value 64.0, .* power 1000 is inf"),
-        (ProductCost({"days": 1.0}, 1e308), r"cost=ProductCost.* at {'days': 64.0}.* cost inf"),
-        (ProductCost({"days": -9.0}, 1e-310), r"cost=ProductCost.* at {'days': 64.0}.* cost 0.0"),
+        (ProductCost({"days": 1000.0}), "'days' takes the value 64, .* power 1000 is inf"),
+        (ProductCost({"days": 1.0}, 1e308), r"cost=ProductCost.* at {'days': 64}.* cost inf"),
+        (ProductCost({"days": -9.0}, 1e-310), r"cost=ProductCost.* at {'days': 64}.* cost 0.0"),
         (TableCost("rate", {0.1: 1.0}), "'rate' has more values than a table holds"),
         (TableCost("soil", {"sand": 1.0, "clay": 2.0}), "peat"),
         (AffineCost({"dose": 1.0}, fixed=1.0), r"cost=AffineCost.* at {'dose': -5.0}"),
+        (lambda x: x["pots"] - 1, r"cost gave 0 for {'dose': -5.0, 'pots': 1, .*expected"),
+        (lambda x: math.nan if x["dose"] == 0 else 1.0, r"cost gave nan for {'dose': 0.0, 'po"),
+        (lambda x: len(x["soil"]) - 4.0 + x["lid"], r"cost gave 0.0 for .*'soil': .*'lid': Fal"),
     ],
     ids=repr,
 )
@@ -139,8 +143,6 @@ def test_costs_that_do_not_fit_the_parameters(cost: Any, message: str) -> None:
     free = Problem(Space.of(SPACE.parameters.values()))
     with pytest.raises(InputError, match=message):
         check_cost(free, cost, Gittins(cost))
-    affine = AffineCost({"dose": 1.0}, fixed=1.0)
-    check_cost(Problem(SPACE), affine, Gittins(affine))
     # A power of a negative number may be none, also where a search only passes by.
     product = ProductCost({"dose": 0.5})
     with pytest.raises(InputError, match="'dose' takes the value -5"):
@@ -149,3 +151,45 @@ def test_costs_that_do_not_fit_the_parameters(cost: Any, message: str) -> None:
     check_cost(below, ProductCost({"dose": 2}), Gittins(ProductCost({"dose": 2})))
     for fitting in COSTS:
         check_cost(free, fitting, Gittins(fitting))
+
+
+@pytest.mark.parametrize(
+    ("sums", "equalities", "refused"),
+    [
+        ([({"x": 1.0, "n": 1.0}, 2.0)], [], "'x': 0.0"),
+        ([({"x": -1.0, "n": -1.0}, -1.75)], [], "'x': 1.75"),
+        ([({"x": -1.0, "n": -1.0}, -4.0)], [], None),
+        ([({"n": -1.0}, -1.0)], [({"x": 1.0, "z": 1.0}, 2.5)], "'x': 0.5"),
+        ([({"n": -1.0}, -1.0)], [({"x": 1.0, "z": -1.0}, 1.5)], None),
+        ([({"n": -2.0}, -0.5), ({"x": -1.0}, -1.5)], [], None),  # n is a whole number
+    ],
+)
+def test_an_affine_cost_within_constraints(sums: Any, equalities: Any, refused: str | None) -> None:
+    """Refused where it is none for some trial that there may be, by the cheapest of them."""
+    parameters: list[Any] = [Range("x", 0.0, 2.0), Range("n", 0, 3, is_integer=True)]
+    parameters += [Range("z", 0.0, 2.0), Choice("code", (3, 1, 7))]
+    problem = Problem(Space.of(parameters, sums, equalities=equalities))
+    cost = AffineCost({"x": 1.0, "n": 2.0, "code": 0.5}, fixed=-3.5)
+    if refused is None:
+        check_cost(problem, cost, Gittins(cost))
+        return
+    with pytest.raises(InputError, match=f"at .*{refused}.*expected a finite"):
+        check_cost(problem, cost, Gittins(cost))
+
+
+def test_a_function_is_asked_at_corners_that_there_may_be() -> None:
+    """Of many parameters at some corners, in any case at the least and the greatest."""
+
+    def cost(x: Any) -> float:
+        return float(x["x"])
+
+    check_cost(
+        Problem(Space.of([Range("x", 0.0, 1.0)], [({"x": -1.0}, -0.5)])), cost, Gittins(cost)
+    )
+    check_cost(Problem(Space.of([Range("x", 0.0, 1.0)]), fixed={"x": 0.5}), cost, Gittins(cost))
+    many = Problem(Space.of([Range(f"x{i}", 0.0, 1.0) for i in range(80)]))
+    for bad in (lambda x: float(sum(x.values())), lambda x: 80.0 - sum(x.values())):
+        with pytest.raises(InputError, match=r"cost gave 0.0 for {'x0': "):
+            check_cost(many, bad, Gittins(bad))
+    with pytest.raises(InputError, match=r"cost gave 0.0 for {'x0': "):
+        check_cost(many, lambda x: x["x7"], Gittins(lambda x: x["x7"]))

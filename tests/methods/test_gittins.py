@@ -221,6 +221,32 @@ def test_an_outlier_does_not_set_the_scale() -> None:
     assert not method.winsorizes
 
 
+@pytest.mark.usefixtures("short_searches")
+def test_a_price_from_a_budget_needs_two_different_outcomes() -> None:
+    """Before that it is in no unit: it is not held, and ends no run. Rules may have their own."""
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
+
+    def run(unit: float, **settings: Any) -> Simulation:
+        method = Gittins(1.0, **{"budget": 7.0, "stop": True, "initial_trials": 1, **settings})
+        simulation = Simulation(method, space)
+        while isinstance(decision := simulation.ask(), Decision):
+            row: Any = decision.parameters
+            simulation.tell(decision, Outcome(unit * -((row["x"] - 0.3) ** 2) - unit * row["y"]))
+        return simulation
+
+    prices = []
+    for unit in (1.0, 1e-6):
+        first, second, *others = [t.decision for t in run(unit).trials[1:]]
+        assert first["lambda_held"] is False
+        assert all("lambda_held" not in decision for decision in (second, *others))
+        assert {decision["lambda"] for decision in others} == {second["lambda"]}
+        prices.append(second["lambda"] / unit)
+    assert prices[1] == pytest.approx(prices[0], rel=1e-3)
+    assert prices[0] != first["lambda"]
+    # Where all outcomes are one, it ends no run before the budget does; a rule's own price may.
+    assert [len(run(0.0, stop=stop).trials) for stop in (True, GittinsStop(1.0))] == [7, 1]
+
+
 def test_a_design_that_can_afford_it_is_the_usual_one() -> None:
     usual = designs(Gittins(1.0, budget=100.0, seed=1, initial_share=None))
     assert designs(Gittins(1.0, budget=100.0, seed=1, initial_share=0.2)) == usual

@@ -21,7 +21,11 @@ OVEN = ChangeCost({"oven": 5.0, "lamp": 2}, base=1.0)
         ({"oven": 200.0, "lamp": "red"}, {"oven": 210.0, "lamp": "red"}, 5.0),
         ({"oven": 200.0, "lamp": "red"}, {"oven": 200, "lamp": "blue"}, 2.0),
         ({"oven": 200.0, "lamp": "red"}, {"oven": 0.0, "lamp": "blue", "dose": 1}, 7.0),
-        ({"oven": 0.1 + 0.2}, {"oven": 0.3}, 0.0),  # as it comes back from a store
+        ({"oven": 0.1 + 0.2}, {"oven": 0.3}, 0.0),  # another way to one number
+        ({"oven": 200.0}, {"oven": 200.0001}, 5.0),
+        ({"oven": 20240101}, {"oven": 20240102}, 5.0),
+        ({"oven": 20240101.0}, {"oven": 20240102}, 5.0),
+        ({"oven": 10**15}, {"oven": 10**15 + 1}, 5.0),
         ({"oven": 0.0}, {"oven": 1e-9}, 5.0),
         ({"oven": 1.0}, {"oven": True}, 0.0),
         ({"oven": False}, {"oven": True}, 5.0),

@@ -15,6 +15,7 @@ from ax.orchestration.orchestrator import FailureRateExceededError
 
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.metrics import CostMetric, ReportedMetric
+from ax_costaware.runners.reporting import terms_of
 from ax_costaware.runners.result import (
     RUNNING,
     AttemptState,
@@ -204,6 +205,25 @@ def test_a_control_set_that_learns_its_cost_needs_one() -> None:
         assert message in trial.record["attempts"][-1]["error"]
         assert "cost" not in trial.record  # Nothing that a model could learn from.
         assert trial.ends == [("failed", cost)]
+
+
+def test_a_learned_cost_is_more_than_its_change_over() -> None:
+    """As it was expected, unless the trial that it was to follow never ran."""
+    record = {"cost_metric": "seconds", "change_over": 20.0}
+    for state, message in (
+        (finished(TrialResult(1.0, cost=3.0)), "cost=3.0: expected a finite number > 20, "),
+        (failed(cost=3.0), "spilt"),
+    ):
+        trial = Trial(CostMetric("seconds"), record=record)
+        trial.stands(state)
+        assert message in trial.record["attempts"][-1]["error"]
+        assert "cost" not in trial.record
+    client = make_client(None, CostMetric("seconds"), records={0: record, 1: record})
+    client.get_next_trials(max_trials=2)
+    first, second = client._experiment.trials.values()
+    assert terms_of(second).change_over == 20.0
+    first.mark_abandoned()
+    assert terms_of(second).change_over == 0.0
 
 
 def test_a_strategy_that_learns_costs_from_a_metric_needs_one() -> None:

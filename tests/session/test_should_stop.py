@@ -9,7 +9,14 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import OptimizationShouldStop, UserInputError
 
-from ax_costaware import GittinsDecay, GittinsStop, should_stop, spending
+from ax_costaware import (
+    GittinsDecay,
+    GittinsStop,
+    GittinsStoppingStrategy,
+    complete_trial,
+    should_stop,
+    spending,
+)
 from tests.ax.gittins_toy import COST, FAST, make_client, objective, record, run_trials
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -97,6 +104,28 @@ def test_a_price_may_be_tried() -> None:
     assert should_stop(ruled).stop
     assert should_stop(ruled).lmbda == 5.0
     assert not should_stop(decaying).stop
+    # So does what a budget comes to, unless the strategy has one beside its decay.
+    less, more = (should_stop(decaying, budget=budget).lmbda for budget in (8.0, 100.0))
+    assert less is not None
+    assert more is not None
+    assert less > more
+    both = make_client(decay=GittinsDecay(0.1), budget=50.0)
+    run_trials(both, 4)
+    assert should_stop(both, budget=100.0).lmbda == should_stop(both).lmbda
+
+
+def test_given_hyperparameters_see_outliers_as_they_are() -> None:
+    """As in the strategy itself, and in the rule for others."""
+    own = make_client(lmbda=0.01, acquisition="gittins")
+    other = make_client(lmbda=0.01, acquisition="gittins", surrogate_spec=None)
+    for client in (own, other):
+        run_trials(client, 4)
+        complete_trial(client, client.attach_trial({"x1": 0.9, "x2": 0.9}), -30.0)
+    found = should_stop(other, surrogate_spec=SURROGATE)
+    assert found == should_stop(own)
+    stopping = GittinsStoppingStrategy(COST, lmbda=0.01, surrogate_spec=SURROGATE)
+    assert not stopping._method.winsorizes
+    assert GittinsStoppingStrategy(COST, lmbda=0.01)._method.winsorizes
 
 
 def test_when_nothing_can_be_paid() -> None:

@@ -321,6 +321,24 @@ def test_rows_that_do_not_fit_the_method(
     assert not client._experiment.trials
 
 
+@pytest.mark.parametrize(("charge", "before"), [(False, True), (True, False), (True, True)])
+def test_change_overs_are_paid_where_rows_are(charge: bool, before: bool) -> None:
+    """A row's, after the trials that there are, is part of its cost; those of free ones are not."""
+    client = mixed_client()
+    cost = ac.ChangeCost({"soil": 15.0}, base="seconds")
+    client.set_generation_strategy(ac.gittins_strategy(cost, initial_trials=3, **FAST))
+    if before:
+        arm = {"x": 0.4, "rate": 0.1, "count": 2, "soil": "sand", "field": "north"}
+        ac.complete_trial(client, client.attach_trial(arm), 1.0, cost=20.0)
+    if charge:
+        row, paid = (r"row 0 \(index 7\)", 10.0) if before else (r"row 3 \(index 10\)", 15.0)
+        message = f"{row}: cost={paid}: .* > 15, .* the 15 of its change-over is part of it"
+        with pytest.raises(UserInputError, match=message):
+            ac.attach_table(client, MIXED, charge=True)
+    ac.attach_table(client, MIXED.assign(cost=MIXED["cost"] + 15.0 * charge), charge=charge)
+    assert decide(client)[1]["record"]["phase"] == "rule"
+
+
 def test_what_does_not_fit_the_experiment_is_no_rows_fault() -> None:
     client = make_client("gittins")
     client.set_generation_strategy(ac.gittins_strategy(ac.AffineCost({"w": 1.0}, fixed=1.0)))

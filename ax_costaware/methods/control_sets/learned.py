@@ -171,7 +171,8 @@ def check_reported_costs(trials: Sequence[PastTrial], method: ControlSets) -> No
             raise InputError(
                 f"trial {trial.index} has the reported cost {trial.reported_cost:g}: expected more "
                 f"than fixed_cost={control_set.fixed_cost:g} of its control set "
-                f"{control_set.name!r}{changed}."
+                f"{control_set.name!r}{changed}. Report the whole cost with "
+                f"ax_costaware.report_cost(client, {trial.index}, ...)."
             )
     if missing:
         raise InputError(

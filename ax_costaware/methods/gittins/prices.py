@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from ax_costaware.methods.gittins import Gittins
 
 
+HELD = "lambda_held"
+"""Name in the record of a decision, where its lambda is none to hold."""
+
 _LEAST = 1e-9
 """Lambda, in standard deviations per mean cost, where the budget pays for every point that it pays
 for at all together: any price is right that turns none away."""
@@ -62,6 +65,14 @@ def price_of_cost(search: Search[Gittins], relative: float | None, best_f: float
             log_probability = search.feasibility(search.boxes[payable])
     solved = lambda_for_budget(*boxes, budget, best_f, log_probability)
     return max(solved, _LEAST * float(sigmas.max()) / float(costs[payable].mean()))
+
+
+def is_provisional(method: Gittins, problem: Problem) -> bool:
+    """Whether lambda is found from a budget, and fewer than two different outcomes are known.
+
+    They say nothing of the unit of the objective, so that such a price is any.
+    """
+    return method.lambda_source == "budget" and len({t.outcome for t in problem.observed}) < 2
 
 
 def relative_lambda(method: Gittins, problem: Problem) -> float | None:
@@ -112,7 +123,7 @@ def _held_lambda(search: Search[Gittins]) -> float | None:
         if not math.isclose(budget, method.budget, rel_tol=1e-9):
             # By another price more or less was spent than this one had counted on.
             held = None
-        elif held is None:
+        elif held is None and decision.get(HELD, True):
             held = float(decision["lambda"])
     return held
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ax_costaware.methods.change_overs import CostAfter
-from ax_costaware.methods.gittins.prices import price_of_cost, relative_lambda
+from ax_costaware.methods.gittins.prices import HELD, is_provisional, price_of_cost, relative_lambda
 from ax_costaware.methods.gittins.search import Found, Search
 from ax_costaware.methods.model import seen_share_of_noise
 from ax_costaware.methods.money import Money
@@ -25,6 +25,11 @@ from ax_costaware.policies.gittins import ImprovementPerCostStop, StopDecision
 
 if TYPE_CHECKING:
     from ax_costaware.methods.gittins import Gittins, StopRule
+
+
+_PROVISIONAL = (
+    "fewer than two different outcomes are known, which is too little to find a price from a budget"
+)
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,8 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
             hand = reach if count else best
             verdict, looked_at = _verdict(search, rule, found, index, price, hand)
             compared = sign * looked_at, rule.price(price)
+            if verdict.stop and rule.lmbda is None and is_provisional(method, problem):
+                verdict = StopDecision(False, _PROVISIONAL)
         if method.acquisition == "gittins" and under_way is not None and index <= reach:
             # Beside what is under evaluation nothing is worth the price: the trial that would
             # be at the highest price below it, and not once more one that is pending.
@@ -233,6 +240,7 @@ def _decision(
     # A declared cost is that of the parameterization itself, which the ledger asks for.
     declared = method.with_change_over(problem, row, method.cost_at(row))
     is_priced = price is not None
+    not_held = method.rule is not None and is_priced and is_provisional(method, problem)
     feasible: dict[str, float | None] = {}
     if search.feasibility is not None:
         chance = float(search.feasibility.probability(X))
@@ -255,6 +263,7 @@ def _decision(
             "cost_log_sd": None if log_variance is None else log_variance**0.5,
             "acquisition": method.acquisition,
             "stop_rule": None if method.rule is None else repr(method.rule),
+            **({HELD: False} if not_held else {}),
             **feasible,
             **search.money.record(),
         },
