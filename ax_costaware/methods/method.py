@@ -268,9 +268,15 @@ class Method(Budgeted, ABC):
         Returns:
             One for every row; None where there are no constraints.
         """
+        log_chances = self.log_chances(problem, rows)
+        return None if log_chances is None else log_chances.exp()
+
+    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """Logarithms of ``chances``, which tell apart what is too unlikely for a float."""
         if problem.feasibility is None:
             return None
-        return problem.feasibility.probability(self.model_points(problem, rows))
+        with torch.no_grad():
+            return problem.feasibility(self.model_points(problem, rows))
 
     def num_payable(self, problem: Problem, initial: bool) -> int:
         """How many trials can be asked for together: what the budget is certain to pay for.
@@ -309,14 +315,14 @@ class Method(Budgeted, ABC):
         compared = problem.sign * mean
         if self.caution:
             compared = compared - self.caution * variance.sqrt()
-        chances = self.chances(problem, rows)
-        likely = None if chances is None else chances.tolist()
+        log_chances = self.log_chances(problem, rows)
+        likely = None if log_chances is None else log_chances.exp().tolist()
         try:
             costs = self.costs_at(problem, rows)
         except InputError:
             costs = [None] * len(rows)
         found: list[Best] = []
-        for i in feasible_first(compared, likely, self.feasible):
+        for i in feasible_first(compared, log_chances, self.feasible):
             if all(rows[i] != other.parameters for other in found):
                 moments = float(mean[i]), float(variance[i]) ** 0.5
                 chance = None if likely is None else likely[i]

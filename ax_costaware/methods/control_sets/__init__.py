@@ -315,14 +315,14 @@ class ControlSets(Method):
         Those that are feasible come first, then the others by how likely they are to be.
         """
         values, every = ControlSetValues(problem, self), range(len(self.control_sets))
-        space, chances = values.space, None
+        space, log_chances = values.space, None
         if problem.constraints:
-            points, likely = values.best_feasible()
-            means, chances = problem.sign * space.expectations(points, every)[0], likely.tolist()
+            points, log_chances = values.best_feasible()
+            means = problem.sign * space.expectations(points, every)[0]
         else:
             points, means = space.best_means(every, trial=len(problem.trials))
         found = []
-        for i in feasible_first(means, chances, self.feasible):
+        for i in feasible_first(means, log_chances, self.feasible):
             control_set, point = self.control_sets[i], points[i].detach()
             mean, variance = map(float, space.expectations(points[[i]], [i]))
             cost = space.costs.at(i, point)
@@ -333,15 +333,15 @@ class ControlSets(Method):
                     variance**0.5,
                     None if cost is None else cost.mean,
                     control_set.name,
-                    feasibility=None if chances is None else chances[i],
+                    feasibility=None if log_chances is None else float(log_chances[i].exp()),
                 )
             )
         return found
 
-    def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Probability that the expectation over what a trial leaves to chance is feasible."""
+    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """As for any method, of the expectation over what a trial leaves to chance."""
         points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
-        return QuerySpace(problem, self).chances(points, places)
+        return QuerySpace(problem, self).log_chances(points, places)
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the expectation over what a trial leaves to chance.

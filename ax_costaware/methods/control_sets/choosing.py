@@ -75,7 +75,7 @@ def _decision(
     chosen = method.control_sets[decision.index]
     arm = values.space.arm(chosen, values.space.controlled(point, chosen.parameters))
     reason = decision.reason
-    chances = values.space.chances(point.unsqueeze(0), [decision.index])
+    chances = values.space.log_chances(point.unsqueeze(0), [decision.index])
     if not values.is_feasible:
         reason = (
             f"No query is feasible with a probability of {method.feasible:g} yet, and values are "
@@ -93,7 +93,7 @@ def _decision(
         "problem": method.problem_digest,
         **values.money.record(),
         **verdict.record,
-        **({} if chances is None else {"feasibility": float(chances)}),
+        **({} if chances is None else {"feasibility": float(chances.exp())}),
         "state": dict(decision.state),
     }
     if method.learns_costs:
