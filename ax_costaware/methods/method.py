@@ -214,6 +214,16 @@ class Method(Budgeted, ABC):
         """
         return None
 
+    def check_trial(self, problem: Problem, trial: PastTrial) -> None:
+        """Refuse an outcome that nothing can be learned from, by the trial's inputs.
+
+        Asked before it is recorded; a method that refuses some asks it in ``check``, too.
+
+        Raises:
+            InputError: By the inputs, and with what is expected.
+        """
+        return None
+
     def check_outcomes(self, problem: Problem) -> None:
         """Refuse outcomes that the model would take for others: asked by ``recommend``.
 

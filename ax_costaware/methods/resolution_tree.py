@@ -24,7 +24,7 @@ from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import nats_and_worth, subject_of
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Parameter, Range, Row
-from ax_costaware.methods.past import unfit
+from ax_costaware.methods.past import PastTrial, unfit
 from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from ax_costaware.queries import CellConditional
@@ -203,6 +203,10 @@ class TreeSearch(Targets):
             )
         self.measured_cells(problem)
 
+    def check_trial(self, problem: Problem, trial: PastTrial) -> None:
+        """Refuse inputs that are no cell."""
+        self.cell_of(trial.inputs)
+
     def measured_cells(self, problem: Problem) -> list[Cell]:
         """The cells of the trials that have an outcome, or are under way.
 
@@ -214,7 +218,7 @@ class TreeSearch(Targets):
             if trial.outcome is None and not trial.is_live:
                 continue
             try:
-                cells.append(self.cell_of(trial.parameters))
+                cells.append(self.cell_of(trial.inputs))
             except InputError as error:
                 raise unfit(trial, error) from error
         return cells

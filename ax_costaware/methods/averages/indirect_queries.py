@@ -32,7 +32,7 @@ from ax_costaware.methods.costs import (
 )
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
-from ax_costaware.methods.past import unfit
+from ax_costaware.methods.past import PastTrial, unfit
 from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.queries import Conditional, Cost, FiniteConditional, LearnedConditional
 from ax_costaware.queries.argument_checks import (
@@ -149,13 +149,16 @@ class IndirectQueries(Targets):
             if trial.outcome is None:
                 continue
             try:
-                law.check_rows([trial.parameters])
-            except (InputError, KeyError) as error:
-                said = (
-                    f"trial {trial.index}, {dict(trial.parameters)}, has an outcome and is no "
-                    f"query of the conditional: {error}"
-                )
-                raise unfit(trial, InputError(said)) from error
+                self.check_trial(problem, trial)
+            except InputError as error:
+                raise unfit(trial, error) from error
+
+    def check_trial(self, problem: Problem, trial: PastTrial) -> None:
+        """Refuse inputs that the conditional has no law for."""
+        try:
+            self.decoded_law(problem).check_rows([trial.inputs])
+        except (InputError, KeyError) as error:
+            raise InputError(f"{trial.inputs} is no query of the conditional: {error}") from error
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next quasi-random query that can be paid and that the conditional answers for."""
