@@ -241,7 +241,7 @@ class Method(Budgeted, ABC):
             cost = self.with_change_over(problem, row, self.cost_at(row))
             if money.pays(cost):
                 return self.initial_decision(problem, row, cost, money)
-        return self.unfinished(self.exhausted(problem, money))
+        return self.unfinished(self.exhausted(problem, money), money)
 
     def design_is_over(self, problem: Problem) -> bool:
         """Whether the initial design ends before it has all of its trials."""
@@ -304,11 +304,12 @@ class Method(Budgeted, ABC):
 
     # What subclasses share
 
-    def unfinished(self, why: str) -> Stop:
+    def unfinished(self, why: str, money: Money) -> Stop:
         """That the initial design stops, and why, in a sentence."""
+        limit = "max_trial_cost" if money.capped else "the budget"
         return Stop(
             f"{why} The initial design is not finished, so that no model says what to deploy: "
-            "compare the trials themselves, or raise the budget."
+            f"compare the trials themselves, or raise {limit}."
         )
 
     def ranked(
