@@ -224,6 +224,14 @@ class Method(Budgeted, ABC):
         """
         return None
 
+    def not_learned(self, problem: Problem) -> Sequence[int]:
+        """Indices of trials with an outcome that the model is not told of now: by default none."""
+        return ()
+
+    def left_out(self, problem: Problem) -> list[str]:
+        """What a decision leaves out of account, in sentences for the log: by default nothing."""
+        return []
+
     def check_outcomes(self, problem: Problem) -> None:
         """Refuse outcomes that the model would take for others: asked by ``recommend``.
 
