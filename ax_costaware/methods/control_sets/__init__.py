@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.change_overs import costs_left_out
 from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
@@ -33,7 +34,10 @@ from ax_costaware.methods.control_sets.checks import (
     least_cost,
 )
 from ax_costaware.methods.control_sets.choosing import choose, initial_trial
-from ax_costaware.methods.control_sets.learned import check_reported_costs
+from ax_costaware.methods.control_sets.learned import (
+    check_reported_costs,
+    no_more_than_change_overs,
+)
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.method import NO_LIMIT, Method
@@ -296,6 +300,10 @@ class ControlSets(Method):
         check_reported_costs(problem.trials, self)
         self.check_outcomes(problem)
         check_constraints(problem, self)
+
+    def left_out(self, problem: Problem) -> list[str]:
+        """Costs that are learned from no more, see ``costs_left_out``."""
+        return costs_left_out(no_more_than_change_overs(problem.trials, self))
 
     def check_outcomes(self, problem: Problem) -> None:
         """Refuse trials that do not say what the inputs were that they left to chance."""
