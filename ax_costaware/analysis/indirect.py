@@ -235,9 +235,9 @@ def _posterior(
 
 
 def _queries(problem: Problem, method: Targets) -> tuple[pd.DataFrame, Array, Array]:
-    """The answered queries, and by parameter the centres and half-widths of their laws."""
-    answered = [trial for trial in problem.trials if trial.outcome is not None]
-    reached = [method.reach(problem, trial.parameters) for trial in answered]
+    """The queries that are learned from, and by parameter centres and half-widths of their laws."""
+    answered = problem.observed
+    reached = [method.reach(problem, trial.inputs) for trial in answered]
     rows = [(trial.index, trial.outcome) for trial in answered]
     frame = pd.DataFrame(rows, columns=["trial_index", "outcome"])
     return frame, np.array([centre for centre, _ in reached]), np.array([s for _, s in reached])

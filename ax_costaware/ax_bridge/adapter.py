@@ -52,7 +52,7 @@ from ax_costaware.ax_bridge.training_data import realized_data, restore_data, wi
 from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
 from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.loop import check_all, next_trial
-from ax_costaware.methods.past import check_complete, check_inputs
+from ax_costaware.methods.past import check_inputs
 from ax_costaware.methods.problem import Pending, decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
 
@@ -331,15 +331,22 @@ class CostAwareAdapter(TorchAdapter):
         bounded = [constraint.metric for constraint in constraints_of(config)]
         metrics = [*config.objective.metric_signatures, *bounded]
         with ax_errors():  # before Ax says that it has no data
-            trials = past_trials(self._experiment, self.method)
-            check_complete(trials, self._search_space.parameters)
+            problem = problem_of(self._experiment, self.method)
+            not_learned = self.method.not_learned(problem)
+        realized = realized_inputs(self._experiment, self.method)
         found = realized_data(
             experiment_data,
             trials=self._experiment.trials,
-            realized=realized_inputs(self._experiment, self.method),
+            realized={i: row for i, row in realized.items() if i not in not_learned},
             metrics=metrics,
             parameters=list(self._search_space.parameters),
         )
+        if found.observation_data.empty and not_learned:
+            said = " ".join(self.method.left_out(problem))
+            raise DataRequiredError(
+                f"{said} No other trial has an outcome: complete one, or attach one with its data, "
+                "before asking for the next."
+            )
         if found.observation_data.empty:
             used = "" if self._experiment.trials else _USED_STRATEGY
             raise DataRequiredError(

@@ -1,8 +1,8 @@
 """The record of a decision, and what Ax's log says of it.
 
-Each decision is logged with its reason, and a budget that runs out, once. A line is written where a
-decision is made, so that an experiment that is loaded, looked at or assessed writes none. Costs are
-in the user's own unit.
+Each decision is logged with its reason and with what it leaves out, and a budget that runs out,
+once. A line is written where a decision is made, so that an experiment that is loaded, looked at or
+assessed writes none. Costs are in the user's own unit.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def recorded(
         f"Trial {index}: set {display_values(controlled)} {cost}{unmeasured}; {money}. "
         f"{record['why']}"
     )
+    for left_out in method.left_out(problem):
+        logger.warning(left_out)
     if budget is not None and record.get("expected_cost") is None and len(problem.undelivered) == 1:
         logger.warning(
             "Several trials are asked for at once, and nothing is known of what they cost: they "

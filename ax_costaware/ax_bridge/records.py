@@ -139,6 +139,13 @@ def problem_of(
     )
 
 
+def problem_without_trials(experiment: Experiment, method: Method) -> Problem:
+    """The space and the pairs alone, whatever else of the experiment does not fit."""
+    record = experiment._properties.get(RECORD) or {}
+    space = space_of(experiment.search_space, method.hidden)
+    return Problem(space, pairs=record.get(PAIRS) or {})
+
+
 def past_trials(
     experiment: Experiment, method: Method, observed: Mapping[int, float] | None = None
 ) -> tuple[PastTrial, ...]:

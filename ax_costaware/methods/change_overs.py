@@ -82,6 +82,19 @@ def kept_settings(
     return [{n: before[n] for n in kept} for size in sizes for kept in combinations(names, size)]
 
 
+def costs_left_out(trials: Sequence[int]) -> list[str]:
+    """That costs of some trials say nothing, as a sentence for the log; nothing of none.
+
+    Each was more than its change-over when it was reported, or it would have been refused; but a
+    trial before it may have been excluded since, or been given up.
+    """
+    return [
+        f"The costs of trials {list(trials)} are left out of what is learned: each is no more than "
+        "its change-over from the last trial before it that was run. ax_costaware.report_cost "
+        "corrects a cost."
+    ] * bool(trials)
+
+
 def check_change_cost(problem: Problem, method: Budgeted) -> None:
     """Check that what costs to be changed are parameters of the experiment that trials set.
 

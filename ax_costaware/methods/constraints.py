@@ -153,17 +153,19 @@ class Feasibility:
         return (-STEEP * lacking.square()).exp()
 
 
-def feasible_first(values: Tensor, chances: Sequence[float] | None, feasible: float) -> list[int]:
+def feasible_first(values: Tensor, log_chances: Tensor | None, feasible: float) -> list[int]:
     """Places of ``n`` values, the largest first, of those before that are feasible.
 
     Args:
         values: The values.
-        chances: How likely each is to be feasible; None where all are.
+        log_chances: ``n`` logarithms of how likely each is to be feasible, which tell apart what is
+            too unlikely for a float; None where all are feasible.
         feasible: How likely one has to be; the others come by how likely they are.
     """
     order: list[int] = values.argsort(descending=True, stable=True).tolist()
-    if chances is not None:
-        order.sort(key=lambda i: -min(chances[i], feasible))
+    if log_chances is not None:
+        found: list[float] = log_chances.clamp_max(math.log(feasible)).tolist()
+        order.sort(key=lambda i: -found[i])
     return order
 
 

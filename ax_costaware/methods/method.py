@@ -214,6 +214,24 @@ class Method(Budgeted, ABC):
         """
         return None
 
+    def check_trial(self, problem: Problem, trial: PastTrial) -> None:
+        """Refuse an outcome that nothing can be learned from, by the trial's inputs.
+
+        Asked before it is recorded; a method that refuses some asks it in ``check``, too.
+
+        Raises:
+            InputError: By the inputs, and with what is expected.
+        """
+        return None
+
+    def not_learned(self, problem: Problem) -> Sequence[int]:
+        """Indices of trials with an outcome that the model is not told of now: by default none."""
+        return ()
+
+    def left_out(self, problem: Problem) -> list[str]:
+        """What a decision leaves out of account, in sentences for the log: by default nothing."""
+        return []
+
     def check_outcomes(self, problem: Problem) -> None:
         """Refuse outcomes that the model would take for others: asked by ``recommend``.
 
@@ -231,7 +249,7 @@ class Method(Budgeted, ABC):
             cost = self.with_change_over(problem, row, self.cost_at(row))
             if money.pays(cost):
                 return self.initial_decision(problem, row, cost, money)
-        return self.unfinished(self.exhausted(problem, money))
+        return self.unfinished(self.exhausted(problem, money), money)
 
     def design_is_over(self, problem: Problem) -> bool:
         """Whether the initial design ends before it has all of its trials."""
@@ -268,9 +286,15 @@ class Method(Budgeted, ABC):
         Returns:
             One for every row; None where there are no constraints.
         """
+        log_chances = self.log_chances(problem, rows)
+        return None if log_chances is None else log_chances.exp()
+
+    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """Logarithms of ``chances``, which tell apart what is too unlikely for a float."""
         if problem.feasibility is None:
             return None
-        return problem.feasibility.probability(self.model_points(problem, rows))
+        with torch.no_grad():
+            return problem.feasibility(self.model_points(problem, rows))
 
     def num_payable(self, problem: Problem, initial: bool) -> int:
         """How many trials can be asked for together: what the budget is certain to pay for.
@@ -288,11 +312,12 @@ class Method(Budgeted, ABC):
 
     # What subclasses share
 
-    def unfinished(self, why: str) -> Stop:
+    def unfinished(self, why: str, money: Money) -> Stop:
         """That the initial design stops, and why, in a sentence."""
+        limit = "max_trial_cost" if money.capped else "the budget"
         return Stop(
             f"{why} The initial design is not finished, so that no model says what to deploy: "
-            "compare the trials themselves, or raise the budget."
+            f"compare the trials themselves, or raise {limit}."
         )
 
     def ranked(
@@ -309,14 +334,14 @@ class Method(Budgeted, ABC):
         compared = problem.sign * mean
         if self.caution:
             compared = compared - self.caution * variance.sqrt()
-        chances = self.chances(problem, rows)
-        likely = None if chances is None else chances.tolist()
+        log_chances = self.log_chances(problem, rows)
+        likely = None if log_chances is None else log_chances.exp().tolist()
         try:
             costs = self.costs_at(problem, rows)
         except InputError:
             costs = [None] * len(rows)
         found: list[Best] = []
-        for i in feasible_first(compared, likely, self.feasible):
+        for i in feasible_first(compared, log_chances, self.feasible):
             if all(rows[i] != other.parameters for other in found):
                 moments = float(mean[i]), float(variance[i]) ** 0.5
                 chance = None if likely is None else likely[i]

@@ -213,7 +213,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
     names, changes = control_sets_of(trials, method), change_overs(trials, method)
     reported: dict[str | None, list[float]] = {name: [] for name in names}
     for trial, name, change in zip(trials, names, changes, strict=True):
-        if trial.reported_cost is not None:
+        if trial.reported_cost is not None and trial.reported_cost >= change:
             reported[name].append(trial.reported_cost - change)
     entries: list[LedgerEntry] = []
     rule_has_begun = False
@@ -289,13 +289,15 @@ def change_overs(trials: Sequence[PastTrial], method: Budgeted) -> list[float]:
 def costs_of_runs(trials: Sequence[PastTrial], method: Budgeted) -> dict[int, float]:
     """What runs have cost by the end of each trial, by trial, as far as all of it was reported.
 
-    Change-overs are no part of it. A trial that goes on from another one adds to its cost.
+    Change-overs are no part of it; what was reported as no more than them is left out. A trial that
+    goes on from another one adds to its cost.
     """
     found: dict[int, float] = {}
     for trial, change in zip(trials, change_overs(trials, method), strict=True):
         before = 0.0 if trial.resumes_trial is None else found.get(trial.resumes_trial)
-        if trial.reported_cost is not None and before is not None:
-            found[trial.index] = trial.reported_cost - change + before
+        reported = trial.reported_cost
+        if reported is not None and reported > change and before is not None:
+            found[trial.index] = reported - change + before
     return found
 
 

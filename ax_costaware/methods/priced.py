@@ -17,7 +17,7 @@ import torch
 from ax_costaware.acquisition.log_cost import CostFunction as CostOfPoints
 from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.change_overs import kept_settings
+from ax_costaware.methods.change_overs import costs_left_out, kept_settings
 from ax_costaware.methods.costs import check_cost, cost_of, known_cost, named_cost
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Row
@@ -141,6 +141,15 @@ class PricedMethod(Method):
         if self.cost_metric is not None:
             check_reported_costs(self, problem)
 
+    def left_out(self, problem: Problem) -> list[str]:
+        """Costs that are learned from no more, see ``costs_left_out``."""
+        if self.cost_metric is None:
+            return []
+        changes = zip(problem.trials, change_overs(problem.trials, self), strict=True)
+        return costs_left_out(
+            [t.index for t, change in changes if 0 < (t.reported_cost or math.inf) <= change]
+        )
+
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design: quasi-random, and of those the dear ones left out.
 
@@ -251,14 +260,6 @@ def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
             "Ax's data keep ten decimals, so that a small cost may be zero there: "
             "complete_trial(..., cost=...) keeps all digits, and so does another unit."
         )
-    for trial, change in zip(trials, change_overs(trials, method), strict=True):
-        if trial.reported_cost is not None and not trial.reported_cost > change:
-            raise InputError(
-                f"cost={method.cost!r}: trial {trial.index} has the reported cost "
-                f"{trial.reported_cost:g}: expected more than the {change:g} of its change-over, "
-                "which is part of it. Report the whole cost with "
-                f"ax_costaware.report_cost(client, {trial.index}, ...)."
-            )
 
 
 def _share_or_none(value: Any, name: str) -> float | None:

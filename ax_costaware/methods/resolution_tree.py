@@ -9,7 +9,9 @@ those that are under way count as measured, so that a batch goes on below them.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeGuard
@@ -24,7 +26,7 @@ from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import nats_and_worth, subject_of
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Parameter, Range, Row
-from ax_costaware.methods.past import unfit
+from ax_costaware.methods.past import PastTrial, unfit
 from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from ax_costaware.queries import CellConditional
@@ -203,6 +205,10 @@ class TreeSearch(Targets):
             )
         self.measured_cells(problem)
 
+    def check_trial(self, problem: Problem, trial: PastTrial) -> None:
+        """Refuse inputs that are no cell."""
+        self.cell_of(trial.inputs)
+
     def measured_cells(self, problem: Problem) -> list[Cell]:
         """The cells of the trials that have an outcome, or are under way.
 
@@ -214,23 +220,28 @@ class TreeSearch(Targets):
             if trial.outcome is None and not trial.is_live:
                 continue
             try:
-                cells.append(self.cell_of(trial.parameters))
+                cells.append(self.cell_of(trial.inputs))
             except InputError as error:
                 raise unfit(trial, error) from error
         return cells
 
     def initial(self, problem: Problem) -> Decision | Stop:
-        """The next cell of the coarsest levels: the root, then its children, and so on."""
+        """The next cell of the coarsest levels that can be paid: the root, its children, and so on.
+
+        What was measured before, as past data, is passed over, and comes again when all was.
+        """
         if problem.fixed:
             raise InputError(
                 f"fixed parameters {dict(problem.fixed)}: the initial cells are given. Attach the "
                 "trial instead, or fix parameters once the model decides."
             )
         money = self.money(problem, initial=True)
-        cell = next(itertools.islice(_coarse_first(self.tree), problem.num_initial, None))
+        levels = [i for i in range(self.max_level + 1) if money.pays(self.tree.cost(i))]
+        if not levels:
+            return self.unfinished(self.exhausted(problem, money), money)
+        begun = Counter(self._begun(problem))
+        cell = next(c for c in _coarse_first(self.tree, levels) if not _taken(begun, c))
         cost = self.tree.cost(cell.level)
-        if not money.pays(cost):
-            return self.unfinished(self.exhausted(problem, money))
         return self.initial_decision(
             problem,
             self.parameters_of(cell),
@@ -239,6 +250,13 @@ class TreeSearch(Targets):
             f"it is a cell of level {cell.level}, for the coarsest come first.",
             details={"level": cell.level, "cell": list(cell.index)},
         )
+
+    def _begun(self, problem: Problem) -> Iterator[Cell]:
+        """The cells of all trials, and of decisions that are none yet; not of what was excluded."""
+        rows = [trial.inputs for trial in problem.trials if not trial.is_excluded]
+        for row in [*rows, *problem.undelivered]:
+            with suppress(InputError):  # what never ran need not make sense
+                yield self.cell_of(row)
 
     def region(self, problem: Problem, money: Money, seed: int) -> Region:
         """The leaves and their children, as far as they can be paid."""
@@ -317,9 +335,23 @@ def _is_plain(parameter: Parameter) -> TypeGuard[Range]:
     return parameter == Range(parameter.name, parameter.lower, parameter.upper)
 
 
-def _coarse_first(tree: ResolutionTree) -> Iterator[Cell]:
-    """All cells, level by level; the finest again and again."""
-    cells: list[Cell] = [tree.root]
-    while True:
-        yield from cells
-        cells = [child for cell in cells for child in tree.children(cell)] or cells
+def _coarse_first(tree: ResolutionTree, levels: Sequence[int]) -> Iterator[Cell]:
+    """All cells of some levels, one after the other; the last level again and again."""
+    for level in itertools.chain(levels, itertools.repeat(levels[-1])):
+        yield from _cells(tree, level)
+
+
+def _cells(tree: ResolutionTree, level: int) -> Iterator[Cell]:
+    """All cells of a level."""
+    if level == 0:
+        yield tree.root
+        return
+    for cell in _cells(tree, level - 1):
+        yield from tree.children(cell)
+
+
+def _taken(begun: Counter[Cell], cell: Cell) -> bool:
+    """Take a cell out of those that were begun; False if it is not among them."""
+    is_there = begun[cell] > 0
+    begun[cell] -= 1
+    return is_there

@@ -40,6 +40,10 @@ _LEAST_WEIGHT = 1e-12
 _MOST_NODES = 2**16
 """Nodes of pairs of columns that are held at once."""
 
+_MOST_REACH = 64.0
+"""Half of the width of pairs of columns, in length-scales, for which their rules are made finer:
+beyond, the side of the grid is the limit, and finer ones take minutes."""
+
 _REMEMBERED = 4
 """Rows whose nodes and weights are kept, since a fit asks for those of its data at every step."""
 
@@ -140,7 +144,8 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         if not is_pair:
             return (refinement(max(scaled)),)
         # Along the first column the second moves, too.
-        return refinement(sum(scaled)), refinement(scaled[1]), *map(side_of, scaled)
+        first, second = min(sum(scaled), _MOST_REACH), min(scaled[1], _MOST_REACH)
+        return refinement(first), refinement(second), *map(side_of, scaled)
 
     def _read(self, rows: Tensor) -> _Remembered:
         key, transform, p = rows.detach().clone(), self.target_transform, self.num_query_columns
@@ -188,8 +193,6 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         reach = bounds.detach().diff(dim=0).squeeze(0) / 2
         resolution = self._resolution(reach, True)
         refinement, sides = resolution[:2], resolution[2:]
-        if not all(sides):
-            return _Remembered(key, self._of_joint_rule(A), reach, resolution)
         rows = max(1, _MOST_NODES // math.prod((*nodes.second.shape[-2:], *refinement)))
         parts = [
             grid_weights(self._transformed(self.conditional.pair_rule(part, refinement)), sides)

@@ -44,7 +44,7 @@ _LEAST_EXPECTED = 5.0
 (Cochran 1954)."""
 
 _SAME_VALUE = 1e-6
-"""How far a number may be from a value of a law, relative to its size."""
+"""How far a number may be from a value of a law, as a part of how far it is from the next one."""
 
 _SPREAD = 1.06
 """Of Fisher's transform of Spearman's correlation of ``n`` pairs, the variance is this over
@@ -350,11 +350,12 @@ def _numbers(items: Sequence[RawValue]) -> Array:
 
 
 def _place(item: RawValue, values: Sequence[RawValue]) -> int | None:
-    """Where a value is among others; None where it is not."""
-    for i, value in enumerate(values):
-        if isinstance(value, str | bool) or isinstance(item, str | bool):
-            if type(value) is type(item) and value == item:
-                return i
-        elif abs(value - item) <= _SAME_VALUE * (1.0 + abs(value)):
-            return i
-    return None
+    """Where a value is among others, a number with what rounding allows; None where it is not."""
+    if isinstance(item, str | bool) or isinstance(values[0], str | bool):
+        same = [i for i, v in enumerate(values) if type(v) is type(item) and v == item]
+        return same[0] if same else None
+    numbers = [value for value in values if not isinstance(value, str | bool)]
+    apart = [abs(value - item) for value in numbers]
+    nearest, *others = sorted(range(len(apart)), key=apart.__getitem__)
+    unit = apart[others[0]] if others else abs(numbers[nearest])
+    return nearest if apart[nearest] <= _SAME_VALUE * unit else None

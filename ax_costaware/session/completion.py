@@ -8,6 +8,7 @@ at full precision (Ax's own data keep ten decimals) and saved by both of Ax's st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ax.core.trial import Trial
@@ -28,10 +29,12 @@ from ax_costaware.ax_bridge.records import (
     RECORD,
     outcome_record,
     planned_trial,
+    problem_without_trials,
     recorded_outcomes,
     values_in_data,
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
+from ax_costaware.exceptions import InputError
 from ax_costaware.metrics import CostMetric
 from ax_costaware.queries.argument_checks import instance_of, nonnegative_number, positive_number
 from ax_costaware.session.realized import warn_out_of_bounds
@@ -97,7 +100,8 @@ def complete_trial(
             trial's change-over, it is given twice and differently, or it is missing or too small
             for a control set whose cost is unknown; if the strategy learns from no progress, or
             ``progression`` has other steps than the parameter has values, or not as many as there
-            are outcomes.
+            are outcomes; if it was measured at inputs that are no query of its conditional, or no
+            cell of its tree.
         UnsupportedError: If the trial has several arms, or another process runs the experiment.
 
     Warns:
@@ -140,6 +144,7 @@ def complete_trial(
     if may_be_unsaved:
         _save_again(session, trial, record)
         return
+    _check_inputs(session, trial, record)
     warn_out_of_bounds(record["realized"], experiment.search_space)
     if progression is not None:
         curve[last] = record["outcomes"]
@@ -161,6 +166,18 @@ def _check_reads(session: Session, trial: Trial, record: dict[str, Any]) -> None
                 f"raw_data={list(record['outcomes'])} lacks {metric!r}, which the strategy reads: "
                 f"expected a mapping that has it, such as {{..., {metric!r}: ...}}."
             )
+
+
+def _check_inputs(session: Session, trial: Trial, record: dict[str, Any]) -> None:
+    """Refuse an outcome at inputs that the method cannot learn from, unless it chose them."""
+    planned, realized = planned_trial(trial), record["realized"]
+    if not record["outcomes"] or (planned.record and not realized):
+        return
+    problem = problem_without_trials(session.experiment, session.method)
+    try:
+        session.method.check_trial(problem, replace(planned, realized=realized))
+    except InputError as error:
+        raise UserInputError(f"trial {trial.index}: {error}") from error
 
 
 def _check_running(trial: Trial) -> None:

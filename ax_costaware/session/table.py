@@ -256,6 +256,8 @@ def _check_trials(table: _Table, trials: Sequence[PastTrial]) -> None:
     def check(*some: PastTrial) -> None:
         check_all(table.method, replace(table.problem, trials=some))
         ledger_of(some, table.method)
+        for trial in some:
+            table.method.check_trial(table.problem, trial)
 
     try:
         check(*trials)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from ax_costaware import (
     TableCost,
     UniformBoxConditional,
     add_pairs,
+    attach_table,
     complete_trial,
     indirect_query_strategy,
     query,
@@ -39,6 +41,7 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.acquisition import ConditionalJointEntropySearch, sample_optima
+from ax_costaware.analysis import IndirectQueryAnalysis
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
@@ -335,8 +338,49 @@ def test_queries_far_from_all_pairs_are_left_alone() -> None:
     with pytest.raises(OptimizationShouldStop, match=r"None of 256 .* is near the pairs"):
         nowhere.get_next_trials(max_trials=1)
     index = client.attach_trial({"a1": 0.8, "a2": 0.2})
-    complete_trial(client, index, {"z": 0.1})
-    with pytest.raises(UserInputError, match=r"trial 6, .* is no query of the conditional: .*away"):
+    with pytest.raises(UserInputError, match=r"trial 6: .* is no query of the conditional: .*away"):
+        complete_trial(client, index, {"z": 0.1})
+
+
+def test_more_pairs_do_not_end_a_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Answers of queries that they are far from, by their own scale, are left out meanwhile."""
+    client = make_client(conditional=learned(60), initial_trials=4)
+    arms = run_trials(client, 5)
+    best = recommend(client)
+    (pending,) = client.get_next_trials(max_trials=1)
+    random = np.random.default_rng(0)
+    A = np.array([0.43, 0.62]) + 0.01 * random.standard_normal((600, 2))
+    add_pairs(client, 10 * A, A)
+    adapter = fitted_adapter(client._experiment, client._generation_strategy)
+    problem = adapter.problem()
+    far = list(adapter.method.not_learned(problem))
+    kept = [trial.index for trial in problem.observed]
+    assert 0 < len(far) < 5
+    assert sorted([*far, *kept]) == [0, 1, 2, 3, 4]
+    complete_trial(client, pending, {"z": 0.5})  # whether or not it is far
+    frame = pd.DataFrame([{**arms[far[0]], "z": 0.1}])
+    with pytest.raises(UserInputError, match=r"row 0: .*length-scales away"):
+        attach_table(client, frame)
+    client.save_to_json_file(str(tmp_path / "toy.json"))
+    ((_, arm),) = client.get_next_trials(max_trials=1).items()
+    assert f"The outcomes of trials {str(far)[:-1]}" in caplog.text
+    assert recommend(client) != best
+    client.compute_analyses([IndirectQueryAnalysis()])
+    loaded = Client.load_from_json_file(str(tmp_path / "toy.json"))
+    ((_, again),) = loaded.get_next_trials(max_trials=1).items()
+    assert dict(again) == dict(arm)
+    spread = random.uniform(0.15, 0.85, (4000, 2))
+    add_pairs(client, 10 * spread, spread)
+    problem = fitted_adapter(client._experiment, client._generation_strategy).problem()
+    assert [trial.index for trial in problem.observed] == [0, 1, 2, 3, 4, 5]
+
+
+def test_answers_that_are_all_far_from_the_pairs() -> None:
+    client = make_client(conditional=learned(60), initial_trials=1)
+    run_trials(client, 1)
+    A = 0.9 + 1e-3 * np.random.default_rng(0).standard_normal((3000, 2))
+    add_pairs(client, np.full((3000, 2), 9.0), A)
+    with pytest.raises(DataRequiredError, match=r"outcomes of trials \[0\].*No other trial has"):
         client.get_next_trials(max_trials=1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,10 +26,12 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.ax_bridge.nodes import fitted_adapter
-from ax_costaware.methods import averages
+from ax_costaware.methods import Range, Simulation, Space, averages
 from ax_costaware.methods.averages.information import posterior
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.problem import Decision, Problem
 from ax_costaware.methods.resolution_tree import TreeSearch
+from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from tests.ax.indirect_toy import record
 from tests.ax.tree_toy import BEST, MAX_LEVEL, TARGETS, cell_mean, make_client, run_trials
@@ -142,6 +145,43 @@ def test_batches_and_attached_cells() -> None:
     few = make_client(budget=8.9)
     run_trials(few, 5)
     assert len(few.get_next_trials(max_trials=5)) == 2
+
+
+def initial_levels(count: int, **strategy: Any) -> list[int]:
+    client = make_client(initial_trials=count, **strategy)
+    return [int(arm["level"]) for arm in run_trials(client, count)]
+
+
+def test_the_initial_design_passes_over_levels_that_cannot_be_paid() -> None:
+    assert initial_levels(3, costs=[1, 10, 2, 2], budget=9.0) == [0, 2, 2]
+    assert initial_levels(3, costs=[10, 1, 2, 3], budget=8.0) == [1, 1, 1]
+    assert initial_levels(6, costs=[10, 1, 2, 3], max_trial_cost=5.0) == [1, 1, 1, 1, 2, 2]
+    client = make_client(costs=[2, 1, 5, 5], budget=3.5)
+    arms = run_trials(client, 2)
+    with pytest.raises(OptimizationShouldStop, match=r"pays for no trial.*or raise the budget"):
+        client.get_next_trials(max_trials=1)
+    assert [arm["level"] for arm in arms] == [0, 1]
+    client = make_client(max_trial_cost=0.4)
+    with pytest.raises(UserInputError, match=r"max_trial_cost=0.4.* or raise max_trial_cost"):
+        client.get_next_trials(max_trials=1)
+
+
+def test_the_initial_design_passes_over_what_was_measured() -> None:
+    """As an attached cell; one that was excluded comes again, and the finest when all are done."""
+    x = Range("x", 0, 1)
+    method = TreeSearch(target_parameters=(x,), max_level=1, initial_trials=9)
+    space = Space.of([Range("level", 0, 1, is_integer=True), x])
+    attached = PastTrial(0, {"level": 1, "x": 0.25}, outcome=0.1, is_observed=True)
+    simulation = Simulation(method, space, trials=[attached])
+    found = []
+    for i in range(6):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        trial = simulation.tell(decision, Outcome(0.5))
+        if i == 1:
+            simulation.trials[-1] = replace(trial, status="ABANDONED", is_excluded=True)
+        found.append((decision.parameters["level"], decision.parameters["x"]))
+    assert found == [(0, 0.5), (1, 0.75), (1, 0.75), (1, 0.25), (1, 0.75), (1, 0.25)]
 
 
 def test_fixed_parameters() -> None:

@@ -34,6 +34,7 @@ from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import Pending, reproducible
 from ax_costaware.methods.simulation import Outcome, simulate
+from ax_costaware.models.point_posterior import PointPosterior
 from tests.short_searches import full_searches
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -260,6 +261,19 @@ def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
     assert all(chance >= 0.9 for chance in chances[:good])
     assert [b.mean for b in ranked[:good]] == sorted((b.mean for b in ranked[:good]), reverse=True)
     assert chances[good:] == sorted(chances[good:], reverse=True)
+
+
+def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
+    simulation = ran("gittins")
+    far = replace(simulation.problem().constraints[0], lower=None, upper=-1e3)
+    problem = replace(simulation.problem(), constraints=(far,))
+    ranked = simulation.method.recommend(problem)
+    assert {best.feasibility for best in ranked} == {0.0}
+    read = PointPosterior.of(far.fit())
+    with torch.no_grad():
+        mean, variance = read(problem.space.encode([best.parameters for best in ranked]))
+    z = ((-1e3 - mean) / variance.sqrt()).tolist()
+    assert z == sorted(z, reverse=True)
 
 
 def nothing_feasible(**settings: Any) -> Simulation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from ax_costaware.models import AverageKernel
 from ax_costaware.models.averages import JointAverages
-from ax_costaware.models.grid_averages import GridAverages, side_of
+from ax_costaware.models.grid_averages import MOST_SIDE, GridAverages, side_of
 from ax_costaware.queries import GaussianConditional
 
 LOWER, UPPER = (0.0, -1.0), (1.0, 2.0)
@@ -109,6 +110,19 @@ def test_covariances_of_averages_are_sums_over_pairs_of_many_nodes(
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(("lengthscale", "error"), [(0.02, 1e-9), (0.01, 1e-7), (0.006, 2e-3)])
+@pytest.mark.parametrize("deviation", [0.03, 0.07])
+def test_short_length_scales(lengthscale: float, error: float, deviation: float) -> None:
+    """Far from the bounds the closed form is right, too, whose variance was missed by far."""
+    covar, other = rbf(lengthscale, 3 * lengthscale), law(deviation, 0.5)
+    rows = (QUERIES[:1] + torch.tensor([[0.0, 0.0], [0.02, 0.03]])).double()
+    found, expected = (
+        AverageKernel(covar, conditional)(torch.cat([rows, torch.zeros(2, 3)], dim=-1)).to_dense()
+        for conditional in (other, replace(other, outside="keep"))
+    )
+    torch.testing.assert_close(found, expected, rtol=0, atol=error)
+
+
 def test_fourier_features_are_averages() -> None:
     covar, conditional = rbf(0.3, 1.0), law(0.1, 0.7)
     kernel = AverageKernel(covar, conditional)
@@ -166,10 +180,10 @@ def test_rows_are_read_anew_for_other_length_scales() -> None:
         kernel.base_kernel.load_state_dict(covar.state_dict())
         fresh = AverageKernel(covar, kernel.conditional)
         torch.testing.assert_close(kernel(rows).to_dense(), fresh(rows).to_dense())
-    # Too short for a grid.
-    assert side_of(100.0) == 0
     kernel.base_kernel.load_state_dict(rbf(0.005, 1.0).state_dict())
-    assert isinstance(kernel.averages(rows), JointAverages)
+    found = kernel.averages(rows)
+    assert isinstance(found, GridAverages)
+    assert found.weights.shape[-2] == side_of(100.0) == MOST_SIDE
 
 
 def test_batches_and_transforms() -> None:

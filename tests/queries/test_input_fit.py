@@ -138,6 +138,15 @@ def test_numbers_that_went_through_transforms_are_those_of_the_law() -> None:
     assert fit.p_value > 0.5
 
 
+@pytest.mark.parametrize(
+    "values", [[1e-9, 2e-9, 3e-9], [10**9, 10**9 + 1, 10**9 + 2], [0.0, 1e-12, 1e6], [1e-9]]
+)
+def test_values_of_any_size_are_told_apart(values: list[float]) -> None:
+    drawn = values * 30
+    assert fit_of("x", drawn, Discrete(values)).p_value > 0.1
+    assert fit_of("x", [*drawn, values[-1] * 1.5], Discrete(values)).p_value == 0.0
+
+
 @pytest.mark.parametrize(("name", "law_size"), [("b", None), ("c", 10_000)])
 def test_conditional_laws(name: str, law_size: int | None) -> None:
     """A law that moves with what is controlled; values that move less disagree with it."""

@@ -353,12 +353,13 @@ class Targets(Method):
             mean, variance = posterior(problem).moments(problem.space.encode(rows))
         return problem.sign * mean, variance
 
-    def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Probability that the averages that queries are answered by keep to all constraints."""
+    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """As for any method, of the averages that queries are answered by."""
         if not problem.constraints:
             return None
         averages = Feasibility(problem.constraints, read=lambda m: IndirectPosterior.of(m).moments)
-        return averages.probability(problem.space.encode(rows))
+        with torch.no_grad():
+            return averages(problem.space.encode(rows))
 
     def _targets(self, problem: Problem) -> TargetSpace:
         """The space of the points."""

@@ -54,11 +54,13 @@ def best_points(
 
     for function in (limited, log_probability):
         X, mean, variance = best_target(now, space, seed=seed, function=function)
-        chances = log_probability.probability(X).tolist()
+        with torch.no_grad():
+            log_chances = log_probability(X)
+        chances = log_chances.exp().tolist()
         if max(chances) >= feasible:
             break
     rows = list(zip(X.tolist(), mean.tolist(), variance.tolist(), chances, strict=True))
-    return [rows[i] for i in feasible_first(mean, chances, feasible)]
+    return [rows[i] for i in feasible_first(mean, log_chances, feasible)]
 
 
 def recommendation_record(best: Best) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from ax_costaware.methods.costs import (
 )
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
-from ax_costaware.methods.past import unfit
+from ax_costaware.methods.past import PastTrial, unfit
 from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.queries import Conditional, Cost, FiniteConditional, LearnedConditional
 from ax_costaware.queries.argument_checks import (
@@ -145,17 +145,40 @@ class IndirectQueries(Targets):
             self._check_policies(problem, law.names[0], law.conditional)
         elif not isinstance(law.conditional, LearnedConditional):
             self._check_support(problem, law)
+        not_learned = self.not_learned(problem)
         for trial in problem.trials:
-            if trial.outcome is None:
+            if trial.outcome is None or trial.index in not_learned:
                 continue
             try:
-                law.check_rows([trial.parameters])
-            except (InputError, KeyError) as error:
-                said = (
-                    f"trial {trial.index}, {dict(trial.parameters)}, has an outcome and is no "
-                    f"query of the conditional: {error}"
-                )
-                raise unfit(trial, InputError(said)) from error
+                self.check_trial(problem, trial)
+            except InputError as error:
+                raise unfit(trial, error) from error
+
+    def check_trial(self, problem: Problem, trial: PastTrial) -> None:
+        """Refuse inputs that the conditional has no law for."""
+        try:
+            self.decoded_law(problem).check_rows([trial.inputs])
+        except (InputError, KeyError) as error:
+            raise InputError(f"{trial.inputs} is no query of the conditional: {error}") from error
+
+    def not_learned(self, problem: Problem) -> list[int]:
+        """Trials that pairs were near to, and are not, since length-scales have become shorter.
+
+        They count again once pairs come near.
+        """
+        law = self.decoded_law(problem)
+        if not isinstance(law.conditional, LearnedConditional):
+            return []
+        answered = [trial for trial in problem.trials if trial.outcome is not None]
+        return [trial.index for trial in answered if not law.answers(trial.inputs)]
+
+    def left_out(self, problem: Problem) -> list[str]:
+        """Answers that nothing is learned from."""
+        far = self.not_learned(problem)
+        return [
+            f"The outcomes of trials {far} are left out until there are pairs near them: by the "
+            "pairs that there are now nothing is known of the law of their queries."
+        ] * bool(far)
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next quasi-random query that can be paid and that the conditional answers for."""

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.change_overs import costs_left_out
 from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
@@ -33,7 +34,10 @@ from ax_costaware.methods.control_sets.checks import (
     least_cost,
 )
 from ax_costaware.methods.control_sets.choosing import choose, initial_trial
-from ax_costaware.methods.control_sets.learned import check_reported_costs
+from ax_costaware.methods.control_sets.learned import (
+    check_reported_costs,
+    no_more_than_change_overs,
+)
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.method import NO_LIMIT, Method
@@ -297,6 +301,10 @@ class ControlSets(Method):
         self.check_outcomes(problem)
         check_constraints(problem, self)
 
+    def left_out(self, problem: Problem) -> list[str]:
+        """Costs that are learned from no more, see ``costs_left_out``."""
+        return costs_left_out(no_more_than_change_overs(problem.trials, self))
+
     def check_outcomes(self, problem: Problem) -> None:
         """Refuse trials that do not say what the inputs were that they left to chance."""
         check_realized(problem, self)
@@ -315,14 +323,14 @@ class ControlSets(Method):
         Those that are feasible come first, then the others by how likely they are to be.
         """
         values, every = ControlSetValues(problem, self), range(len(self.control_sets))
-        space, chances = values.space, None
+        space, log_chances = values.space, None
         if problem.constraints:
-            points, likely = values.best_feasible()
-            means, chances = problem.sign * space.expectations(points, every)[0], likely.tolist()
+            points, log_chances = values.best_feasible()
+            means = problem.sign * space.expectations(points, every)[0]
         else:
             points, means = space.best_means(every, trial=len(problem.trials))
         found = []
-        for i in feasible_first(means, chances, self.feasible):
+        for i in feasible_first(means, log_chances, self.feasible):
             control_set, point = self.control_sets[i], points[i].detach()
             mean, variance = map(float, space.expectations(points[[i]], [i]))
             cost = space.costs.at(i, point)
@@ -333,15 +341,15 @@ class ControlSets(Method):
                     variance**0.5,
                     None if cost is None else cost.mean,
                     control_set.name,
-                    feasibility=None if chances is None else chances[i],
+                    feasibility=None if log_chances is None else float(log_chances[i].exp()),
                 )
             )
         return found
 
-    def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Probability that the expectation over what a trial leaves to chance is feasible."""
+    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """As for any method, of the expectation over what a trial leaves to chance."""
         points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
-        return QuerySpace(problem, self).chances(points, places)
+        return QuerySpace(problem, self).log_chances(points, places)
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the expectation over what a trial leaves to chance.

@@ -75,7 +75,7 @@ def _decision(
     chosen = method.control_sets[decision.index]
     arm = values.space.arm(chosen, values.space.controlled(point, chosen.parameters))
     reason = decision.reason
-    chances = values.space.chances(point.unsqueeze(0), [decision.index])
+    chances = values.space.log_chances(point.unsqueeze(0), [decision.index])
     if not values.is_feasible:
         reason = (
             f"No query is feasible with a probability of {method.feasible:g} yet, and values are "
@@ -93,7 +93,7 @@ def _decision(
         "problem": method.problem_digest,
         **values.money.record(),
         **verdict.record,
-        **({} if chances is None else {"feasibility": float(chances)}),
+        **({} if chances is None else {"feasibility": float(chances.exp())}),
         "state": dict(decision.state),
     }
     if method.learns_costs:
@@ -249,7 +249,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     costs = values.space.costs.averages
     able = _open_sets(values, costs)
     if not any(able):
-        return method.unfinished(_exhausted(values, costs))
+        return method.unfinished(_exhausted(values, costs), values.money)
     cycle = [method.names.index(name) for name in method.initial_control_sets]
     turn = index % len(cycle)
     rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
@@ -261,7 +261,7 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     prices = [method.with_change_over(problem, one, cost) for one in arms]
     payable = [pair for pair in zip(arms, prices, strict=True) if values.money.pays(pair[1])]
     if not payable:
-        return method.unfinished(_exhausted(values, costs))
+        return method.unfinished(_exhausted(values, costs), values.money)
     arm, cost = payable[0]
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"

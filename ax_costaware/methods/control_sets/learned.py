@@ -140,7 +140,8 @@ def costs_to_learn_from(
 ) -> dict[str, dict[int, float]]:
     """Reported costs of trials whose control set has an unknown cost.
 
-    Costs that no trial of its control set can have are left out; see ``check_reported_costs``.
+    Costs that no trial of its control set can have are left out; see ``check_reported_costs`` and
+    ``no_more_than_change_overs``.
 
     Returns:
         By the name of each such control set, costs by trial index, in the order of the indices.
@@ -163,16 +164,14 @@ def check_reported_costs(trials: Sequence[PastTrial], method: ControlSets) -> No
             of its control set's.
     """
     missing: list[int] = []
-    for trial, control_set, change in _of_unknown_cost(trials, method):
+    for trial, control_set, _ in _of_unknown_cost(trials, method):
         if trial.reported_cost is None:
             missing += [trial.index] if trial.is_completed else []
-        elif not trial.reported_cost - change > control_set.fixed_cost:
-            changed = f", and the {change:g} of its change-over" if change else ""
+        elif not trial.reported_cost > control_set.fixed_cost:
             raise InputError(
                 f"trial {trial.index} has the reported cost {trial.reported_cost:g}: expected more "
                 f"than fixed_cost={control_set.fixed_cost:g} of its control set "
-                f"{control_set.name!r}{changed}. Report the whole cost with "
-                f"ax_costaware.report_cost(client, {trial.index}, ...)."
+                f"{control_set.name!r}."
             )
     if missing:
         raise InputError(
@@ -181,6 +180,17 @@ def check_reported_costs(trials: Sequence[PastTrial], method: ControlSets) -> No
             f"ax_costaware.report_cost(client, {missing[0]}, cost=...), and for others with "
             "ax_costaware.complete_trial(..., cost=...)."
         )
+
+
+def no_more_than_change_overs(trials: Sequence[PastTrial], method: ControlSets) -> list[int]:
+    """Indices of trials whose reported cost is that of their change-over, and of no trial then."""
+    return [
+        trial.index
+        for trial, control_set, change in _of_unknown_cost(trials, method)
+        if (cost := trial.reported_cost) is not None
+        and cost > control_set.fixed_cost
+        and cost - change <= control_set.fixed_cost
+    ]
 
 
 def _of_unknown_cost(

@@ -268,12 +268,15 @@ class QuerySpace:
             for bound in self.problem.constraints
         ]
 
-    def chances(self, points: Tensor, sets: Sequence[int]) -> Tensor | None:
-        """Probability that expectations keep to all outcome constraints; None where there are none.
+    def log_chances(self, points: Tensor, sets: Sequence[int]) -> Tensor | None:
+        """Logarithms of the probability that expectations keep to all outcome constraints.
 
         Args:
             points: ``n x d``.
             sets: For each the index of the control set that sets its controlled columns.
+
+        Returns:
+            ``n`` of them; None where there are no constraints.
         """
         if not self.problem.constraints:
             return None
@@ -283,7 +286,7 @@ class QuerySpace:
         ]
         objective = FeasibleQueries(self.outcomes()).log_probability(laws, self.product)
         with torch.no_grad():
-            return objective(points, torch.tensor(sets)).exp()
+            return objective(points, torch.tensor(sets))
 
     def expectations(self, points: Tensor, sets: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the objective's expectation over what is left to chance.

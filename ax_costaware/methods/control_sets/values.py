@@ -118,20 +118,22 @@ class ControlSetValues:
         Of a control set of which nothing is, it is what is likeliest to be.
 
         Returns:
-            Points, ``s x d``, and how likely they are to be feasible, ``s``.
+            Points, ``s x d``, and logarithms of how likely they are to be feasible, ``s``.
         """
         space, least, trial = self.space, self.method.feasible, len(self.problem.trials)
         every, outcomes = range(len(self.method.control_sets)), space.outcomes()
         limited = FeasibleQueries(outcomes, self.worst(), MARGIN * math.log(least), STEEP)
         points = space.best_means(every, trial, feasible=limited).points.detach()
-        chances = space.chances(points, every)
+        chances = space.log_chances(points, every)
         assert chances is not None
-        rest = (chances < least).nonzero().flatten().tolist()
+        rest = (chances < math.log(least)).nonzero().flatten().tolist()
         if rest:
             seed = decision_seed(self.method.seed, trial)
             likeliest = FeasibleQueries(outcomes)
             found = space.search(rest, "feasible", seed, feasible=likeliest)
-            points[rest], chances[rest] = found.points.detach(), found.values.detach()
+            points[rest] = found.points.detach()
+            chances = space.log_chances(points, every)
+            assert chances is not None
         return points, chances
 
     def __call__(self, indices: Sequence[int]) -> list[float]:
@@ -197,9 +199,9 @@ class ControlSetValues:
             if best is not None:
                 sd = variance.sqrt().clamp_min(_LEAST_DEVIATION)
                 worth = LogExpectedImprovement(best)(problem.sign * mean, sd) + worth
-            chances = space.chances(points, sets)
+            chances = space.log_chances(points, sets)
             if chances is not None:
-                worth = worth + chances.log()
+                worth = worth + chances
             limited = [cost is not None and not self.money.pays(cost.mean) for cost in costs]
             if not all(limited):
                 worth = worth.masked_fill(torch.tensor(limited, device=worth.device), -torch.inf)

@@ -85,11 +85,13 @@ class GaussianConditional(IndependentConditional):
     num_nodes: int = 16
     """Nodes of each column; clipped laws take two times as many, and the bounds. A model with a
     squared-exponential kernel takes more of them where its length-scales are short, so that
-    averages are right to about 1e-7, or 1e-6 for two dependent columns that are clipped; of
-    dependent columns that are not clipped it takes the closed form. Three or more dependent columns
-    that are clipped, and other kernels, have at most 64 joint nodes, which are enough where a
-    standard deviation is at most a length-scale. With them a decision takes tens of times as long
-    as with independent columns, and grows with the square of the number of observations."""
+    averages are right to about 1e-7, or 1e-6 for two dependent columns that are clipped; for these
+    down to length-scales of a hundredth of the bounds, with which a decision takes minutes, and the
+    less the shorter they are. Of dependent columns that are not clipped it takes the closed form.
+    Three or more dependent columns that are clipped, and other kernels, have at most 64 joint
+    nodes, which are enough where a standard deviation is at most a length-scale. With them a
+    decision takes tens of times as long as with independent columns, and grows with the square of
+    the number of observations."""
 
     query_columns: int | None = None
     """The number of columns of a query, with a named mean only."""

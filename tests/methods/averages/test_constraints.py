@@ -117,6 +117,20 @@ def test_where_nothing_is_feasible_the_likeliest_is_what_there_is() -> None:
     assert isinstance(simulation.ask(), Decision)
 
 
+def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
+    simulation = ran(count=5, upper=-1e4)
+    problem = simulation.problem()
+    ranked = simulation.method.recommend(problem)
+    assert {best.feasibility for best in ranked} == {0.0}
+    assert len(ranked) > 1
+    rows = [[float(str(best.parameters[n])) for n in ("t1", "t2")] for best in ranked]
+    read = IndirectPosterior.of(problem.constraints[0].fit()).target_moments
+    with torch.no_grad():
+        mean, variance = read(torch.tensor(rows).double())
+    z = ((-1e4 - mean) / variance.sqrt()).tolist()
+    assert z == sorted(z, reverse=True)
+
+
 def test_a_bound_that_is_far_leaves_the_recommendation_as_it_is() -> None:
     free = ran(upper=None, acquisition="joint_entropy")
     bound = Simulation(

@@ -11,9 +11,10 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import change_over
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
+from ax_costaware.methods.control_sets.learned import costs_to_learn_from
 from ax_costaware.methods.parameters import Choice, Range
 from ax_costaware.methods.past import PastTrial, ledger_of
-from ax_costaware.methods.problem import Stop
+from ax_costaware.methods.problem import Decision, Stop
 from ax_costaware.methods.simulation import Simulation
 from ax_costaware.methods.space import Space
 from ax_costaware.policies import LargestValuePerCost
@@ -100,10 +101,15 @@ def test_money_pays_for_what_is_kept() -> None:
 def test_learned_costs_leave_change_overs_out() -> None:
     method = method_with(control_sets=[ControlSet(s.parameters) for s in SETS[:2]])
     simulation = run_of(method, 4)
-    last = simulation.trials[-1]
+    last, problem = simulation.trials[-1], simulation.problem()
+    assert not method.left_out(problem)
+    known = costs_to_learn_from(simulation.trials, method)
     simulation.trials[-1] = replace(last, reported_cost=5.0)
-    with pytest.raises(InputError, match=r"trial 3 has the reported cost 5: .* its change-over"):
-        simulation.ask()
+    (said,) = method.left_out(simulation.problem())
+    assert "trials [3] are left out" in said
+    left = {name: {i: c for i, c in costs.items() if i != 3} for name, costs in known.items()}
+    assert costs_to_learn_from(simulation.trials, method) == left != known
+    assert isinstance(simulation.ask(), Decision)
 
 
 @pytest.mark.parametrize(

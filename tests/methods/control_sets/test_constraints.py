@@ -171,13 +171,24 @@ def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
     grid = torch.cartesian_prod(side, side, side)
     for best in ranked:
         index = method.names.index(str(best.control_set))
-        found = space.chances(grid, [index] * len(grid))
-        assert found is not None
+        logs = space.log_chances(grid, [index] * len(grid))
+        assert logs is not None
+        found = logs.exp()
         means, _ = space.expectations(grid, [index] * len(grid))
         if (best.feasibility or 0.0) >= 0.9:
             assert best.mean >= float(means[found >= 0.91].max()) - 1e-6
         else:
             assert best.feasibility == pytest.approx(float(found.max()), abs=1e-3)
+
+
+def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
+    simulation = ran(5, OutcomeConstraint("heat", upper=-1e3))
+    problem, method = simulation.problem(), method_of(simulation)
+    ranked = method.recommend(problem)
+    assert {best.feasibility for best in ranked} == {0.0}
+    _, chances = ControlSetValues(problem, method).best_feasible()
+    order = chances.argsort(descending=True).tolist()
+    assert [best.control_set for best in ranked] == [method.names[i] for i in order]
 
 
 def nothing_feasible(**settings: Any) -> Simulation:
@@ -197,8 +208,9 @@ def test_until_something_is_feasible_the_likeliest_per_cost_is_next() -> None:
     points = torch.cat([SPACE.sobol_points(256, 3), SPACE.encode([decision.parameters])])
     per_cost = {}
     for i, control_set in enumerate(method.control_sets):
-        chances = space.chances(points, [i] * len(points))
-        assert chances is not None
+        logs = space.log_chances(points, [i] * len(points))
+        assert logs is not None
+        chances = logs.exp()
         per_cost[control_set.name] = float(chances.max()) / float(control_set.cost or 0.0)
         if control_set.name == chosen:
             assert decision.details["feasibility"] == pytest.approx(float(chances[-1]), abs=1e-3)
