@@ -136,7 +136,6 @@ def test_refusals(points: Tensor) -> None:
         (lambda x: math.nan if x["dose"] == 0 else 1.0, r"cost gave nan for {'dose': 0.0, 'po"),
         (lambda x: len(x["soil"]) - 4.0 + x["lid"], r"cost gave 0.0 for .*'soil': .*'lid': Fal"),
     ],
-    ids=repr,
 )
 def test_costs_that_do_not_fit_the_parameters(cost: Any, message: str) -> None:
     """Also where an affine cost is least, unless constraints may leave that out."""
