@@ -53,7 +53,7 @@ from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
 from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.past import check_inputs
-from ax_costaware.methods.problem import Pending, decision_seed, reproducible
+from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
 
 _USED_STRATEGY = (
@@ -185,14 +185,9 @@ class CostAwareAdapter(TorchAdapter):
             observed={int(index): float(mean) for (index, *_), mean in means.items()},
             space=space,
             fit=self._model_of,
+            measures=self._measures,
             maximize=lambda *args: lent()(*args),
         )
-        # Of a decision that is no trial yet Ax keeps the arm only.
-        pending = [
-            Pending(index, row, index is not None or self._measures(row))
-            for index, row, _ in problem.pending
-        ]
-        problem = replace(problem, pending=tuple(pending))
         return problem
 
     def _measures(self, parameters: TParameterization) -> bool:

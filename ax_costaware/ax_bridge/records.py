@@ -21,6 +21,7 @@ from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import RangeParameter
 from ax.core.trial import Trial
+from ax.core.types import TParameterization
 from ax.exceptions.core import UnsupportedError
 from botorch.models.model import Model
 
@@ -83,6 +84,7 @@ def problem_of(
     observed: Mapping[int, float] | None = None,
     space: Space | None = None,
     fit: Callable[[str], Model] = nothing_to_lend,
+    measures: Callable[[TParameterization], bool] = lambda _: True,
     **lent: Any,
 ) -> Problem:
     """What a method decides from.
@@ -95,6 +97,8 @@ def problem_of(
         observed: The outcomes that the model has learned from, by trial index.
         space: The space of the fitted model; None for that of the experiment.
         fit: Gives the fitted model of a metric.
+        measures: Whether a decision that is no trial yet, of which Ax keeps the arm only, is to be
+            measured.
         lent: The other fields of the problem that lend something.
 
     Raises:
@@ -120,7 +124,9 @@ def problem_of(
         trials=trials,
         pending=tuple(
             Pending(
-                None if o.trial_index is None else int(o.trial_index), {**added, **o.parameters}
+                None if o.trial_index is None else int(o.trial_index),
+                {**added, **o.parameters},
+                o.trial_index is not None or measures(o.parameters),
             )
             for o in live
         ),

@@ -160,7 +160,9 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
             no finite number > 0 somewhere.
     """
     if not isinstance(cost, Cost):
-        for row in _looks(problem) if callable(cost) else ():
+        # Once trials were chosen it has been asked for what they cost.
+        is_new = not any(trial.record for trial in problem.trials)
+        for row in _looks(problem) if callable(cost) and is_new else ():
             method.cost_at(row)
         return
     parameters, names = problem.space.parameters, _names_read(cost, problem.space)

@@ -129,8 +129,7 @@ class MultiFidelity(PricedMethod):
 
         Less what the trial had come to that it goes on from; None where costs are learned.
         """
-        whole = self.cost_at(trial.inputs)
-        if self.progress not in trial.realized or whole is None:
+        if self.progress not in trial.realized or (whole := self.cost_at(trial.inputs)) is None:
             return None
         earlier = [other for other in trials if other.index == trial.resumes_trial]
         return whole - math.fsum(self.cost_at(other.inputs) or 0.0 for other in earlier)
@@ -225,12 +224,8 @@ class MultiFidelity(PricedMethod):
         ``trial_index`` is that of a trial there; None where none was run.
         """
         trials = sorted(problem.observed, key=lambda trial: not self.is_target(trial.inputs))
-        rows: list[Row] = []
-        indices = []
-        for trial in trials:
-            if (row := {**trial.inputs, **self.target}) not in rows:
-                rows.append(row)
-                indices.append(trial.index if self.is_target(trial.inputs) else None)
+        rows: list[Row] = [{**trial.inputs, **self.target} for trial in trials]
+        indices = [trial.index if self.is_target(trial.inputs) else None for trial in trials]
         return self.ranked(problem, rows, indices)
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:

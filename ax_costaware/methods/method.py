@@ -327,9 +327,11 @@ class Method(Budgeted, ABC):
 
         Args:
             problem: The problem.
-            rows: The parameterizations, of which the same one counts once.
+            rows: The parameterizations, of which the same one counts once, the first.
             trials: For each the trial that evaluated it, if one did.
         """
+        firsts = [i for i, row in enumerate(rows) if row not in rows[:i]]
+        rows, trials = [rows[i] for i in firsts], [trials[i] for i in firsts]
         mean, variance = self.expected(problem, rows)
         compared = problem.sign * mean
         if self.caution:
@@ -342,10 +344,9 @@ class Method(Budgeted, ABC):
             costs = [None] * len(rows)
         found: list[Best] = []
         for i in feasible_first(compared, log_chances, self.feasible):
-            if all(rows[i] != other.parameters for other in found):
-                moments = float(mean[i]), float(variance[i]) ** 0.5
-                chance = None if likely is None else likely[i]
-                found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chance))
+            moments = float(mean[i]), float(variance[i]) ** 0.5
+            chance = None if likely is None else likely[i]
+            found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chance))
         return found
 
     def initial_decision(

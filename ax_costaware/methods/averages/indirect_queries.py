@@ -150,16 +150,13 @@ class IndirectQueries(Targets):
             if trial.outcome is None or trial.index in not_learned:
                 continue
             try:
-                self.check_trial(problem, trial)
+                _check_query(law, trial.inputs)
             except InputError as error:
                 raise unfit(trial, error) from error
 
     def check_trial(self, problem: Problem, trial: PastTrial) -> None:
         """Refuse inputs that the conditional has no law for."""
-        try:
-            self.decoded_law(problem).check_rows([trial.inputs])
-        except (InputError, KeyError) as error:
-            raise InputError(f"{trial.inputs} is no query of the conditional: {error}") from error
+        _check_query(self.decoded_law(problem), trial.inputs)
 
     def not_learned(self, problem: Problem) -> list[int]:
         """Trials that pairs were near to, and are not, since length-scales have become shorter.
@@ -170,7 +167,8 @@ class IndirectQueries(Targets):
         if not isinstance(law.conditional, LearnedConditional):
             return []
         answered = [trial for trial in problem.trials if trial.outcome is not None]
-        return [trial.index for trial in answered if not law.answers(trial.inputs)]
+        near = law.supported(problem.space.encode([trial.inputs for trial in answered])).tolist()
+        return [trial.index for trial, is_near in zip(answered, near, strict=True) if not is_near]
 
     def left_out(self, problem: Problem) -> list[str]:
         """Answers that nothing is learned from."""
@@ -337,6 +335,13 @@ class IndirectQueries(Targets):
                 "outside='clip' moves them to the bounds, outside='keep' says that the objective "
                 "exists there, too."
             ) from error
+
+
+def _check_query(law: DecodedConditional, row: Row) -> None:
+    try:
+        law.check_rows([row])
+    except (InputError, KeyError) as error:
+        raise InputError(f"{row} is no query of the conditional: {error}") from error
 
 
 class _NoAnswer(Exception):

@@ -126,14 +126,6 @@ class DecodedConditional(Conditional):
         """As ``check_queries``, of parameterizations in raw units; raises as ``queries``, too."""
         self.conditional.check_queries(self.queries(rows))
 
-    def answers(self, row: Row) -> bool:
-        """Whether the conditional answers for a parameterization in raw units."""
-        try:
-            self.check_rows([row])
-        except InputError:
-            return False
-        return True
-
     def supported(self, A: Tensor) -> Tensor:
         """Which of points ``n x (columns of the model's space)`` the conditional answers for."""
         try:
