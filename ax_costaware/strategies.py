@@ -209,10 +209,8 @@ def gittins_strategy(
             at an evaluated point is at least the largest index, unless lambda decays; also at a
             lambda that is found from the budget. False: never. Or a rule, ``GittinsStop`` or
             ``ImprovementPerCostStop``, with a ``lmbda`` of its own or the one in force.
-        acquisition: ``"log_ei_per_cost"``; ``"log_ei_per_cost_noise_aware"``, by which trials next
-            to the best one are worth little where the fit finds noise, and do not make outliers of
-            the others; ``"log_ei_cost_cooling"``, whose exponent of the cost is the share of the
-            budget that is left; or ``"gittins"``, the index.
+        acquisition: ``"log_ei_per_cost"``; ``"log_ei_cost_cooling"``, whose exponent of the cost is
+            the share of the budget that is left; or ``"gittins"``, the index.
         cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, their
             sum, by which costs go on rising where nothing was tried.
         initial_trials: Quasi-random trials before the model decides. With 0 the experiment needs a

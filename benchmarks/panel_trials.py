@@ -224,7 +224,6 @@ class CellCost(Cost):
 VARIANTS: dict[str, ModelOptions | None] = {
     "choices apart": ModelOptions("ChoicesApart", ChoicesApart),
     "costs without a trend": None,
-    "noise that is seen": None,
     "squared-exponential kernel": ModelOptions(),
     "kernel by evidence": ByEvidence("by evidence"),
     "today's priors": ModelOptions("TodaysPriors", TodaysPriors),
@@ -233,9 +232,8 @@ VARIANTS: dict[str, ModelOptions | None] = {
     "own variance": ModelOptions("OwnVariance", OwnVariance),
     "power transform": PowerTransformed("power transform"),
 }
-"""The default with another model of choices; the default without a trend of learned costs, by
-itself and with another model; and today's default with an improvement that looks at noise. In a
-table only where they are asked for."""
+"""The default with another model of choices; and without a trend of learned costs, by itself and
+with another model. In a table only where they are asked for."""
 
 
 def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
@@ -243,10 +241,8 @@ def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
     if name not in VARIANTS:
         return METHODS[name](cost, budget, seed)
     fields: dict[str, Any] = {}
-    if name not in ("choices apart", "noise that is seen"):
+    if name != "choices apart":
         fields = {"winsorize": name != "power transform", "cost_model": "gp"}
-    if name == "noise that is seen":
-        fields["acquisition"] = "log_ei_per_cost_noise_aware"
     return Gittins(cost, budget=budget, seed=seed, **fields)
 
 

@@ -52,7 +52,6 @@ from ax_costaware.queries.argument_checks import (
     finite_number,
     nonnegative_number,
     positive_number,
-    probability,
 )
 
 
@@ -216,8 +215,6 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         posterior_transform: Applied to the posterior.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean; the best of
             them is the incumbent if it is better than ``best_f``.
-        noise_share: What part of the noise improvement has to be seen through: with one it is that
-            of the posterior mean by one noisy outcome, with zero that of the value itself.
 
     Raises:
         InputError: If ``best_f``, ``cost``, ``exponent`` or ``X_pending`` is not of that kind.
@@ -235,9 +232,7 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
-        noise_share: float = 0.0,
     ) -> None:
-        self.noise_share = probability(noise_share, "noise_share")
         self.exponent = nonnegative_number(exponent, "exponent")
         if isinstance(best_f, Tensor) and best_f.numel() == 1:
             best_f = best_f.item()
@@ -256,18 +251,15 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         """
         super().set_X_pending(X_pending)
         self._believed: Tensor | None = None
-        with torch.no_grad():
-            self._noise = self._posterior.noise * self.noise_share if self.noise_share else None
-            if X_pending is not None and len(X_pending):
+        if X_pending is not None and len(X_pending):
+            with torch.no_grad():
                 mean, _ = self._posterior(X_pending)
-                self._believed = (mean if self.maximize else -mean).amax(dim=0)
+            self._believed = (mean if self.maximize else -mean).amax(dim=0)
 
     def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:
         best = self.best_f.to(mean) if self.maximize else -self.best_f.to(mean)
         if self._believed is not None:
             best = torch.maximum(best, self._believed)
-        if self._noise is not None:
-            sigma = sigma.square() / (sigma.square() + self._noise).sqrt()
         return log_expected_gain(mean - best, sigma) - self.exponent * log_cost
 
 
@@ -281,7 +273,6 @@ def construct_inputs_log_ei_per_cost(
     posterior_transform: PosteriorTransform | None = None,
     X_baseline: Tensor | None = None,
     X_pending: Tensor | None = None,
-    noise_share: float = 0.0,
 ) -> dict[str, Any]:
     """Inputs of ``LogExpectedImprovementPerCost`` from BoTorch's common arguments and its own.
 
@@ -299,5 +290,4 @@ def construct_inputs_log_ei_per_cost(
         "maximize": maximize,
         "posterior_transform": posterior_transform,
         "X_pending": X_pending,
-        "noise_share": noise_share,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from ax.core.search_space import SearchSpaceDigest
@@ -22,8 +22,6 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.generators.torch.utils import get_rounding_func
 from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.models.model import Model
-from botorch.models.model_list_gp_regression import ModelListGP
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
@@ -39,9 +37,9 @@ from ax_costaware.methods.finite_spaces import untried
 from ax_costaware.methods.lending import best_untried, maximum_within
 from ax_costaware.methods.model import (
     GIVEN,
-    fitted_to_winsorized,
     knows_choices,
     options_within,
+    winsorized,
 )
 from ax_costaware.methods.problem import Maximum, reproducible
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
@@ -105,50 +103,33 @@ class CostAwareGenerator(BoTorchGenerator):
         if model is not None:
             self._use(surrogate_spec_of(model))
 
-        def fitted(data: Sequence[SupervisedDataset]) -> Model:
-            with ax_errors(), reproducible(self.method.seed):
-                super(CostAwareGenerator, self).fit(
-                    datasets=data,
-                    search_space_digest=search_space_digest,
-                    candidate_metadata=candidate_metadata,
-                    state_dict=state_dict,
-                    refit=refit,
-                    **additional_model_inputs,
-                )
-            return self.surrogate.model
-
         if self.method.winsorizes:
-            self._fit_winsorized(fitted, datasets)
-        else:
-            fitted(datasets)
+            datasets = [self._winsorized(one) for one in datasets]
+        with ax_errors(), reproducible(self.method.seed):
+            super().fit(
+                datasets=datasets,
+                search_space_digest=search_space_digest,
+                candidate_metadata=candidate_metadata,
+                state_dict=state_dict,
+                refit=refit,
+                **additional_model_inputs,
+            )
         if model is not None:
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
 
-    def _fit_winsorized(
-        self,
-        fitted: Callable[[Sequence[SupervisedDataset]], Model],
-        data: Sequence[SupervisedDataset],
-    ) -> None:
-        """Fit to data in which bad outliers of the objective are less bad ones."""
-        (place,) = (i for i, one in enumerate(data) if one.outcome_names == [self._objective])
-        own = data[place]
-
-        def fitted_to(Y: Tensor) -> Model:
-            changed = SupervisedDataset(
-                own.X,
-                Y.unsqueeze(-1),
-                Yvar=own.Yvar,
-                feature_names=own.feature_names,
-                outcome_names=own.outcome_names,
-                group_indices=own.group_indices,
-            )
-            model = fitted([*data[:place], changed, *data[place + 1 :]])
-            found: Any = model.models[place] if isinstance(model, ModelListGP) else model
-            return cast(Model, found)
-
-        aware = self.method.noise_aware
-        fitted_to_winsorized(fitted_to, own.Y.squeeze(-1), self._minimize, aware)
+    def _winsorized(self, data: SupervisedDataset) -> SupervisedDataset:
+        """Data in which bad outliers of the objective are less bad ones."""
+        if data.outcome_names != [self._objective]:
+            return data
+        return SupervisedDataset(
+            data.X,
+            winsorized(data.Y, self._minimize),
+            Yvar=data.Yvar,
+            feature_names=data.feature_names,
+            outcome_names=data.outcome_names,
+            group_indices=data.group_indices,
+        )
 
     def prepare(
         self,

@@ -189,11 +189,6 @@ class Method(Budgeted, ABC):
         """Whether a fitted model is told of bad outliers of the objective as less bad ones."""
         return False
 
-    @property
-    def noise_aware(self) -> bool:
-        """Whether it asks how noisy the objective is."""
-        return False
-
     def remarks(self) -> list[str]:
         """What the user should be warned of in the settings."""
         return []

@@ -6,7 +6,7 @@ conversion; a model that is fitted standardises them inside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from numbers import Real
@@ -22,7 +22,6 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.space import Space
 from ax_costaware.models import DenseMarginalLogLikelihood
-from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import (
     check_fields,
@@ -30,13 +29,6 @@ from ax_costaware.queries.argument_checks import (
     finite_number,
     positive_number,
 )
-
-_LEAST_FENCED = 5
-"""Of fewer outcomes none is an outlier."""
-
-_MORE_THAN_PRIOR = 1.1
-"""By how much noise has to exceed the mode of its prior to have been seen: what varies at once over
-a short distance adds a little."""
 
 GIVEN = "FixedHyperparameters"
 """Name of a model whose hyperparameters are given."""
@@ -171,66 +163,20 @@ def options_within(
     return {**options, "choices": choices} if knows else dict(options)
 
 
-def winsorized(outcomes: Tensor, minimize: bool, since: int | None = None) -> Tensor:
+def winsorized(outcomes: Tensor, minimize: bool) -> Tensor:
     """Outcomes whose bad outliers are moved to the fence of Tukey's box plot.
 
     As Ax does by default (its transform ``Winsorize``): what is far worse than most says that it is
     bad, and should not set the scale of the rest.
 
     Args:
-        outcomes: ``n`` outcomes, in the order of the trials.
+        outcomes: ``n`` outcomes.
         minimize: Whether smaller ones are better.
-        since: The fence is the farthest that there was with so many outcomes, or more; None: that
-            of all of them.
     """
-    sign, n = -1.0 if minimize else 1.0, len(outcomes)
+    sign = -1.0 if minimize else 1.0
     signed = sign * outcomes
-    counts = range(n if since is None else min(since, n), n + 1)
-    return sign * signed.clamp_min(min(_fence(signed[:count]) for count in counts))
-
-
-def _fence(outcomes: Tensor) -> float:
-    """What is below is an outlier."""
     low, high = (
-        outcomes.quantile(part, interpolation=how)
+        signed.quantile(part, interpolation=how)
         for part, how in ((0.25, "lower"), (0.75, "higher"))
     )
-    return float(low - 1.5 * (high - low))
-
-
-def fitted_to_winsorized(
-    fit: Callable[[Tensor], Model], outcomes: Tensor, minimize: bool, noise_aware: bool
-) -> Model:
-    """A model that is told of bad outliers as less bad ones.
-
-    Where most trials are next to the best one their outcomes set the fence, and all others become
-    outliers. Without noise that shows the model what differs there. With noise nothing does but
-    the noise, and the others are what it knows: then the fence is the farthest that there was after
-    any trial.
-
-    Args:
-        fit: Fits a model to outcomes.
-        outcomes: ``n`` outcomes, in the order of the trials.
-        minimize: Whether smaller ones are better.
-        noise_aware: Whether to ask how noisy they are.
-    """
-    near = winsorized(outcomes, minimize)
-    model = fit(near)
-    if not noise_aware or not seen_share_of_noise(model):
-        return model
-    far = winsorized(outcomes, minimize, since=_LEAST_FENCED)
-    return model if far.equal(near) else fit(far)
-
-
-def seen_share_of_noise(model: Model) -> float:
-    """The part of a model's noise that outcomes speak for.
-
-    A fit to outcomes without noise leaves it at the mode of its prior, or below: what is more than
-    that was seen. All of it where there is no prior, as where it was given.
-    """
-    likelihood = getattr(only_model(model), "likelihood", None)
-    noise = getattr(likelihood, "noise_covar", None)
-    prior = getattr(noise, "noise_prior", None)
-    if noise is None or prior is None:
-        return 1.0
-    return max(0.0, 1.0 - _MORE_THAN_PRIOR * float(prior.mode) / float(noise.noise.detach().mean()))
+    return sign * signed.clamp_min(low - 1.5 * (high - low))

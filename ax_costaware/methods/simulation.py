@@ -32,7 +32,7 @@ from ax_costaware.methods.model import (
     FixedHyperparameters,
     ModelOptions,
     check_lengthscales,
-    fitted_to_winsorized,
+    winsorized,
 )
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
@@ -222,17 +222,11 @@ class Simulation:
             X, bounds = self.method.model_points(self.problem(), rows, indices), self.space.bounds
             if self.method.sees_time:
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
-
-            def fit(Y: torch.Tensor) -> Model:
-                with reproducible(self.method.seed):
-                    return options.within(self.space).fitted(X, Y.to(X), bounds)
-
+            Y = outcomes.to(X)
             if metric is None and self.method.winsorizes:
-                aware = self.method.noise_aware
-                found = fitted_to_winsorized(fit, outcomes, self.minimize, aware)
-            else:
-                found = fit(outcomes)
-            self._fitted[metric] = key, found
+                Y = winsorized(Y, self.minimize)
+            with reproducible(self.method.seed):
+                self._fitted[metric] = key, options.within(self.space).fitted(X, Y, bounds)
         return self._fitted[metric][1]
 
     def _maximize(

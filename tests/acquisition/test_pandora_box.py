@@ -91,12 +91,10 @@ def made(
 ) -> CostAwareAnalyticAcquisitionFunction:
     if name == "index":
         return PandoraBoxGittinsIndex(model, cost, 0.01, **options)
-    return LogExpectedImprovementPerCost(
-        model, 0.3, cost, noise_share=float(name == "noise-aware"), **options
-    )
+    return LogExpectedImprovementPerCost(model, 0.3, cost, **options)
 
 
-NAMES = ["index", "improvement", "noise-aware"]
+NAMES = ["index", "improvement"]
 
 
 @pytest.mark.parametrize("cost", list(COSTS))
@@ -120,28 +118,6 @@ def test_values_from_the_models_posterior(cost: str, maximize: bool) -> None:
     value = made("improvement", model, COSTS[cost], maximize=maximize, exponent=0.7)(points)
     log_ei = LogExpectedImprovement(model, best_f=0.3, maximize=maximize)(points)
     assert torch.allclose(value, log_ei - 0.7 * true_cost.log(), rtol=1e-5)
-
-
-@pytest.mark.parametrize("noise", [1e-4, 0.3, 4.0])
-@pytest.mark.parametrize("maximize", [True, False])
-def test_an_improvement_that_one_noisy_outcome_would_show(noise: float, maximize: bool) -> None:
-    """By quadrature over the outcome, from the model that was told it."""
-    model, (X, _) = gp(), data()
-    model.likelihood.noise = torch.tensor([noise]).double()
-    best, _ = incumbent(model, X, maximize=maximize)
-    function = LogExpectedImprovementPerCost(model, best, 2.5, maximize=maximize, noise_share=1.0)
-    points = torch.rand(5, D, generator=torch.Generator().manual_seed(2), dtype=torch.double)
-    z = torch.linspace(-8.0, 8.0, 1601, dtype=torch.double)
-    density = (-0.5 * z.square()).exp()
-    for point in points.unsqueeze(-2):
-        told = model.posterior(point, observation_noise=True)
-        mean, variance = told.mean.detach(), told.variance.detach()  # type: ignore[attr-defined]
-        outcomes = mean + variance.sqrt() * z.reshape(-1, 1, 1)
-        after = model.condition_on_observations(point.expand(len(z), 1, D), outcomes)
-        moved = after.posterior(point.expand(len(z), 1, D)).mean.flatten().detach()
-        gain = (moved - best if maximize else best - moved).clamp_min(0.0)
-        expected = float(gain @ density / density.sum()) / 2.5
-        assert float(function(point).detach().exp()) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -118,8 +118,8 @@ def gittins(draw: st.DrawFn) -> Configuration:
     affine = {p.name: unit / p.bounds[1] for p in numbers[:1]}
     cost = LEARNED if learned else ac.AffineCost(affine, fixed=unit) if affine else unit
     settings: dict[str, Any] = {**draw(COMMON), "budget": draw(_budget(2.0 * unit)), **FAST}
-    named = ["gittins", "log_ei_per_cost", "log_ei_per_cost_noise_aware", "log_ei_cost_cooling"]
-    settings["acquisition"] = draw(st.sampled_from(named[: 4 if settings["budget"] else 3]))
+    named = ["gittins", "log_ei_per_cost", "log_ei_cost_cooling"]
+    settings["acquisition"] = draw(st.sampled_from(named[: 3 if settings["budget"] else 2]))
     settings["stop"] = draw(st.booleans())
     priced = draw(st.sampled_from(["", "lmbda", "decay"]))
     if priced == "lmbda":

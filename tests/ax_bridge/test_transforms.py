@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
 from ax.core.data_utils import ExperimentData
@@ -48,29 +47,6 @@ def test_outliers_are_those_of_ax(minimize: bool, wanted: bool, ends: tuple[floa
     assert seen.flatten().tolist() == pytest.approx(expected.tolist())
     assert (float(expected.min()), float(expected.max())) == ends
     assert [trial.outcome for trial in adapter.problem().observed] == OUTCOMES
-
-
-@pytest.mark.parametrize("minimize", [False, True])
-def test_where_noise_is_seen_trials_about_the_best_one_make_no_outliers(minimize: bool) -> None:
-    """A fit as below Ax: ``tests/methods/test_noise_that_is_seen.py``."""
-    sign = -1.0 if minimize else 1.0
-    noise = np.random.default_rng(1).normal(size=25).tolist()
-    outcomes = [sign * y for y in [-40.0, 10.0, 3.0, -20.0, 8.0, *noise]]
-    least = {}
-    for acquisition in ("log_ei_per_cost", "log_ei_per_cost_noise_aware"):
-        client = make_client(
-            minimize, initial_trials=len(outcomes), surrogate_spec=None, acquisition=acquisition
-        )
-        for i, outcome in enumerate(outcomes):
-            x = 0.15 * i if i < 5 else 0.8 + 0.01 * (i % 5)
-            client.complete_trial(client.attach_trial({"x1": x, "x2": 0.5}), {"y": outcome})
-        model = fitted_adapter(client._experiment, client._generation_strategy).botorch_model
-        assert isinstance(model, SingleTaskGP)
-        seen, _ = model.outcome_transform.untransform(model.train_targets.unsqueeze(-1))
-        least[acquisition] = float((sign * seen).min())
-    usual = float((sign * winsorized(torch.tensor(outcomes).double(), minimize)).min())
-    assert usual > -10.0
-    assert list(least.values()) == pytest.approx([usual, -40.0])
 
 
 class _Adapter:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from ax_costaware.acquisition import LogExpectedImprovementPerCost, incumbent
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Decision, Range, Simulation, Space
 from ax_costaware.methods.gittins import Gittins
@@ -252,44 +251,3 @@ def test_a_design_that_can_afford_it_is_the_usual_one() -> None:
     assert designs(Gittins(1.0, budget=100.0, seed=1, initial_share=0.2)) == usual
     free = Gittins("seconds", seed=1, initial_share=0.2)
     assert designs(free) == designs(Gittins("seconds", seed=1, initial_share=None))
-
-
-NOISE_AWARE = "log_ei_per_cost_noise_aware"
-
-
-def next_after_five(noise: float, **settings: Any) -> tuple[Simulation, Decision]:
-    """What comes after five trials that are alike, but for one far off."""
-    given = FixedHyperparameters(lengthscale=0.2, noise_variance=noise)
-    method = Gittins(1.0, budget=100.0, initial_trials=0, **settings)
-    simulation = Simulation(method, Space.of([Range("x", 0.0, 1.0)]), hyperparameters=given)
-    for x in (0.1, 0.48, 0.49, 0.5, 0.51):
-        simulation.tell(Decision({"x": x}, ""), Outcome(1.0 - abs(x - 0.5)))
-    decision = simulation.ask()
-    assert isinstance(decision, Decision)
-    return simulation, decision
-
-
-def test_where_outcomes_are_noise_trials_go_elsewhere() -> None:
-    """Next to the incumbent one outcome shows little; without noise it shows all there is."""
-    noisy, plain = ({"acquisition": NOISE_AWARE}, {"acquisition": "log_ei_per_cost"})
-    (_, quiet), (_, same) = (next_after_five(1e-6, **settings) for settings in (noisy, plain))
-    assert quiet.parameters["x"] == pytest.approx(same.parameters["x"], abs=1e-3)
-    assert quiet.value == pytest.approx(same.value, abs=1e-4)
-    (simulation, far), (_, near) = (next_after_five(0.1, **settings) for settings in (noisy, plain))
-    sds = [float(decision.details["standard_deviation"]) for decision in (far, near)]
-    assert sds[0] > sds[1]
-    assert "as far as one outcome would show it" in far.why
-    # What it is worth: the improvement of the mean there.
-    problem = simulation.problem()
-    point = problem.space.encode([far.parameters]).unsqueeze(-2)
-    best, _ = incumbent(problem.model, problem.evaluated)
-    shown = LogExpectedImprovementPerCost(problem.model, best, 1.0, noise_share=1.0)
-    assert far.value == pytest.approx(float(shown(point)), rel=1e-6)
-
-
-def test_noise_does_not_end_a_run() -> None:
-    """Whether a trial is worth its price is asked of all that several outcomes may show."""
-    shown = next_after_five(10.0, acquisition=NOISE_AWARE)[1].value
-    assert shown is not None
-    price = float(np.exp(shown)) * 1.5
-    assert next_after_five(10.0, acquisition=NOISE_AWARE, lmbda=price)[1].parameters

@@ -28,12 +28,10 @@ from ax_costaware.queries.argument_checks import boolean, check_fields, instance
 ACQUISITIONS = (
     "gittins",
     "log_ei_per_cost",
-    "log_ei_per_cost_noise_aware",
     "log_ei_cost_cooling",
 )
-"""Values of ``acquisition``: the Gittins index; log EI per cost; the same of the posterior mean,
-which one noisy outcome moves less, where noise is seen; and with a cost exponent that falls from 1
-to 0 with the budget."""
+"""Values of ``acquisition``: the Gittins index; log EI per cost; and the same with a cost exponent
+that falls from 1 to 0 with the budget."""
 
 KERNELS = ("matern", "squared_exponential")
 """Values of ``kernel``: Matern 5/2, and what BoTorch and Ax have by default."""
@@ -103,7 +101,7 @@ class Gittins(PricedMethod):
             return None
         if self.stop is None and self.lmbda is None:
             return None
-        if self.stop is None and self.acquisition.startswith("log_ei_per_cost"):
+        if self.stop is None and self.acquisition == "log_ei_per_cost":
             return ImprovementPerCostStop()
         return GittinsStop()
 
@@ -111,11 +109,6 @@ class Gittins(PricedMethod):
     def winsorizes(self) -> bool:
         """As it was asked to."""
         return self.winsorize
-
-    @property
-    def noise_aware(self) -> bool:
-        """Whether an improvement counts as far as one outcome would show it."""
-        return self.acquisition == "log_ei_per_cost_noise_aware"
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
         """See ``Method``; the kernel is that which was asked for."""

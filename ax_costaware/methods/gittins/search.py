@@ -229,10 +229,8 @@ class Search(Generic[Priced]):
             cost = CostOfFeasible(log_cost_function(cost), feasibility, least=_LEAST_LOG)
         return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
-    def improvement(
-        self, best_f: float, exponent: float = 1.0, noise_share: float = 0.0
-    ) -> LogExpectedImprovementPerCost:
-        """Log expected improvement per cost, seen through a part of the noise."""
+    def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
+        """Log expected improvement per cost."""
         problem, feasibility = self.problem, self.feasibility
         if feasibility is not None:
             cost = CostOfFeasible(log_cost_function(self.cost), feasibility, exponent)
@@ -241,14 +239,11 @@ class Search(Generic[Priced]):
             if pending is not None:
                 model, best_f = believed(model, pending), self.reach(best_f)
             return LogExpectedImprovementPerCost(
-                model,
-                best_f,
-                cost,
-                posterior_transform=problem.direction,
-                noise_share=noise_share,
+                model, best_f, cost, posterior_transform=problem.direction
             )
-        inputs = {**problem.acquisition_inputs, "noise_share": noise_share}
-        return LogExpectedImprovementPerCost(problem.model, best_f, self.cost, exponent, **inputs)
+        return LogExpectedImprovementPerCost(
+            problem.model, best_f, self.cost, exponent, **problem.acquisition_inputs
+        )
 
     def likeliest(self) -> Cheapness:
         """Log probability of being feasible per cost, if what failed or is under way is not."""

@@ -15,7 +15,6 @@ import torch
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.gittins.prices import HELD, is_provisional, price_of_cost, relative_lambda
 from ax_costaware.methods.gittins.search import Found, Search
-from ax_costaware.methods.model import seen_share_of_noise
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import cost_function
@@ -126,8 +125,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
             found = search.best(search.index(price))
         else:
             exponent = _cost_exponent(method, money)
-            share = seen_share_of_noise(problem.model) if method.noise_aware else 0.0
-            found = search.best(search.improvement(reach, exponent, share))
+            found = search.best(search.improvement(reach, exponent))
         if found is None:
             return replace(weighed, reason=search.pays_for_none)
         index = largest = search.index_at(found.point, price)
@@ -194,16 +192,10 @@ def _verdict(
     """
     own, acquisition = rule.price(price), search.method.acquisition
     if isinstance(rule, ImprovementPerCostStop):
-        improvement, value = search.improvement(best), found.value
-        if search.method.noise_aware:
-            # The trial that is chosen, by its whole improvement: several outcomes may show it.
-            with torch.no_grad():
-                value = float(improvement(found.point.reshape(1, 1, -1)))
-        elif acquisition != "log_ei_per_cost":
-            found = search.best(improvement) or found
-            value = found.value
+        if acquisition != "log_ei_per_cost":
+            found = search.best(search.improvement(best)) or found
         # Its index at that price is on the same side of the incumbent.
-        return rule.decide(value, price), search.index_at(found.point, own)
+        return rule.decide(found.value, price), search.index_at(found.point, own)
     if acquisition != "gittins" or own != price:
         other = search.best(search.index(own))
         index = index if other is None else other.value
@@ -298,7 +290,6 @@ def _why(
 
 
 _PER: Mapping[str, str] = {
-    "log_ei_per_cost_noise_aware": "per unit of cost, as far as one outcome would show it",
     "log_ei_per_cost": "per unit of cost",
     "log_ei_cost_cooling": "by its cost, which counts less the less is left of the budget",
 }
