@@ -22,10 +22,13 @@ from ax.core.experiment import Experiment
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UnsupportedError
 
-from ax_costaware.ax_bridge.records import CLAIM, RECORD, set_claim
+from ax_costaware.ax_bridge.records import RECORD
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+CLAIM = "claim"
+"""Key of the process that runs a stored experiment, in the record of the experiment."""
 
 _PROCESS = ("host", "pid", "started")
 """Which process a claim is of."""
@@ -88,22 +91,22 @@ def _hold(experiment: Experiment, connection: Connection, take_over: bool) -> No
         is_mine = _same(claim, mine, _PROCESS + _PLACE)
         if not is_mine and not take_over and _same(claim, mine, _PLACE) and _runs(claim):
             # What this process saves of the experiment is not to take the claim away.
-            set_claim(experiment._properties, claim)
+            _set_claim(experiment._properties, claim)
             raise _claimed(experiment, claim)
         if unknown is not None:
             raise _changed(experiment, f"trial {unknown} is not known here")
         if is_mine:
-            set_claim(experiment._properties, claim)
+            _set_claim(experiment._properties, claim)
             return
         ended = {i for i, trial in experiment.trials.items() if trial.status.is_terminal}
         for index, status in connection.execute(select(trials.index, trials.status).where(of_this)):
             if TrialStatus(status).is_terminal and index not in ended:
                 raise _changed(experiment, f"trial {index} has ended")
-        set_claim(properties, mine)
+        _set_claim(properties, mine)
         was = text.is_(None) if stored is None else text == stored
         change = update(stored_in).where(*is_this, was).values(properties=json.dumps(properties))
         if connection.execute(change).rowcount:
-            set_claim(experiment._properties, mine)
+            _set_claim(experiment._properties, mine)
             return
 
 
@@ -167,3 +170,8 @@ def _started(pid: int) -> int | None:
     except OSError:
         return None
     return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _set_claim(properties: dict[str, Any], claim: Mapping[str, Any]) -> None:
+    """Write which process runs an experiment into its properties; the rest of them stays."""
+    properties[RECORD] = {**(properties.get(RECORD) or {}), CLAIM: dict(claim)}

@@ -9,6 +9,7 @@ takes back what that one wrote in between: to look at an experiment is to read i
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +30,11 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.nodes import method_of
-from ax_costaware.ax_bridge.training_data import raw_data_of, restore_data
+from ax_costaware.ax_bridge.training_data import (
+    metrics_without_step,
+    raw_data_of,
+    restore_data,
+)
 from ax_costaware.ax_bridge.turns import turn_at
 from ax_costaware.methods.method import Method
 
@@ -103,7 +108,11 @@ class Session:
         by_step = (curve or {}).items()
         points = [(step, raw_data_of(found, self.experiment)) for step, found in by_step]
         steps = [(step, known) for step, known in points if known]
-        if raw_data := steps or raw_data_of(outcomes, self.experiment):
+        last = raw_data_of(outcomes, self.experiment)
+        if steps and (same := last.keys() & metrics_without_step(self.experiment, trial.index)):
+            # What Ax was told before, without a step, would count as later than the curve.
+            steps.append((math.nan, {metric: last[metric] for metric in same}))
+        if raw_data := steps or last:
             trial.update_trial_data(raw_data=raw_data)
         trial.mark_completed()
         self._log_completion(trial, outcomes)

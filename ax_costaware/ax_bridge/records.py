@@ -18,6 +18,7 @@ import numpy as np
 from ax.core.base_trial import BaseTrial
 from ax.core.data import MAP_KEY
 from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import RangeParameter
 from ax.core.trial import Trial
@@ -42,9 +43,6 @@ PAIRS = "pairs"
 
 CHARGED = "charged"
 """Key of whether a trial is paid from the budget, in its record; it is, where that says nothing."""
-
-CLAIM = "claim"
-"""Key of the process that runs a stored experiment, in the record of the experiment."""
 
 STORED_DECIMALS = 10
 """Decimals that Ax's stores keep of an observation."""
@@ -338,9 +336,21 @@ def with_one_arm(trial: BaseTrial) -> Trial:
 
 def decision_record(trial: BaseTrial) -> dict[str, Any]:
     """What was recorded about a decision; empty if the strategy did not generate the trial."""
-    generator_run = trial.generator_run if isinstance(trial, Trial) else None
-    gen_metadata = None if generator_run is None else generator_run.gen_metadata
-    return dict((gen_metadata or {}).get(RECORD) or {})
+    run = trial.generator_run if isinstance(trial, Trial) else None
+    if run is None:
+        return {}
+    if run.gen_metadata is None and None not in (run.db_id, run._generation_node_name):
+        # ``Orchestrator.from_stored_experiment`` leaves it in the database.
+        run._gen_metadata = _stored_metadata(run)
+    return dict((run.gen_metadata or {}).get(RECORD) or {})
+
+
+def _stored_metadata(run: GeneratorRun) -> dict[str, Any]:
+    from ax.storage.sqa_store.db import session_scope
+    from ax.storage.sqa_store.sqa_classes import SQAGeneratorRun as Stored
+
+    with session_scope() as session:
+        return session.query(Stored.gen_metadata).filter(Stored.id == run.db_id).scalar() or {}
 
 
 def is_to_be_measured(trial: BaseTrial) -> bool:
@@ -382,8 +392,3 @@ def append_pairs(
         for side, columns in added.items()
     }
     experiment._properties[RECORD] = record
-
-
-def set_claim(properties: dict[str, Any], claim: Mapping[str, Any]) -> None:
-    """Write which process runs an experiment into its properties; the rest of them stays."""
-    properties[RECORD] = {**(properties.get(RECORD) or {}), CLAIM: dict(claim)}

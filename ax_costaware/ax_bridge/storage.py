@@ -38,7 +38,7 @@ from ax_costaware.ax_bridge.earlier_releases import BatchLimit, register_aliases
 from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators, ModelNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
-from ax_costaware.ax_bridge.stored_expressions import check_databases
+from ax_costaware.ax_bridge.stored_expressions import PREFIX, check_databases
 from ax_costaware.ax_bridge.transforms import (
     HideParameters,
     IntToFloatInOrder,
@@ -46,8 +46,6 @@ from ax_costaware.ax_bridge.transforms import (
 )
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.models.standardize import StandardizeAnyScale
-
-_PREFIX = "ax_costaware."
 
 VALUE_OBJECTS: tuple[type, ...] = (
     methods.Choice,
@@ -110,7 +108,7 @@ def register_value_object(cls: type) -> None:
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise UserInputError(f"cls={cls!r}: expected a dataclass.")
     CORE_ENCODER_REGISTRY[cls] = _encode_method if issubclass(cls, methods.Method) else _encode
-    CORE_DECODER_REGISTRY[_PREFIX + cls.__name__] = cls
+    CORE_DECODER_REGISTRY[PREFIX + cls.__name__] = cls
 
 
 def register_metric(cls: type[Metric]) -> None:
@@ -180,13 +178,13 @@ def register_all() -> None:
         acquisition.PartialQueryLogExpectedImprovement,
     ):
         register_acquisition_function(acquisition_function)
-    register_aliases(_PREFIX)
+    register_aliases(PREFIX)
     check_databases()
 
 
 def _encode(value: Any) -> dict[str, Any]:
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return {"__type": _PREFIX + type(value).__name__, **fields}
+    return {"__type": PREFIX + type(value).__name__, **fields}
 
 
 def _encode_method(method: methods.Method) -> dict[str, Any]:

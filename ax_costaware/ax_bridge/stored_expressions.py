@@ -21,6 +21,9 @@ from typing import Any
 from ax.exceptions.core import UserInputError
 from ax.utils.common.string_utils import SYMPY_GLOBALS, sanitize_name, unsanitize_name
 
+PREFIX = "ax_costaware."
+"""What the names of the package's stored value objects begin with; of them nothing is evaluated."""
+
 _EXPRESSIONS = ("expression", "expression_str", "inequality", "equality")
 """Fields that Ax evaluates as they are."""
 
@@ -77,7 +80,7 @@ def check_json_file(path: str | Path) -> None:
 def check_values(value: Any) -> None:
     """The same for what JSON was parsed to; ``UserInputError`` as above."""
     if isinstance(value, Mapping):
-        if "__type" in value:
+        if not str(value.get("__type", PREFIX)).startswith(PREFIX):
             _check_fields(value)
         for part in value.values():
             check_values(part)

@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import torch
 from ax.core.base_trial import BaseTrial
+from ax.core.data import MAP_KEY
 from ax.core.data_utils import ExperimentData
 from ax.core.experiment import Experiment
 from ax.core.types import TParamValue
@@ -175,6 +176,15 @@ def raw_data_of(
         for metric, (mean, sem) in outcomes.items()
         if metric in experiment.metrics
     }
+
+
+def metrics_without_step(experiment: Experiment, trial_index: int) -> set[str]:
+    """Metrics of which Ax has a trial's value without a step of progress."""
+    frame = experiment.lookup_data().full_df
+    frame = frame[frame["trial_index"] == trial_index]
+    return set(
+        frame["metric_name"][frame[MAP_KEY].isna()] if MAP_KEY in frame else frame["metric_name"]
+    )
 
 
 def match_generator_runs(strategy: GenerationStrategy, experiment: Experiment) -> None:

@@ -45,17 +45,18 @@ def trial_parameters(trial: Trial) -> dict[str, TParamValue]:
 def terms_of(trial: Trial) -> TrialTerms:
     """What the records say of how ``trial`` is run and reported.
 
-    A trial that the user attached has no record, so what others tell of its control set counts;
-    else the set's name does, which by default names its parameters. Where records name none, a
-    parameter of that name is like any other.
+    A trial that the user attached has no record, so what others tell counts, the latest first, as
+    the strategy may have been another one before; of its control set else the set's name does,
+    which by default names its parameters. Where records name none, a parameter of that name is like
+    any other.
 
     Raises:
         UserInputError: If neither tells what its control set controls.
     """
     arm = {} if trial.arm is None else trial.arm.parameters
-    others = [other for _, other in sorted(trial.experiment.trials.items())]
+    others = [other for _, other in sorted(trial.experiment.trials.items(), reverse=True)]
     records = [decision_record(other) for other in (trial, *others)]
-    metric = next((r["cost_metric"] for r in records if r.get("cost_metric")), None)
+    metric = next((record.get("cost_metric") for record in records if record), None)
     change = _change_over(trial)
     name = arm.get(CONTROL_SET)
     told = records[:1] if records[0] else [record for record in records if record]

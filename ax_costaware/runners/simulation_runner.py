@@ -65,9 +65,9 @@ class SimulationRunner(LocalRunner):
             drawn.
         joint: The law of inputs that depend on each other, given those of them that are controlled.
         conditional: The law of points given an indirect query. The columns of a query are the
-            trial's parameters, in their order; the outcome is the average of the function over the
-            law, and no input is realised. Without it ``function`` answers the query itself, as it
-            does for the cell of a resolution tree.
+            experiment's parameters, in its order; the outcome is the average of the function over
+            the law, and no input is realised. Without it ``function`` answers the query itself, as
+            it does for the cell of a resolution tree.
         targets: Names of the columns of points, with ``conditional``.
         noise_std: Standard deviation of the noise on each outcome, in raw units.
         cost: What a trial costs: a number, a ``Cost`` of the values of all parameters, or a
@@ -130,6 +130,8 @@ class SimulationRunner(LocalRunner):
                 f"marginals has {list(self.marginals)}: expected a law of each of {missing}, too, "
                 f"which trial {trial.index} leaves to chance, there or in joint."
             )
+        if self.conditional is not None:  # whose columns they are, however an arm has them
+            return {name: controlled[name] for name in inputs}
         has_one = terms_of(trial).controlled is not None
         return {**controlled, **({CHOSEN: arm[CONTROL_SET]} if has_one else {})}
 

@@ -162,10 +162,15 @@ class SubmititRunner(PolledRunner):
             job.cancel()
             return
         # The attempt itself, and what has started it, or is about to.
+        starter = int(job.job_id)
+        is_there = _is_of_job(starter, job)
         with suppress(FileNotFoundError, ValueError, ProcessLookupError, PermissionError):
-            os.kill(int((self._folder_of(key) / BEGAN).read_text()), signal.SIGKILL)
+            process = int((self._folder_of(key) / BEGAN).read_text())
+            if is_there or _is_of_job(process, job):
+                os.kill(process, signal.SIGKILL)
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(int(job.job_id), signal.SIGINT)
+            if is_there:
+                os.kill(starter, signal.SIGINT)
 
     def forget(self, key: str) -> None:
         """Let go of an attempt; its folder stays, with its logs."""
@@ -196,13 +201,8 @@ class SubmititRunner(PolledRunner):
     def _is_over(self, job: Any) -> bool:
         if not job.done() or self.executor == "slurm":
             return bool(job.done())
-        if job.paths.result_pickle.exists():
-            return True
-        try:  # submitit knows the processes of this one only.
-            os.kill(int(job.job_id), 0)
-        except (ProcessLookupError, PermissionError):  # or another user's has its number by now
-            return True
-        return False
+        # submitit knows the processes of this one only.
+        return job.paths.result_pickle.exists() or not _is_of_job(int(job.job_id), job)
 
     def _end(self, key: str) -> None:
         """Kill what has the key, and remove its folder."""
@@ -211,3 +211,13 @@ class SubmititRunner(PolledRunner):
             wait_until_gone(key, lambda: not self._is_over(job))
         self.forget(key)
         shutil.rmtree(self._folder_of(key))
+
+
+def _is_of_job(process: int, job: Any) -> bool:
+    """Whether a process lives and is of a job: its number may be another's, as after a restart."""
+    try:
+        os.kill(process, 0)
+        command = Path(f"/proc/{process}/cmdline")
+        return not command.exists() or os.fsencode(job.paths.folder.name) in command.read_bytes()
+    except OSError:
+        return False

@@ -143,7 +143,11 @@ class _Table:
         if frame.empty:
             raise UserInputError("frame has no rows: expected one for each trial.")
         self.metrics = [metric for metric in columns if metric in metrics]
-        self.columns: dict[str, list[Any]] = {name: frame[name].tolist() for name in columns}
+        # Nothing can be compared with pandas' own missing value.
+        self.columns: dict[str, list[Any]] = {
+            name: [None if value is pd.NA else value for value in frame[name].tolist()]
+            for name in columns
+        }
         self.labels = frame.index.tolist()
 
     def name(self, i: int) -> str:

@@ -9,8 +9,19 @@ import pytest
 from ax.api.client import Client
 from ax.core.parameter import ParameterType, RangeParameter
 from ax.exceptions.core import UserInputError
+from ax.orchestration.orchestrator import Orchestrator
+from ax.orchestration.orchestrator_options import OrchestratorOptions
+from ax.storage.sqa_store.structs import DBSettings
 
-from ax_costaware import GittinsDecay, complete_trial, recommend, save
+from ax_costaware import (
+    FunctionRunner,
+    GittinsDecay,
+    complete_trial,
+    query,
+    recommend,
+    save,
+    spending,
+)
 from ax_costaware.ax_bridge.nodes import method_of
 from ax_costaware.ax_bridge.records import problem_of
 from tests.ax.gittins_toy import arm_of, make_client, objective, run_trials, true_cost
@@ -108,6 +119,19 @@ def test_a_parameter_that_is_added_has_its_value_in_earlier_trials(
     for ask in (decide, recommend):
         with pytest.raises(UserInputError, match=r"trial 0: it has no value of \['x3'\]: expected"):
             ask(load(file))
+
+
+@pytest.mark.filterwarnings("ignore:TypeDecorator JSONEncodedText:Warning")
+def test_an_orchestrator_that_resumes_knows_the_decisions(tmp_path: Path) -> None:
+    """``from_stored_experiment`` loads trials without what was recorded of their decisions."""
+    url = f"sqlite:///{tmp_path / 'toy.db'}"
+    client = make_client(storage_config=open_database(tmp_path / "toy.db"), budget=60.0)
+    client.configure_runner(FunctionRunner("toy"))
+    run_trials(client, 4)
+    resumed = Orchestrator.from_stored_experiment("toy", OrchestratorOptions(), DBSettings(url=url))
+    found = resumed.experiment, resumed.generation_strategy
+    assert [query(found, i) for i in range(4)] == [query(client, i) for i in range(4)]
+    assert spending(found) == spending(client)
 
 
 def test_a_point_that_is_tried_again_is_stored_with_every_trial(tmp_path: Path) -> None:

@@ -101,6 +101,17 @@ def test_a_run_is_stored_and_goes_on_as_it_would_have(
     run.assert_resumed_alike(fresh_process)
 
 
+def test_a_curve_is_later_than_what_ax_was_told_without_a_step() -> None:
+    """Such as what a trial had cost so far, which would have stayed its cost."""
+    client = make_client(cost="seconds")
+    client.configure_tracking_metrics(["seconds"])
+    index, _ = attach(client, 0.5, 3)
+    client.attach_data(index, {"score": 0.9, "seconds": 1.0})
+    complete_trial(client, index, [0.1, 0.2, 0.3], progression=[1, 2, 3], cost=3.0)
+    (trial,) = trials_of(client)
+    assert (trial.outcome, trial.reported_cost, spending(client).spent) == (0.3, 3.0, 3.0)
+
+
 def test_the_model_is_that_of_trials_at_all_steps() -> None:
     """However curves are reported; at most ten points are of the long one, beside its last."""
     client, alike = make_client(), make_client()

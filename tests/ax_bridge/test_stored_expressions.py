@@ -12,8 +12,15 @@ import pytest
 from ax.api.client import Client
 from ax.api.configs import DerivedParameterConfig, RangeParameterConfig, StorageConfig
 from ax.exceptions.core import UserInputError
+from ax.storage.json_store.encoder import object_to_json
 
-from ax_costaware import check_json_file, create_tables, gittins_strategy, read_experiment
+from ax_costaware import (
+    AffineCost,
+    check_json_file,
+    create_tables,
+    gittins_strategy,
+    read_experiment,
+)
 from ax_costaware.ax_bridge.stored_expressions import check_values
 
 
@@ -201,3 +208,9 @@ def test_other_code_is_refused(field: str, text: str) -> None:
     with pytest.raises(UserInputError, match="expected arithmetic of names and numbers"):
         check_values({"__type": "Any", field: text})
     check_values({"why": {field: text}})  # not read by Ax
+
+
+@pytest.mark.parametrize("name", ["lambda", "class", "E", "n=3"])
+def test_names_in_the_package_s_own_values_are_no_expressions(name: str) -> None:
+    """Ax has such parameters, and a cost has their names as its weights."""
+    check_values(object_to_json(AffineCost({name: 1.0}, fixed=1.0)))

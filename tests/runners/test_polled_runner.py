@@ -238,6 +238,19 @@ def test_a_strategy_that_learns_costs_from_a_metric_needs_one() -> None:
     assert timed.record["cost"] == 7.0
 
 
+@pytest.mark.parametrize("attached", [False, True])
+def test_the_latest_strategy_says_whether_costs_are_learned(attached: bool) -> None:
+    """The trials of the one before had theirs."""
+    records = {0: {"cost_metric": "seconds"}, 1: {"phase": "rule"}}
+    client = make_client(Bench(), CostMetric("seconds"), records=records)
+    for _ in records:
+        client.get_next_trials(max_trials=1)
+    if attached:
+        client.attach_trial(client._experiment.trials[0].arms[0].parameters)
+    trials = client._experiment.trials
+    assert [terms_of(trials[i]).cost_metric for i in (0, max(trials))] == ["seconds", None]
+
+
 def test_an_input_out_of_bounds_is_recorded() -> None:
     trial = Trial()
     with pytest.warns(OutOfBoundsWarning, match=r"realized\['water'\]=1.5"):

@@ -177,6 +177,19 @@ def test_what_is_no_number_fails_the_trial() -> None:
     assert "expected 1 names" in str(state_of(narrow, dial=1.0).error)
 
 
+def test_columns_of_a_query_are_those_of_the_experiment() -> None:
+    """Ax keeps an arm that is attached in the order in which the user gave it."""
+    client = Client()
+    names = ("left", "right")
+    inputs = [RangeParameterConfig(n, bounds=(0.0, 1.0), parameter_type="float") for n in names]
+    client.configure_experiment(name="simulated", parameters=inputs)
+    client.attach_trial({"right": 0.75, "left": 0.25})
+    conditional = GaussianConditional(((1.0, 0.0), (0.0, 1.0)), covariance=1e-4)
+    runner = SimulationRunner(yield_of, conditional=conditional, targets=list(names))
+    values = runner.parameters_of(client._experiment.trials[0])
+    assert list(values.items()) == [("left", 0.25), ("right", 0.75)]
+
+
 def test_an_input_left_to_chance_needs_a_law() -> None:
     client = Client()
     client.configure_experiment(

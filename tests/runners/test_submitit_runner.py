@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from ax_costaware.metrics import CostMetric, ReportedMetric
 from ax_costaware.runners import submitit_runner
 from ax_costaware.runners.registry import register_trial_function
 from ax_costaware.runners.result import AttemptStatus, TrialFailedError, TrialResult
+from ax_costaware.runners.sending import BEGAN
 from ax_costaware.runners.submitit_runner import SubmititRunner
 from tests.ax import toy
 
@@ -281,15 +281,20 @@ def test_it_is_stored_by_its_arguments(tmp_path: Path) -> None:
     assert (runner.folder, runner.options) == (str(tmp_path / "jobs"), options)
 
 
-def test_a_process_of_somebody_else_is_not_that_of_an_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its number was given anew, to a process that must not be looked at."""
-
-    def refuse(process: int, sent: int) -> None:
-        raise PermissionError
-
-    paths = SimpleNamespace(result_pickle=tmp_path / "none")
-    job = SimpleNamespace(done=lambda: True, paths=paths, job_id="1")
-    monkeypatch.setattr(submitit_runner.os, "kill", refuse)
-    assert local(print, tmp_path)._is_over(job)
+def test_another_process_of_the_number_is_not_that_of_an_attempt(tmp_path: Path) -> None:
+    """Numbers are given anew, after a restart of the machine above all: nothing else is killed."""
+    runner, key = local(print, tmp_path), "old@0/0/0"
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    folder = runner._folder_of(key)
+    folder.mkdir()
+    (folder / f"{other.pid}_submitted.pkl").touch()
+    (folder / BEGAN).write_text(str(other.pid))
+    try:
+        assert runner.poll(key).status is AttemptStatus.LOST
+        runner.cancel(key)
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.2)
+    finally:
+        other.kill()
+        other.communicate()
+    assert runner.poll(key).status is AttemptStatus.LOST

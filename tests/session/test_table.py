@@ -264,6 +264,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "control sets elsewhere": (MIXED.assign(control_set="x"), r"\['control_set'\], which are no"),
     "twice": (pd.concat([MIXED, MIXED[["x"]]], axis=1), r"columns \['x'\] more than once"),
     "NaN": (_with("x", math.nan), f"{ROW}, 'x'=nan: expected a finite number"),
+    "NA": (_with("soil", pd.NA), f"{ROW}, 'soil'=None: expected one of"),
     "None": (_with("loss", None), f"{ROW}, 'loss'=None: expected a finite number"),
     "no text": (_with("x", "0.5"), f"{ROW}, 'x'='0.5': expected a finite number"),
     "no number": (_with("loss", "good"), f"{ROW}, 'loss'='good'"),
