@@ -86,6 +86,8 @@ class LocalSearch:
         best = spaced_best(values, self.to_unit(points), restarts, START_DISTANCE)
         starts = points[best]
         highest, height = values.max(), values.max() - values.min()
+        if len(points) == 1:  # It does not tell how much values vary: by about one.
+            height = torch.ones_like(height)
         # The inverse of a subnormal height is infinite.
         flat = (_FLAT * values.abs().max()).clamp_min(torch.finfo(values.dtype).tiny)
         if height <= flat:

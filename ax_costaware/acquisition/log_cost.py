@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from numbers import Real
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -60,17 +61,21 @@ def log_cost_function(cost: CostFunction) -> Callable[[Tensor], Tensor]:
     if isinstance(cost, LogExpectedCost):
         return cost.log_expected_cost
     if isinstance(cost, Real):
-        log_cost = math.log(positive_number(cost, "cost"))
-        return lambda X: X.new_full(X.shape[:-1], log_cost)
+        return partial(_constant, math.log(positive_number(cost, "cost")))
     if isinstance(cost, type) or not callable(cost):
         raise InputError(
             f"cost={cost!r}: expected a number > 0, a callable of the points, or a model with"
             " log_expected_cost."
         )
-    return lambda X: _checked(cost, X).log()
+    return partial(_checked_log, cost)
 
 
-def _checked(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
+# No lambdas: an acquisition function with these can be pickled, as BoTorch's can.
+def _constant(log_cost: float, X: Tensor) -> Tensor:
+    return X.new_full(X.shape[:-1], log_cost)
+
+
+def _checked_log(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
     points = X.reshape(-1, X.shape[-1])
     costs = cost(points)
     if not isinstance(costs, Tensor) or costs.shape != points.shape[:1]:
@@ -85,7 +90,7 @@ def _checked(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
             f"cost: the callable returned {float(costs[row])!r} at {points[row].tolist()};"
             " expected finite costs > 0."
         )
-    return costs.reshape(X.shape[:-1])
+    return costs.reshape(X.shape[:-1]).log()
 
 
 class Affordable(AcquisitionFunction):

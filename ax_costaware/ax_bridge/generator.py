@@ -34,7 +34,7 @@ from ax_costaware.methods import (
     SpaceExhausted,
 )
 from ax_costaware.methods.finite_spaces import untried
-from ax_costaware.methods.lending import best_untried, maximum_within
+from ax_costaware.methods.lending import best_untried, is_out_of_scale, maximum_within
 from ax_costaware.methods.model import (
     GIVEN,
     knows_choices,
@@ -232,7 +232,8 @@ class LentOptimizer(Acquisition):
         # the models that earlier releases had it goes on to, so that stored decisions are as then.
         models = getattr(self.surrogate.model, "models", [self.surrogate.model])
         is_new = any(knows_choices(type(model)) for model in models)
-        if space.elimination is not None or (space.smooth and space.blocks and is_new):
+        has_choices = space.smooth and space.blocks and is_new
+        if space.elimination is not None or has_choices or is_out_of_scale(space):
             return maximum_within(self.problem, acquisition, {**options, **self.given}, held)
         self.acqf = acquisition
         fixed = {**(self.config.fixed_features or {}), **(held or {})} or None

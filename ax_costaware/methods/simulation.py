@@ -24,6 +24,7 @@ from ax_costaware.methods.lending import (
     OPTIMIZER,
     best_untried,
     design_of,
+    is_out_of_scale,
     maximum_within,
 )
 from ax_costaware.methods.loop import check_all, next_trial, record_of
@@ -244,7 +245,7 @@ class Simulation:
         # A choice of several columns moves as a whole, and integers between constraints hardly
         # move one by one.
         is_mixed = space.smooth and (space.blocks or (values and space.sums))
-        if space.elimination is not None or is_mixed:
+        if space.elimination is not None or is_mixed or is_out_of_scale(space):
             return maximum_within(self.problem(), acquisition, options, held)
         if not space.smooth:
             return best_untried(self.problem(), acquisition, options, held)

@@ -88,6 +88,8 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         choices: The columns of each one-hot choice, which share their length-scales.
     """
 
+    log_values: Tensor
+
     def __init__(
         self,
         num_inputs: int,
@@ -121,7 +123,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         self.register_parameter("log_values", torch.nn.Parameter(mean.clone()))
         # As BoTorch does it for length-scales: bounds of the optimiser, and no transform.
         self.register_constraint("log_values", Interval(*_LOG_BOUNDS, transform=None))
-        self.register_prior("log_prior", NormalPrior(mean, deviation), "log_values")
+        self.register_prior("log_prior", NormalPrior(mean, deviation), _log_values, _set)
 
     def value(self, name: str) -> Tensor:
         """A hyperparameter: one number for each input, or for each fidelity, or one alone."""
@@ -172,6 +174,15 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
             same = squared(self.inputs, torch.ones_like(self.widths)) < _SAME
             total = total + self.value("own_variance") * same
         return self.value("outputscale") * total
+
+
+# Functions of the module, where GPyTorch would make local ones: a model with them can be pickled.
+def _log_values(kernel: FidelityKernel) -> Tensor:
+    return kernel.log_values
+
+
+def _set(kernel: FidelityKernel, value: Tensor) -> None:
+    kernel.initialize(log_values=value)
 
 
 class FidelityGP(SingleTaskGP):

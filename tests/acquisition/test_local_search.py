@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
+from ax_costaware.acquisition.starts import LinearConstraints
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 
@@ -28,6 +29,15 @@ def test_heights_of_any_size(height: float) -> None:
         assert torch.equal(starts, ends)
     else:
         assert (ends[0] - 0.4).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("constraints", [(), [(torch.tensor([0, 1]), -torch.ones(2), -1.0)]])
+def test_a_single_start(constraints: LinearConstraints) -> None:
+    """It does not tell how much values vary, and is climbed from all the same."""
+    start = torch.full((1, 2), 0.2, dtype=torch.double)
+    constraints = [(i, weights.double(), rhs) for i, weights, rhs in constraints]
+    _, ends = LocalSearch(BOUNDS, (), constraints).climb(lambda X: X.sum(dim=-1), start, 1)
+    assert float(ends.sum()) == pytest.approx(1.0 if constraints else 2.0, abs=1e-6)
 
 
 def test_linear_algebra_of_the_optimiser_has_one_thread() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_targe
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import FidelityGP
 from ax_costaware.models.point_posterior import ModelPosterior, PointPosterior
+from ax_costaware.queries import AffineCost
 
 BOUNDS = torch.tensor([[0.0, 0.0, 1.0], [1.0, 2.0, 9.0]], dtype=torch.double)
 TARGET = {2: 9.0}
@@ -163,6 +165,7 @@ def test_points_under_evaluation_are_worth_less() -> None:
 def test_botorch_makes_a_batch_one_by_one() -> None:
     acquisition = LogTargetImprovementPerCost(model_of(), TARGET, 1.2)
     options = {"num_restarts": 2, "raw_samples": 16, "sequential": True}
+    torch.manual_seed(0)  # BoTorch draws where it starts from
     batch, _ = optimize_acqf(acquisition, BOUNDS, q=2, options={"maxiter": 5}, **options)
     unit = (batch - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])
     assert float((unit[0] - unit[1]).norm()) > 0.05
@@ -191,3 +194,11 @@ def test_what_is_no_number_is_refused() -> None:
         LogTargetImprovementPerCost(model_of(), TARGET, 1.0, caution=-1.0)
     with pytest.raises(InputError, match="cost"):
         LogTargetImprovementPerCost(model_of(), TARGET, 1.0, cost=-1.0)
+
+
+@pytest.mark.parametrize("cost", [2.0, AffineCost({2: 1.0})])
+def test_it_can_be_pickled_with_its_model_and_cost(cost: float | AffineCost) -> None:
+    acquisition = LogTargetImprovementPerCost(model_of(), TARGET, 1.2, cost)
+    X = points(5, 1).unsqueeze(-2)
+    copy = pickle.loads(pickle.dumps(acquisition))
+    torch.testing.assert_close(copy(X), acquisition(X), rtol=0, atol=0)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import (
     DataRequiredError,
     OptimizationShouldStop,
@@ -457,6 +458,27 @@ def test_parameter_constraints() -> None:
         complete(client, index, arm_of(client, index))
     for arm in run_trials(client, 5):
         assert arm["x1"] + arm["x2"] <= 0.8 + 1e-6
+
+
+@pytest.mark.usefixtures("full_searches")
+def test_decisions_do_not_depend_on_the_unit_of_parameters() -> None:
+    """Ax's optimisers would take any point for the best one where slopes are per tiny unit."""
+    found = []
+    for unit in (1.0, 1e6):
+        client = Client()
+        client.configure_experiment(
+            parameters=[
+                RangeParameterConfig(name, bounds=(0, unit), parameter_type="float")
+                for name in ("x1", "x2")
+            ]
+        )
+        client.configure_optimization(objective="y")
+        client.set_generation_strategy(gittins_strategy(cost=1.0, lmbda=1e-9, **FAST))
+        for _ in range(6):
+            for index, arm in client.get_next_trials(max_trials=1).items():
+                found.append({name: float(value) / unit for name, value in arm.items()})
+                complete_trial(client, index, objective(found[-1]))
+    assert found[6:] == [pytest.approx(arm, abs=2e-3) for arm in found[:6]]
 
 
 def test_several_arms_are_refused() -> None:

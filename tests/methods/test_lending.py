@@ -12,7 +12,18 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
-from ax_costaware.methods import Choice, Problem, Range, Space, SpaceExhausted
+from ax_costaware.methods import (
+    Choice,
+    Decision,
+    FixedHyperparameters,
+    Gittins,
+    Outcome,
+    Problem,
+    Range,
+    Simulation,
+    Space,
+    SpaceExhausted,
+)
 from ax_costaware.methods.finite_spaces import untried
 from ax_costaware.methods.lending import best_untried, maximum_within
 from ax_costaware.methods.parameters import Row
@@ -130,3 +141,31 @@ def test_integers_on_a_log_scale_are_known_again() -> None:
     assert tried(space, rows).is_exhausted
     quasi_random = space.sobol_points(256, 0)
     assert not len(untried(quasi_random, space.encode(rows)))
+
+
+def decisions(unit: float, bounded: bool) -> list[list[float]]:
+    """Decisions on a hill over a square of some width, or on a slope over half of it."""
+    sums = [({"x": 1.0, "y": 1.0}, unit)] if bounded else []
+    space = Space.of([Range("x", 0, unit), Range("y", 0, unit)], sums)
+    method = Gittins(1.0, lmbda=1e-9, initial_trials=3, num_restarts=2, raw_samples=16)
+    simulation = Simulation(method, space, hyperparameters=FixedHyperparameters(lengthscale=0.4))
+    found = []
+    for _ in range(6):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        x, y = (float(str(value)) / unit for value in decision.parameters.values())
+        found.append([x, y])
+        hill = -((x - 0.3) ** 2) - (y - 0.6) ** 2
+        simulation.tell(decision, Outcome(1.3 * x + y if bounded else hill))
+    return found
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_decisions_do_not_depend_on_the_unit_of_parameters(unit: float) -> None:
+    found, usual = (torch.tensor(decisions(u, bounded=False)) for u in (unit, 1.0))
+    torch.testing.assert_close(found, usual, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e6])
+def test_parameter_constraints_are_reached_in_any_unit(unit: float) -> None:
+    assert min(abs(x - 1) + abs(y) for x, y in decisions(unit, bounded=True)) < 1e-4
