@@ -172,6 +172,13 @@ class Problem:
             if row not in failed:
                 yield row
 
+    def as_fixed(self, row: Row) -> dict[str, Value]:
+        """A parameterization with what is fixed, and what equality constraints make of the rest."""
+        found = {**row, **self.fixed}
+        if self.fixed and self.space.elimination is not None:
+            (found,) = self.space.decode(self.space.complete(self.space.encode([found])))
+        return found
+
     @property
     def undelivered(self) -> list[dict[str, Value]]:
         """Parameterizations of decisions of the same batch that are no trials yet."""

@@ -128,19 +128,19 @@ class Space:
         return list(self.parameters)
 
     @cached_property
+    def ranges(self) -> dict[str, Range]:
+        """The ranges of numbers by name."""
+        return {name: p for name, p in self.parameters.items() if isinstance(p, Range)}
+
+    @cached_property
     def smooth(self) -> set[int]:
         """Columns of ranges of real numbers."""
-        return {
-            column.indices[0]
-            for column in self.columns.values()
-            if isinstance(column.parameter, Range) and not column.parameter.is_integer
-        }
+        return {self.columns[n].indices[0] for n, p in self.ranges.items() if not p.is_integer}
 
     @cached_property
     def integers(self) -> dict[int, Range]:
         """Ranges of whole numbers by their columns."""
-        parameters = ((c.indices[0], c.parameter) for c in self.columns.values())
-        return {i: p for i, p in parameters if isinstance(p, Range) and p.is_integer}
+        return {self.columns[n].indices[0]: p for n, p in self.ranges.items() if p.is_integer}
 
     @cached_property
     def blocks(self) -> list[list[int]]:
