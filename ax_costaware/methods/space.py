@@ -21,7 +21,12 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameter_constraints import WeightedSum, shown, sums_and_equalities
+from ax_costaware.methods.parameter_constraints import (
+    WeightedSum,
+    check_room,
+    shown,
+    sums_and_equalities,
+)
 from ax_costaware.methods.parameters import (
     Choice,
     Column,
@@ -180,11 +185,12 @@ class Space:
             raise InputError(f"equality constraints {named}: {error}") from error
 
     def held_at(self, fixed: Row) -> Space:
-        """The space where the caller fixes some of what equality constraints read.
+        """The space where the caller fixes some of what parameter constraints read.
 
         Raises:
             InputError: If this leaves no room.
         """
+        check_room(self.parameters, self.sums, fixed)
         read = {name for weights, _ in self.equalities for name in weights} & fixed.keys()
         more = tuple(({n: 1.0}, float(str(fixed[n]))) for n in self.columns if n in read)
         # They come first, so that rounding leaves them as they are.
