@@ -249,7 +249,7 @@ class LentOptimizer(Acquisition):
         except SearchSpaceExhausted as error:
             raise SpaceExhausted from error
         point = points[0].detach().cpu()
-        if not space.smooth and not len(untried(point.to(tried).unsqueeze(0), tried)):
+        if self.problem.is_finite and not len(untried(point.to(tried).unsqueeze(0), tried)):
             # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
             options = {**options, **self.given}
             best, value = best_untried(self.problem, acquisition, options, fixed)

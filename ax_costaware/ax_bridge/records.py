@@ -315,9 +315,9 @@ def realized_inputs(experiment: Experiment, method: Method) -> dict[int, dict[st
 
 
 def progress_parameter(experiment: Experiment, method: Method) -> RangeParameter | None:
-    """The parameter that progress is measured in; None if it is no range."""
-    parameter = experiment.parameters.get(method.progress or "")
-    return parameter if isinstance(parameter, RangeParameter) else None
+    """The parameter that progress is measured in; None if there is none."""
+    ranges = {n: p for n, p in experiment.parameters.items() if isinstance(p, RangeParameter)}
+    return ranges.get(method.progress(ranges) or "")
 
 
 def with_one_arm(trial: BaseTrial) -> Trial:

@@ -51,6 +51,7 @@ def parameter_of(parameter: Parameter) -> OurParameter:
             is_integer=parameter.parameter_type is ParameterType.INT,
             log_scale=parameter.log_scale,
             logit_scale=parameter.logit_scale,
+            digits=parameter.digits,
         )
     assert isinstance(parameter, ChoiceParameter)
     return Choice(

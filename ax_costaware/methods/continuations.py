@@ -19,7 +19,7 @@ from torch import Tensor
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.methods.change_overs import SAME_VALUE
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Range, Row, Value
+from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Problem
 
@@ -38,7 +38,7 @@ def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | N
 
     None if none was completed, or that has come as far: it would only be run again.
     """
-    name = method.progress
+    name = method.progress(problem.space.ranges)
     assert name is not None
 
     def progress(trial: PastTrial) -> float:
@@ -101,9 +101,8 @@ class CostOfContinuing:
 
 def continuations(method: Method, problem: Problem) -> list[dict[str, Value]]:
     """Parameterizations that go on from completed trials, up to the fidelity's last value."""
-    name = str(method.progress)
-    parameter = problem.space.parameters[name]
-    assert isinstance(parameter, Range)
+    name = str(method.progress(problem.space.ranges))
+    parameter = problem.space.ranges[name]
     first, last = parameter.to_column(parameter.lower), parameter.to_column(parameter.upper)
     grid = parameter.raw(torch.linspace(first, last, _STEPS, dtype=torch.double)).tolist()
     # Some of few integers are the same.

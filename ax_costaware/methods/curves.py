@@ -16,7 +16,6 @@ import numpy as np
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Range
 from ax_costaware.methods.past import unfit
 from ax_costaware.methods.problem import Problem
 
@@ -53,9 +52,10 @@ def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoi
     Raises:
         InputError: If a trial reported progress beyond the parameter's last value.
     """
-    parameter = problem.space.parameters.get(method.progress or "")
+    ranges = problem.space.ranges
+    parameter = ranges.get(method.progress(ranges) or "")
     found: list[CurvePoint] = []
-    if not isinstance(parameter, Range):
+    if parameter is None:
         return found
     reached = {t.index: float(str(t.inputs[parameter.name])) for t in problem.trials}
     for trial in problem.trials:

@@ -11,7 +11,7 @@ raw units of the objective per unit of cost.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeGuard
 
@@ -32,7 +32,7 @@ from ax_costaware.methods.continuations import (
 from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.gittins.search import Found, InHand, Search, steep
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Fixed, Range, Row, Value, takes
+from ax_costaware.methods.parameters import Fixed, Row, Value, takes
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
@@ -80,11 +80,10 @@ class MultiFidelity(PricedMethod):
         check_fields(self, resumes=boolean)
         super().__post_init__()
 
-    @property
-    def progress(self) -> str | None:
-        """The fidelity that is a number; None where there are several."""
-        numbers = [name for name, value in self.target.items() if _is_number(value)]
-        return numbers[0] if len(numbers) == 1 else None
+    def progress(self, ranges: Collection[str]) -> str | None:
+        """The fidelity that is a range of numbers; None where there are several."""
+        found = [name for name in self.target if name in ranges]
+        return found[0] if len(found) == 1 else None
 
     def check(self, problem: Problem) -> None:
         """Refuse an experiment without these fidelities, or in which they are no free choice."""
@@ -108,7 +107,7 @@ class MultiFidelity(PricedMethod):
                 f"target={dict(self.target)!r} has all parameters of the experiment: expected "
                 "others to choose, too."
             )
-        if self.resumes and not isinstance(space.parameters.get(self.progress or ""), Range):
+        if self.resumes and self.progress(space.ranges) is None:
             raise InputError(
                 f"resumes=True with target={dict(self.target)!r}: expected one fidelity that is a "
                 "number, with a range, to go on in."
@@ -129,7 +128,8 @@ class MultiFidelity(PricedMethod):
 
         Less what the trial had come to that it goes on from; None where costs are learned.
         """
-        if self.progress not in trial.realized or (whole := self.cost_at(trial.inputs)) is None:
+        is_as_planned = self.target.keys().isdisjoint(trial.realized)
+        if is_as_planned or (whole := self.cost_at(trial.inputs)) is None:
             return None
         earlier = [other for other in trials if other.index == trial.resumes_trial]
         return whole - math.fsum(self.cost_at(other.inputs) or 0.0 for other in earlier)
@@ -182,8 +182,9 @@ class MultiFidelity(PricedMethod):
         """
         cost = weighed = cost_function(self, problem)
         if self.resumes:
-            cost = CostOfContinuing.of(cost, problem, str(self.progress))
-            weighed = CostOfContinuing.of(weighed, problem, str(self.progress), SEARCHED)
+            name = str(self.progress(problem.space.ranges))
+            cost = CostOfContinuing.of(cost, problem, name)
+            weighed = CostOfContinuing.of(weighed, problem, name, SEARCHED)
         cost, weighed = (CostAfter.of(each, problem, self) for each in (cost, weighed))
         beside = continuations(self, problem) if self.resumes else ()
         target = self.columns(problem)
@@ -223,10 +224,7 @@ class MultiFidelity(PricedMethod):
         ``caution`` standard deviations.
         ``trial_index`` is that of a trial there; None where none was run.
         """
-        trials = sorted(problem.observed, key=lambda trial: not self.is_target(trial.inputs))
-        rows: list[Row] = [{**trial.inputs, **self.target} for trial in trials]
-        indices = [trial.index if self.is_target(trial.inputs) else None for trial in trials]
-        return self.ranked(problem, rows, indices)
+        return self.ranked_at(problem, self.target)
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
         """Log chance that the trial shows its inputs to be feasible at the target, and succeeds."""

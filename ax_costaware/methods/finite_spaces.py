@@ -24,18 +24,20 @@ def all_points(space: Space, fixed: Mapping[int, float] | None = None) -> Tensor
         space: The space.
         fixed: Values of columns that are held.
     """
-    columns = [*space.columns.values()]
-    values = [column.parameter.values_up_to(ALL_POINTS) or () for column in columns]
-    count = math.prod(map(len, values))
-    if not columns or not 0 < count <= ALL_POINTS:
+    fixed, codes = fixed or {}, list[list[list[float]]]()
+    for column in space.columns.values():
+        values = column.parameter.values_up_to(ALL_POINTS)
+        held = [[fixed[i] for i in column.indices if i in fixed]]
+        codes.append(held if values is None else [column.encode(value) for value in values])
+    count = math.prod(map(len, codes))
+    if not (codes and all(map(all, codes))) or not 0 < count <= ALL_POINTS:
         return None
-    picks = torch.cartesian_prod(*map(torch.arange, map(len, values))).reshape(count, -1)
+    picks = torch.cartesian_prod(*map(torch.arange, map(len, codes))).reshape(count, -1)
     blocks = [
-        space.bounds.new_tensor([column.encode(value) for value in found])[pick]
-        for column, found, pick in zip(columns, values, picks.mT, strict=True)
+        space.bounds.new_tensor(found)[pick] for found, pick in zip(codes, picks.mT, strict=True)
     ]
     points = torch.cat(blocks, dim=-1)
-    for index, value in (fixed or {}).items():
+    for index, value in fixed.items():
         points[:, index] = value
     found: Tensor = space.feasible(points.unique(dim=0))
     return found

@@ -169,7 +169,7 @@ def best_untried(
 
 def _possible(problem: Problem, points: Tensor) -> Tensor:
     """Those of some points that a trial may be at: of finitely many those that were not tried."""
-    return points if problem.space.smooth else untried(points.to(problem.tried), problem.tried)
+    return untried(points.to(problem.tried), problem.tried) if problem.is_finite else points
 
 
 def _best(problem: Problem, acquisition: AcquisitionFunction, points: Tensor) -> Maximum | None:

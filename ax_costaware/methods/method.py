@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -38,6 +38,9 @@ NO_LIMIT = 2**31
 
 _MOST_INITIAL = 10_000
 """Trials of the longest initial design: more than an exact Gaussian process can learn from."""
+
+_SAME = 1e-9
+"""Part of an input's range up to which two values of it are one."""
 
 _MOST_DRAWS = 256
 """Quasi-random trials that are passed over before an initial design gives up."""
@@ -125,9 +128,12 @@ class Method(Budgeted, ABC):
         """Metrics beside the objective that the method reads."""
         return () if self.cost_metric is None else (self.cost_metric,)
 
-    @property
-    def progress(self) -> str | None:
-        """The parameter in whose units trials report progress that is learned from; None: none."""
+    def progress(self, ranges: Collection[str]) -> str | None:
+        """The parameter in whose units trials report progress that is learned from; None: none.
+
+        Args:
+            ranges: Names of the parameters that are ranges of numbers.
+        """
         return None
 
     # What is decided
@@ -263,8 +269,7 @@ class Method(Budgeted, ABC):
 
         Those that are feasible come first, then the others by how likely they are to be.
         """
-        trials = problem.observed
-        return self.ranked(problem, [t.inputs for t in trials], [t.index for t in trials])
+        return self.ranked_at(problem, {})
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the outcome of trials at some parameterizations now.
@@ -314,6 +319,19 @@ class Method(Budgeted, ABC):
             f"{why} The initial design is not finished, so that no model says what to deploy: "
             f"compare the trials themselves, or raise {limit}."
         )
+
+    def ranked_at(self, problem: Problem, target: Row) -> list[Best]:
+        """What was tried, with what is fixed and at a target, as of ``ranked``."""
+        found: list[tuple[Row, int | None]] = []
+        for trial in problem.observed:
+            row = {**problem.as_fixed(trial.inputs), **target}
+            (was_run,) = problem.space.are_near(row, [trial.inputs], _SAME)
+            found.append((row, trial.index if was_run else None))
+        if problem.fixed:
+            found = [each for each in found if problem.space.meets(each[0])] or found
+        found.sort(key=lambda each: each[1] is None)
+        rows, trials = zip(*found, strict=True)
+        return self.ranked(problem, rows, trials)
 
     def ranked(
         self, problem: Problem, rows: Sequence[Row], trials: Sequence[int | None]

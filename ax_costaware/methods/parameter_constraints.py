@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range
+from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range, Row
 
 WeightedSum: TypeAlias = tuple[Mapping[str, float], float]
 """Weights of raw values by name, and the number that their sum is compared with."""
@@ -55,6 +56,35 @@ def sums_and_equalities(
             rest.remove(opposite)
             found.append((weights, limit))
     return rest, found
+
+
+def check_room(
+    parameters: Mapping[str, Parameter], sums: Sequence[WeightedSum], fixed: Row
+) -> None:
+    """Refuse what is fixed where it leaves nothing of the bounds that keeps to an inequality.
+
+    Args:
+        parameters: All parameters, by name.
+        sums: Inequalities: what a sum is at most.
+        fixed: Parameters that are fixed, with their values.
+
+    Raises:
+        InputError: If a sum is more, whatever the others are.
+    """
+
+    def least(name: str, weight: float) -> float:
+        p = parameters[name]
+        ends = (p.value, p.value) if isinstance(p, Fixed) else (p.lower, p.upper)
+        return min(weight * float(str(fixed.get(name, end))) for end in ends)
+
+    for weights, limit in sums:
+        held = {name: value for name, value in fixed.items() if name in weights}
+        total = math.fsum(least(name, weight) for name, weight in weights.items())
+        if held and total > limit + 1e-8:
+            raise InputError(
+                f"fixed parameters {held}: parameter constraint {shown((weights, limit), '<=')!r} "
+                f"leaves no room, since the sum is at least {total:g}."
+            )
 
 
 def shown(constraint: WeightedSum, sign: str = "==") -> str:

@@ -63,6 +63,9 @@ class Range:
     logit_scale: bool = False
     """Whether the model sees its logit."""
 
+    digits: int | None = None
+    """Digits after the point that trials have of it; None: all. The model sees what they have."""
+
     def __post_init__(self) -> None:
         nonempty_string(self.name, "name", "a string")
         for side in ("lower", "upper"):
@@ -101,6 +104,7 @@ class Range:
     def decode(self, column: float) -> Value:
         """The valid raw value that is nearest to a number; a bound where rounding left it."""
         value = min(max(float(column), self.lower), self.upper)
+        value = value if self.digits is None else round(value, self.digits)
         ends = (end for end in (self.lower, self.upper) if math.isclose(value, end, rel_tol=1e-12))
         return round(value) if self.is_integer else next(ends, value)
 

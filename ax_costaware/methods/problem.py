@@ -172,6 +172,13 @@ class Problem:
             if row not in failed:
                 yield row
 
+    def as_fixed(self, row: Row) -> dict[str, Value]:
+        """A parameterization with what is fixed, and what equality constraints make of the rest."""
+        found = {**row, **self.fixed}
+        if self.fixed and self.space.elimination is not None:
+            (found,) = self.space.decode(self.space.complete(self.space.encode([found])))
+        return found
+
     @property
     def undelivered(self) -> list[dict[str, Value]]:
         """Parameterizations of decisions of the same batch that are no trials yet."""
@@ -235,12 +242,12 @@ class Problem:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the space has finitely many points, and there was a trial at every one."""
-        if self.space.smooth:
+        """Whether finitely many points are left to choose from, and every one had a trial."""
+        if not self.is_finite:
             return False
         counted = [t.parameters for t in self.trials if not t.is_excluded]
         rows = [row for row in counted if self.space.contains(row)]
-        points = all_points(self.space)
+        points = all_points(self.space, self.held)
         if points is None:
             return False
         return not len(untried(points, self.space.encode([*rows, *self.undelivered])))
@@ -253,9 +260,18 @@ class Problem:
     @property
     def immovable(self) -> tuple[int, ...]:
         """Columns that a local search leaves as they are: fixed, determined, or no real numbers."""
+        return tuple(i for i in range(self.space.bounds.shape[-1]) if i not in self._free)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether there are finitely many points to choose from, with what is fixed."""
+        return not self._free
+
+    @cached_property
+    def _free(self) -> set[int]:
+        """Columns of real numbers that are neither fixed nor determined by others."""
         found = self.space.elimination
-        free = self.space.smooth - self.held.keys() - set(() if found is None else found.columns)
-        return tuple(i for i in range(self.space.bounds.shape[-1]) if i not in free)
+        return self.space.smooth - self.held.keys() - set(() if found is None else found.columns)
 
     @property
     def num_initial(self) -> int:

@@ -21,7 +21,12 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameter_constraints import WeightedSum, shown, sums_and_equalities
+from ax_costaware.methods.parameter_constraints import (
+    WeightedSum,
+    check_room,
+    shown,
+    sums_and_equalities,
+)
 from ax_costaware.methods.parameters import (
     Choice,
     Column,
@@ -128,19 +133,19 @@ class Space:
         return list(self.parameters)
 
     @cached_property
+    def ranges(self) -> dict[str, Range]:
+        """The ranges of numbers by name."""
+        return {name: p for name, p in self.parameters.items() if isinstance(p, Range)}
+
+    @cached_property
     def smooth(self) -> set[int]:
         """Columns of ranges of real numbers."""
-        return {
-            column.indices[0]
-            for column in self.columns.values()
-            if isinstance(column.parameter, Range) and not column.parameter.is_integer
-        }
+        return {self.columns[n].indices[0] for n, p in self.ranges.items() if not p.is_integer}
 
     @cached_property
     def integers(self) -> dict[int, Range]:
         """Ranges of whole numbers by their columns."""
-        parameters = ((c.indices[0], c.parameter) for c in self.columns.values())
-        return {i: p for i, p in parameters if isinstance(p, Range) and p.is_integer}
+        return {self.columns[n].indices[0]: p for n, p in self.ranges.items() if p.is_integer}
 
     @cached_property
     def blocks(self) -> list[list[int]]:
@@ -180,11 +185,12 @@ class Space:
             raise InputError(f"equality constraints {named}: {error}") from error
 
     def held_at(self, fixed: Row) -> Space:
-        """The space where the caller fixes some of what equality constraints read.
+        """The space where the caller fixes some of what parameter constraints read.
 
         Raises:
             InputError: If this leaves no room.
         """
+        check_room(self.parameters, self.sums, fixed)
         read = {name for weights, _ in self.equalities for name in weights} & fixed.keys()
         more = tuple(({n: 1.0}, float(str(fixed[n]))) for n in self.columns if n in read)
         # They come first, so that rounding leaves them as they are.

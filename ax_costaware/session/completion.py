@@ -30,6 +30,7 @@ from ax_costaware.ax_bridge.records import (
     outcome_record,
     planned_trial,
     problem_without_trials,
+    progress_parameter,
     recorded_outcomes,
     values_in_data,
 )
@@ -128,7 +129,9 @@ def complete_trial(
     curve: dict[float, Outcomes] = {}
     if progression is not None:
         curve = {**read_curve(raw_data, progression, experiment, method)}
-        name, (*_, last) = str(method.progress), curve
+        parameter, (*_, last) = progress_parameter(experiment, method), curve
+        assert parameter is not None
+        name = parameter.name
         if name in (realized or {}):
             raise UserInputError(f"realized={realized!r}: progression says {name!r}.")
         raw_data, realized = curve[last] or None, {**(realized or {}), name: last}

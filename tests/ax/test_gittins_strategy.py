@@ -442,6 +442,8 @@ def test_disabled_parameters() -> None:
     run_trials(client, 1)
     client._experiment.disable_parameters_in_search_space({"x2": 0.25})
     assert [arm["x2"] for arm in run_trials(client, 3)] == [0.25] * 3
+    best = recommend(client)
+    assert {row.parameters["x2"] for row in (best, *best.alternatives)} == {0.25}
     assert record(client, 3)["phase"] == "rule"
     assert "fixed" not in query(client, 3).why
     ((_, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.75}).items()

@@ -151,7 +151,7 @@ def test_what_only_parameters_can_say() -> None:
             "soil", ParameterType.STRING, ["sand", "clay"], is_ordered=False, sort_values=True
         ),
         FixedParameter("site", ParameterType.INT, 3),
-        RangeParameter("x", ParameterType.FLOAT, 0.0, 1.0),
+        RangeParameter("x", ParameterType.FLOAT, 0.0, 1.0, digits=2),
     ]
     config = OptimizationConfig(Objective("y", metric_name_to_signature={"y": "y"}))
     experiment = Experiment(
@@ -169,6 +169,8 @@ def test_what_only_parameters_can_say() -> None:
     rows = space.sobol_rows(64)
     X = space.encode(rows)
     assert torch.allclose(X, by_ax(adapter, rows), atol=1e-12, rtol=0.0)
+    # As a trial has it, and is charged for.
+    assert all(row["x"] == parameters[-1].cast(row["x"]) for row in rows)
     share = space.columns["share"].indices[0]
     assert X[:, share].sigmoid().tolist() == pytest.approx([row["share"] for row in rows])
     for row, found in zip(rows, space.decode(X), strict=True):

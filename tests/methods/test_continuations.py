@@ -273,3 +273,17 @@ def test_what_cannot_be_gone_on_in_is_refused() -> None:
         Simulation(method, Space.of([*INPUTS, sizes]))
     with pytest.raises(InputError, match="resumes="):
         MultiFidelity(1.0, target={"epochs": 9}, resumes=1)  # type: ignore[arg-type]
+
+
+def test_beside_a_fidelity_that_is_a_choice_of_numbers() -> None:
+    """What was run on another size of the data has no checkpoint to go on from."""
+    method = replace(RESUMES, target={"epochs": 100, "size": 3})
+    space = Space.of([*SPACE.parameters.values(), Choice("size", (1, 2, 3), is_ordered=True)])
+    simulation = Simulation(method, space)
+    for size, row in zip((3, 1, 2), ROWS, strict=False):
+        simulation.tell(Decision({**row, "size": size}, "given"), curve(row))
+    problem = simulation.problem()
+    found = continued_trial(method, problem, {**ROWS[0], "epochs": 100, "size": 2})
+    assert found is not None
+    assert found.index == 2
+    assert {row["size"] for row in continuations(method, problem)} == {1, 2, 3}

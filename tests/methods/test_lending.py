@@ -12,6 +12,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods import (
     Choice,
     Decision,
@@ -169,3 +170,33 @@ def test_decisions_do_not_depend_on_the_unit_of_parameters(unit: float) -> None:
 @pytest.mark.parametrize("unit", [1e-3, 1e6])
 def test_parameter_constraints_are_reached_in_any_unit(unit: float) -> None:
     assert min(abs(x - 1) + abs(y) for x, y in decisions(unit, bounded=True)) < 1e-4
+
+
+@pytest.mark.parametrize("held", [{"x": 0.5}, {"x": 0.5, "n": 1}], ids=["real", "real, integer"])
+def test_what_is_left_may_be_finite(held: dict[str, float]) -> None:
+    """As where all real numbers were disabled: nothing is tried again and again."""
+    space = Space.of([Range("x", 0, 1), Range("n", 0, 1, is_integer=True), Choice("c", (*"ab",))])
+    every = itertools.product((0.5,), (0, 1), "ab")
+    rows: list[Row] = [dict(zip(space.names, values, strict=True)) for values in every]
+    left = [row for row in rows if row["n"] == held.get("n", row["n"])]
+    assert not tried(space, rows).is_exhausted
+    problem = replace(tried(space, left[1:]), fixed=held)
+    assert not problem.is_exhausted
+    for search in (best_untried, maximum_within):
+        found = search(problem, Sums(), {"raw_samples": 64, "num_restarts": 4})
+        assert space.decode(found.point.unsqueeze(0)) == left[:1]
+        with pytest.raises(SpaceExhausted):
+            search(
+                replace(tried(space, left), fixed=held),
+                Sums(),
+                {"raw_samples": 64, "num_restarts": 4},
+            )
+    assert replace(tried(space, left), fixed=held).is_exhausted
+
+
+def test_what_is_fixed_leaves_room_within_constraints() -> None:
+    constraint = {"x": 1.0, "n": 2.0}, 2.5
+    space = Space.of([Range("x", 0, 1), Range("n", 0, 2, is_integer=True)], [constraint])
+    assert space.held_at({"n": 1}) is space.held_at({"x": 0.5, "n": 1}) is space
+    with pytest.raises(InputError, match=r"{'n': 2}: parameter constraint 'x \+ 2\*n <= 2.5' "):
+        space.held_at({"n": 2})

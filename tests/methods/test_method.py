@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Range
+from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods.parameters import Range, Row
 from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Problem, Stop
+from ax_costaware.methods.problem import Decision, Problem, Stop
+from ax_costaware.methods.simulation import Outcome, Simulation
 from ax_costaware.methods.space import Space
 
 
@@ -26,6 +30,10 @@ def test_a_method_must_decide() -> None:
 
 class Idle(Method):
     """Decides nothing."""
+
+    def cost_at(self, parameters: Row) -> float:
+        """All cost the same."""
+        return 1.0
 
     def decide(self, problem: Problem) -> Stop:
         return Stop("Nothing to do.")
@@ -64,3 +72,24 @@ def test_initial_trials_are_counted(begun: int, place: str) -> None:
     problem = Problem(space=Space.of([Range("x", 0.0, 1.0)]), trials=ended)
     decision = Idle().initial_decision(problem, {"x": 0.1}, None, Idle().money(problem), join=":")
     assert decision.why == f"This is initial {place} its values are quasi-random."
+
+
+@pytest.mark.parametrize(
+    "method", [Idle(), MultiFidelity(1.0, target={"z": 1.0})], ids=["points", "targets"]
+)
+def test_what_is_deployed_has_what_is_fixed(method: Method) -> None:
+    """As parameters that were disabled: the next trials have it, and so has what is deployed."""
+    space = Space.of([Range(name, 0.0, 1.0) for name in "xyz"], [({"x": 1.0, "y": 1.0}, 1.2)])
+    given = FixedHyperparameters(0.3) if isinstance(method, Idle) else None
+    simulation = Simulation(method, space, hyperparameters=given)
+    for x, y, z in ((0.9, 0.1, 0.5), (0.4, 0.6, 1.0), (0.2, 0.2, 0.5), (0.1, 0.6, 0.5)):
+        simulation.tell(Decision({"x": x, "y": y, "z": z}, "given"), Outcome(x))
+    problem = replace(simulation.problem(), fixed={"y": 0.6})
+    found = method.recommend(problem)
+    # With y = 0.6 there is no room for x = 0.9.
+    assert [(b.parameters["x"], b.parameters["y"]) for b in found] == [
+        (0.4, 0.6),
+        (0.2, 0.6),
+        (0.1, 0.6),
+    ]
+    assert [b.trial_index for b in found][:2] == [1, None]

@@ -60,6 +60,7 @@ def test_columns_and_back() -> None:
     assert (letters.encode("b"), letters.decode(0.9)) == (1.0, "b")
     assert Choice("d", (True, False)).encode(np.bool_(False)) == 1.0
     assert Range("x", 0, 1).decode(1.5) == 1.0
+    assert [Range("x", 0, 1, digits=1).decode(v) for v in (0.449, 0.97)] == [0.4, 1.0]
     for parameter, value in ((number, "4"), (number, True), (letters, "c"), (letters, 0)):
         with pytest.raises(InputError, match=f"{parameter.name!r} has the value {value!r}"):
             parameter.encode(value)

@@ -165,7 +165,7 @@ class Search(Generic[Priced]):
         """``n x d`` valid points all over the space; untried ones, if it can be enumerated."""
         problem = self.problem
         points = problem.space.sobol_points(NUM_POINTS, self.method.seed, problem.held)
-        if not problem.space.smooth:
+        if problem.is_finite:
             points = untried(points, problem.tried)
         return points.to(problem.evaluated)
 
@@ -187,7 +187,7 @@ class Search(Generic[Priced]):
             fixed = {**problem.held, **held}
             points = space.sobol_points(_NUM_KEPT, self.method.seed, fixed)
             points[:, list(held)] = points.new_tensor([*held.values()])
-            if not problem.space.smooth:
+            if problem.is_finite:
                 points = untried(points, problem.tried)
             if len(points):
                 found.append((held, points.to(problem.evaluated)))

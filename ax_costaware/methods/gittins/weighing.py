@@ -108,7 +108,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         money,
         sign * best,
         trial.index,
-        {**trial.inputs, **problem.fixed},
+        problem.as_fixed(trial.inputs),
         chance=chance,
         is_feasible=is_feasible,
     )
