@@ -127,12 +127,16 @@ class MultiFidelity(PricedMethod):
     def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
         """What a trial costs by the fidelity that it has come to, where it reported its progress.
 
-        Less what the trial had come to that it goes on from; None where costs are learned.
+        Less what the trial had come to that it goes on from, unless it has come no farther itself,
+        and so began anew; None where costs are learned.
         """
-        if self.progress not in trial.realized or (whole := self.cost_at(trial.inputs)) is None:
+        name = str(self.progress)
+        if name not in trial.realized or (whole := self.cost_at(trial.inputs)) is None:
             return None
-        earlier = [other for other in trials if other.index == trial.resumes_trial]
-        return whole - math.fsum(self.cost_at(other.inputs) or 0.0 for other in earlier)
+        done = float(str(trial.inputs[name]))
+        earlier = [other.inputs for other in trials if other.index == trial.resumes_trial]
+        saved = (self.cost_at(row) or 0.0 for row in earlier if float(str(row[name])) < done)
+        return whole - math.fsum(saved)
 
     def columns(self, problem: Problem) -> dict[int, float]:
         """The columns of the fidelities, with their values at the target."""
