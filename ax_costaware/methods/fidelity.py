@@ -126,13 +126,19 @@ class MultiFidelity(PricedMethod):
     def cost_as_run(self, trial: PastTrial, trials: Sequence[PastTrial]) -> float | None:
         """What a trial costs by the fidelity that it has come to, where it reported its progress.
 
-        Less what the trial had come to that it goes on from; None where costs are learned.
+        Less what the trial had come to that it goes on from, unless it has come no farther itself,
+        and so began anew; None where costs are learned.
         """
-        is_as_planned = self.target.keys().isdisjoint(trial.realized)
-        if is_as_planned or (whole := self.cost_at(trial.inputs)) is None:
+        names = [n for n, v in self.target.items() if n in trial.realized and _is_number(v)]
+        if not names or (whole := self.cost_at(trial.inputs)) is None:
             return None
-        earlier = [other for other in trials if other.index == trial.resumes_trial]
-        return whole - math.fsum(self.cost_at(other.inputs) or 0.0 for other in earlier)
+
+        def is_less(row: Row) -> bool:
+            return any(float(str(row[n])) < float(str(trial.inputs[n])) for n in names)
+
+        earlier = [other.inputs for other in trials if other.index == trial.resumes_trial]
+        saved = (self.cost_at(row) or 0.0 for row in earlier if is_less(row))
+        return whole - math.fsum(saved)
 
     def columns(self, problem: Problem) -> dict[int, float]:
         """The columns of the fidelities, with their values at the target."""

@@ -101,7 +101,8 @@ def read_outcome(
 
     Raises:
         UserInputError: If ``complete_trial`` would refuse it, or it lacks an outcome that is
-            optimized and that no metric of the user's fetches elsewhere.
+            optimized, or a cost that is learned, and that no metric of the user's fetches
+            elsewhere.
     """
     result = read_result(plain)
     raw_data, cost = result.raw_data, result.cost
@@ -121,7 +122,8 @@ def read_outcome(
         if left != raw_data:
             raw_data, cost = left, None
     record = completion_record(trial, terms, raw_data, result.realized, cost)
-    if metric is not None and "cost" not in record:
+    is_missing = metric is not None and "cost" not in record
+    if is_missing and _has_nothing_to_fetch(trial.experiment.metrics.get(str(metric))):
         raise UserInputError(
             f"cost=None: the strategy learns costs, from the metric {metric!r}: expected the "
             "trial's cost, in TrialResult(..., cost=...), or time_cost=True for its seconds."
@@ -162,4 +164,4 @@ def _check_reported(trial: Trial, optimized: set[str], raw_data: Any, returned: 
 
 def _has_nothing_to_fetch(metric: Metric | None) -> bool:
     """Whether a metric has only what the function returned: ours, or Ax's where none was given."""
-    return isinstance(metric, ReportedMetric) or type(metric) in (Metric, MapMetric)
+    return isinstance(metric, ReportedMetric | None) or type(metric) in (Metric, MapMetric)

@@ -210,8 +210,11 @@ def test_a_trial_is_charged_for_as_far_as_it_came() -> None:
     more = Decision({**first, "epochs": 50}, "", expected_cost=4.3, extra={"resumes_trial": 0})
     simulation.tell(more, curve(more.parameters)._replace(realized={"epochs": 30}))
     simulation.tell(more, curve(more.parameters)._replace(cost=9.0, realized={"epochs": 40}))
-    assert [entry.charged for entry in simulation.ledger] == pytest.approx([5.7, 2.3, 9.0])
-    assert [entry.expected_cost for entry in simulation.ledger] == pytest.approx([14.0, 4.3, 4.3])
+    # What comes no farther than what it was to go on from began anew.
+    simulation.tell(more, curve(more.parameters)._replace(realized={"epochs": 4}))
+    assert [entry.charged for entry in simulation.ledger] == pytest.approx([5.7, 2.3, 9.0, 5.4])
+    expected = [entry.expected_cost for entry in simulation.ledger]
+    assert expected == pytest.approx([14.0, 4.3, 4.3, 4.3])
     running = replace(simulation.trials[0], status="RUNNING", is_observed=False)
     (entry,) = ledger_of([running], method)
     assert entry.charged == pytest.approx(14.0)

@@ -236,6 +236,9 @@ def test_a_strategy_that_learns_costs_from_a_metric_needs_one() -> None:
     timed = Trial(CostMetric("seconds"), record={"cost_metric": "seconds"}, time_cost=True)
     timed.stands(finished({"growth": 1.0, "seconds": 7.0}))
     assert timed.record["cost"] == 7.0
+    bill = type("Bill", (MapMetric,), {})("seconds")  # whose costs come from elsewhere
+    fetched = Trial(bill, record={"cost_metric": "seconds"})
+    assert fetched.stands(finished(1.0)) == {TrialStatus.COMPLETED: {0}}
 
 
 @pytest.mark.parametrize("attached", [False, True])
