@@ -140,6 +140,11 @@ def test_a_model_sees_no_choice_of_one_value() -> None:
         Space.of([only, Range("x", 0, 1)])
 
 
+def test_two_parameters_of_one_name_are_refused() -> None:
+    with pytest.raises(InputError, match="parameters has 'x' more than once"):
+        Space.of([Range("x", 0, 1), Range("x", 0, 5)])
+
+
 def test_raw_values_of_points_have_gradients() -> None:
     """Also between the corners of a block of numbers; a fixed one has its value everywhere."""
     space = Space.of([*PARAMETERS, Fixed("pressure", 2)])
