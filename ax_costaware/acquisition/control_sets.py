@@ -28,7 +28,13 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from ax_costaware.acquisition.best_queries import sample_best_queries
-from ax_costaware.acquisition.check import check_columns, check_given, check_nodes, check_search
+from ax_costaware.acquisition.check import (
+    check_columns,
+    check_given,
+    check_nodes,
+    check_pending,
+    check_search,
+)
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
 from ax_costaware.acquisition.criteria import (
     MEAN,
@@ -56,7 +62,13 @@ from ax_costaware.models.point_posterior import (
     PointPosterior,
     QueryMoments,
 )
-from ax_costaware.queries.argument_checks import finite_number, nonnegative_number, one_of
+from ax_costaware.queries.argument_checks import (
+    finite_number,
+    finite_tensor,
+    nonnegative_number,
+    one_of,
+    optional,
+)
 from ax_costaware.queries.joint.law import NodesGiven
 from ax_costaware.queries.nodes import ProductNodes
 
@@ -134,6 +146,15 @@ def optimize_control_sets(
     if name == "feasible" and feasible is None:
         raise InputError("acquisition='feasible': expected feasible, the bounds to keep to.")
     controls = check_search(bounds, control_sets, nodes, weights, beta, num_restarts, raw_samples)
+    num_inputs = bounds.shape[-1]
+    if fixed_features:
+        check_columns("fixed_features", list(fixed_features), num_inputs)
+    for columns, _ in discrete or ():
+        check_columns("discrete", columns, num_inputs)
+    if default is not None:
+        finite_tensor(default, "default", (num_inputs,), f"{num_inputs} finite numbers")
+    best_f = optional(finite_number)(best_f, "best_f")
+    check_pending(X_pending, "d")
     nodes, weights = nodes.to(bounds), weights.to(bounds)
     laws = [
         QueryNodes(nodes, weights, columns) if law is None else law
@@ -266,6 +287,7 @@ class PartialQueryAcquisition(AcquisitionFunction):
                 chance is represented by the values that are expected there. It is believed at its
                 posterior mean, which on an exact GP is the expectation over all fantasies.
         """
+        check_pending(X_pending, "d")
         super().set_X_pending(X_pending)
         posterior = PointPosterior.of(self.model, self.posterior_transform, self.X_pending)
         law = QueryNodes(self.nodes, self.weights, self.controlled)

@@ -45,7 +45,7 @@ def check_all(method: Method, problem: Problem) -> None:
     """Refuse an experiment that the method cannot run: ``Method.check``, and outcome constraints.
 
     Raises:
-        InputError: As ``Method.check``.
+        InputError: As ``Method.check``, or if no parameter has more than one value.
         UnsupportedInputError: If there are outcome constraints, and the method takes none.
     """
     if problem.constraints and method.refuses_constraints is not None:
@@ -57,6 +57,11 @@ def check_all(method: Method, problem: Problem) -> None:
         )
     check_change_cost(problem, method)
     method.check(problem)
+    if not problem.space.columns:
+        raise InputError(
+            f"the parameters {problem.space.names} have one value each: expected a range, or a "
+            "choice of several values."
+        )
 
 
 def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | Stop:

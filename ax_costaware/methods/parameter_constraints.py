@@ -12,6 +12,9 @@ from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range, Row
 WeightedSum: TypeAlias = tuple[Mapping[str, float], float]
 """Weights of raw values by name, and the number that their sum is compared with."""
 
+_LEAST_SIZE = 1e-3
+"""How much a sum varies at least, beside a tolerance of 1e-8."""
+
 
 def sums_and_equalities(
     parameters: Mapping[str, Parameter],
@@ -55,7 +58,21 @@ def sums_and_equalities(
             rest.remove((weights, limit))
             rest.remove(opposite)
             found.append((weights, limit))
-    return rest, found
+    return [_in_size(c, parameters) for c in rest], [_in_size(c, parameters) for c in found]
+
+
+def _in_size(constraint: WeightedSum, parameters: Mapping[str, Parameter]) -> WeightedSum:
+    """A constraint whose tolerance counts for little: a sum that varies by little is multiplied."""
+    weights, value = constraint
+    ranges = {name: parameters[name] for name in weights}
+    varies = sum(
+        abs(weights[name]) * (p.upper - p.lower)
+        for name, p in ranges.items()
+        if not isinstance(p, Fixed)
+    )
+    if not 0 < varies < _LEAST_SIZE:
+        return constraint
+    return {name: weight / varies for name, weight in weights.items()}, value / varies
 
 
 def check_room(

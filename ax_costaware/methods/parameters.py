@@ -39,7 +39,8 @@ class Range:
 
     Raises:
         InputError: If the bounds are not finite numbers, the lower one first, and above zero
-            on a log scale or between 0 and 1 on a logit scale; or not integers for an integer.
+            on a log scale or between 0 and 1 on a logit scale, of which there is one at most; or
+            not integers for an integer.
     """
 
     is_numeric: ClassVar[bool] = True
@@ -73,6 +74,8 @@ class Range:
         bounds = f"{self.name!r} has the bounds ({self.lower}, {self.upper})"
         if not (-math.inf < self.lower < self.upper < math.inf):
             raise InputError(f"{bounds}: expected finite numbers, the lower one first.")
+        if self.log_scale and self.logit_scale:
+            raise InputError(f"{self.name!r} has log_scale=True, logit_scale=True: expected one.")
         if self.log_scale and self.lower <= 0:
             raise InputError(f"{bounds} on a log scale: expected numbers > 0.")
         if self.logit_scale and not 0 < self.lower < self.upper < 1:

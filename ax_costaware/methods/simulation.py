@@ -35,7 +35,7 @@ from ax_costaware.methods.model import (
     check_lengthscales,
     winsorized,
 )
-from ax_costaware.methods.parameters import Row, Value
+from ax_costaware.methods.parameters import Choice, Range, Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.methods.problem import (
     Best,
@@ -51,6 +51,7 @@ from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import (
     finite_number,
     nonnegative_number,
+    one_of,
     optional,
     positive_number,
 )
@@ -153,31 +154,47 @@ class Simulation:
         """Record a trial with what came of it.
 
         Raises:
-            InputError: For a value that is not finite, or a cost below zero; nothing is recorded.
+            InputError: For a value that is not finite, a cost below zero, realised inputs that are
+                none of the space, or what ``Method.check_trial`` refuses; nothing is recorded.
         """
         metric = self.method.cost_metric
         optional(finite_number)(outcome.value, "value")
         optional(nonnegative_number if metric is None else positive_number)(outcome.cost, "cost")
         for name, value in (outcome.metrics or {}).items():
             finite_number(value, f"metrics[{name!r}]")
+        for name, number in (outcome.realized or {}).items():
+            parameter = self.space.parameters[one_of(name, "realized", self.space.names)]
+            if isinstance(parameter, Range):
+                check = positive_number if parameter.log_scale else finite_number
+                check(number, f"realized[{name!r}]")
+            elif isinstance(parameter, Choice):
+                parameter.index(number)
         known = {} if metric is None or outcome.cost is None else {metric: outcome.cost}
         trial = PastTrial(
             index=len(self.trials),
             parameters=decision.parameters,
             status="FAILED" if outcome.failed else "COMPLETED",
             outcome=outcome.value,
-            is_observed=outcome.value is not None,
+            is_observed=outcome.value is not None and not outcome.failed,
             realized=outcome.realized or {},
             reported_cost=outcome.cost,
             metrics={**known, **(outcome.metrics or {})},
             curves={"objective": {s: (y, None) for s, y in (outcome.curve or {}).items()}},
             record=record_of(self.method, self.problem(), decision),
         )
+        if trial.is_observed and trial.realized:
+            self.method.check_trial(self.problem(), trial)
         self.trials.append(trial)
         return trial
 
     def recommend(self) -> Best:
-        """What to deploy."""
+        """What to deploy.
+
+        Raises:
+            InputError: If no trial has an outcome.
+        """
+        if not self.problem().observed:
+            raise InputError("no trial has an outcome yet: expected one to recommend from.")
         with reproducible(self.method.seed):
             return self.method.recommend(self.problem())[0]
 

@@ -37,6 +37,7 @@ from ax_costaware.methods.parameters import (
     Value,
     takes,
 )
+from ax_costaware.queries.argument_checks import distinct
 
 _MOST_DRAWS = 32
 """Times the wanted number of points that are drawn to meet parameter constraints."""
@@ -88,10 +89,12 @@ class Space:
                 by one number from both sides is one of them, too.
 
         Raises:
-            InputError: If equality constraints read what is no range of real numbers on a linear
-                scale, contradict each other, or leave no room within the bounds.
+            InputError: If two parameters have one name, or equality constraints read what is no
+                range of real numbers on a linear scale, contradict each other, or leave no room.
         """
-        declared = {p.name: p for p in parameters}
+        given = list(parameters)
+        distinct([p.name for p in given], "parameters", "different names")
+        declared = {p.name: p for p in given}
         seen = {name: p for name, p in declared.items() if name not in hidden}
         columns: dict[str, Column] = {}
         bounds = torch.empty(2, 0, dtype=torch.double)
@@ -259,8 +262,7 @@ class Space:
         """
         X = self.encode([row, *others])
         apart = (X[1:] - X[0]).abs() > part * (self.bounds[1] - self.bounds[0])
-        near: list[bool] = (~apart.any(dim=-1)).tolist()
-        return near
+        return [not is_apart for is_apart in apart.any(dim=-1).tolist()]
 
     def contains(self, row: Row) -> bool:
         """Whether a parameterization has a valid value for every parameter, hidden ones too."""

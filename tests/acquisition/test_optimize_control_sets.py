@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import pytest
 import torch
@@ -293,6 +294,11 @@ def test_many_control_sets_in_chunks_equal_one_by_one(make_model, rule, bounds):
     ("change", "message"),
     [
         ({"control_sets": []}, "control_sets: got none"),
+        ({"fixed_features": {-1: 0.5}}, r"fixed_features: got \[-1\]"),
+        ({"discrete": [((7,), torch.ones(2, 1))]}, r"discrete: got \[7\]"),
+        ({"default": torch.zeros(2)}, r"default: got shape \(2,\)"),
+        ({"acquisition": "ei", "best_f": math.nan}, "best_f=nan: expected a finite number"),
+        ({"X_pending": torch.zeros(3)}, r"X_pending: got \(3,\)"),
         ({"control_sets": [[0], []]}, "control_sets: got"),
         ({"control_sets": [[7]]}, "control_sets: got"),
         ({"bounds": torch.zeros(3, 2)}, "bounds: got shape"),

@@ -86,6 +86,10 @@ def test_scales_of_the_model() -> None:
         (lambda: Range("x", 0.5, 2, is_integer=True), "expected whole numbers"),
         (lambda: Range("", 0, 1), "name=''"),
         (
+            lambda: Range("x", 0.1, 0.5, log_scale=True, logit_scale=True),
+            "'x' has log_scale=True, logit_scale=True: expected one",
+        ),
+        (
             lambda: Range("x", 0, 0.5, logit_scale=True),
             r"on a logit scale: .* between 0 and 1",
         ),

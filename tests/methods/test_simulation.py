@@ -594,6 +594,8 @@ def test_a_largest_cost_below_that_of_every_measurement_is_refused() -> None:
         (Outcome(1.0, cost=-5.0), "cost=-5.0: expected a finite number >= 0"),
         (Outcome(1.0, cost=float("nan")), "cost=nan"),
         (Outcome(1.0, metrics={"heat": float("inf")}), r"metrics\['heat'\]=inf"),
+        (Outcome(1.0, realized={"x3": 1.0}), r"realized='x3': expected one of \['x1', 'x2'\]"),
+        (Outcome(1.0, realized={"x2": float("nan")}), r"realized\['x2'\]=nan"),
     ],
 )
 def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(
@@ -604,6 +606,33 @@ def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(
     assert isinstance(decision, Decision)
     with pytest.raises(InputError, match=message):
         simulation.tell(decision, outcome)
+    assert not simulation.trials
+
+
+def test_what_has_failed_is_not_learned_from() -> None:
+    simulation = Simulation(Gittins(1.0, budget=20), SQUARE, hyperparameters=MODEL)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert not simulation.tell(decision, Outcome(1.0, failed=True)).is_observed
+    with pytest.raises(InputError, match="no trial has an outcome yet"):
+        simulation.recommend()
+
+
+def test_a_space_without_a_choice_is_refused() -> None:
+    """Models have no columns then: trials were paid before that showed."""
+    for space in (Space.of([]), Space.of([Fixed("x1", 1.0)])):
+        with pytest.raises(InputError, match=r"have one value each: expected a range"):
+            Simulation(Gittins(1.0, budget=20), space)
+
+
+def test_a_query_that_has_no_law_is_refused_before_it_is_recorded() -> None:
+    law = GaussianConditional([[1.0]], covariance=0.01)
+    method = IndirectQueries(target_parameters=(Range("t", 0, 10),), conditional=law, budget=9)
+    simulation = Simulation(method, Space.of([Range("x", 2, 8)]))
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    with pytest.raises(InputError, match="its points are outside of X"):
+        simulation.tell(decision, Outcome(1.0, realized={"x": 12.0}))
     assert not simulation.trials
 
 

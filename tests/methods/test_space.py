@@ -140,6 +140,11 @@ def test_a_model_sees_no_choice_of_one_value() -> None:
         Space.of([only, Range("x", 0, 1)])
 
 
+def test_two_parameters_of_one_name_are_refused() -> None:
+    with pytest.raises(InputError, match="parameters has 'x' more than once"):
+        Space.of([Range("x", 0, 1), Range("x", 0, 5)])
+
+
 def test_raw_values_of_points_have_gradients() -> None:
     """Also between the corners of a block of numbers; a fixed one has its value everywhere."""
     space = Space.of([*PARAMETERS, Fixed("pressure", 2)])
@@ -189,6 +194,19 @@ def test_constraints() -> None:
     assert not space.meets({**row, "x": 0.5, "z": 0.75})
     assert space.meets({**row, "x": 0.5, "z": 0.75}, among=["x"])
     assert space.meets({**row, "x": 0.75})
+
+
+@pytest.mark.parametrize(("unit", "weight"), [(1.0, 1e-9), (1e-9, 1.0), (1e-6, 1e6)])
+def test_constraints_whose_sums_vary_by_little(unit: float, weight: float) -> None:
+    """The tolerance is that of numbers of one."""
+    ranges = [Range("x", 0, unit), Range("y", 0, unit)]
+    limit = {"x": weight, "y": weight}, weight * unit
+    space = Space.of(ranges, [limit])
+    for share, holds in ((0.999, True), (1.0, True), (1.001, False)):
+        row = {"x": share * unit, "y": 0.0}
+        assert space.meets(row) is holds
+        assert len(space.feasible(space.encode([row]))) == holds
+    assert not Space.of(ranges, equalities=[limit]).meets({"x": 0.999 * unit, "y": 0.0})
 
 
 def test_neighbors_differ_in_one_choice_or_in_one_integer_by_one() -> None:
