@@ -265,7 +265,9 @@ class LentOptimizer(Acquisition):
                 optimizer_options={**options, **self.given},
             )
         except SearchSpaceExhausted as error:
-            raise SpaceExhausted from error
+            if space.smooth:
+                raise SpaceExhausted from error
+            points = tried
         point = points[0].detach().cpu()
         if not space.smooth and not len(untried(point.to(tried).unsqueeze(0), tried)):
             # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
