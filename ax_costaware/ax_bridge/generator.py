@@ -247,7 +247,9 @@ class LentOptimizer(Acquisition):
                 optimizer_options={**options, **self.given},
             )
         except SearchSpaceExhausted as error:
-            raise SpaceExhausted from error
+            if not self.problem.is_finite:
+                raise SpaceExhausted from error
+            points = tried
         point = points[0].detach().cpu()
         if self.problem.is_finite and not len(untried(point.to(tried).unsqueeze(0), tried)):
             # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.

@@ -14,6 +14,7 @@ from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.starts import satisfied
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.finite_spaces import all_points, untried
+from ax_costaware.methods.loop import has_much_noise
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted
@@ -132,7 +133,7 @@ def maximum_within(
     best = _best(problem, acquisition, points)
     points = torch.cat([points, space.neighbors(points, held)])
     for _ in range(_ROUNDS if len(space.smooth) < len(space.bounds.T) else 0):
-        points = _possible(problem, points)
+        points = possible(problem, points)
         if not len(points):
             break
         points = climbed(points, _FURTHER, kept)
@@ -167,14 +168,27 @@ def best_untried(
     return found
 
 
-def _possible(problem: Problem, points: Tensor) -> Tensor:
-    """Those of some points that a trial may be at: of finitely many those that were not tried."""
-    return untried(points.to(problem.tried), problem.tried) if problem.is_finite else points
+def possible(problem: Problem, points: Tensor) -> Tensor:
+    """Those of some points that a trial may be at: of finitely many those that were not tried.
+
+    Where all of the space were, and there is much noise, those that have not failed.
+    """
+    tried = problem.tried
+    if not problem.is_finite or not len(points):
+        return points
+    found = untried(points.to(tried), tried)
+    if len(found) or len({trial.outcome for trial in problem.observed}) < 2:
+        return found
+    every = all_points(problem.space, problem.held)
+    if every is None or len(untried(every, tried)) or not has_much_noise(problem):
+        return found
+    failed = problem.space.encode([trial.parameters for trial in problem.failed])
+    return untried(points.to(tried), failed) if problem.failed else points.to(tried)
 
 
 def _best(problem: Problem, acquisition: AcquisitionFunction, points: Tensor) -> Maximum | None:
     """The best of some points; None if none is possible."""
-    points = _possible(problem, points)
+    points = possible(problem, points)
     if not len(points):
         return None
     with torch.no_grad():

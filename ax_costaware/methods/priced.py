@@ -21,7 +21,7 @@ from ax_costaware.methods.change_overs import costs_left_out, kept_settings
 from ax_costaware.methods.costs import check_cost, cost_of, known_cost, named_cost
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import change_overs, costs_of_runs, ledger_of
+from ax_costaware.methods.past import PastTrial, change_overs, costs_of_runs, ledger_of
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.queries import ChangeCost, Cost
@@ -183,7 +183,13 @@ class PricedMethod(Method):
         ]
         payable = [(row, c) for row, c in priced if c is not None and money.pays(c)]
         if not payable:
-            return super().initial(problem)
+            reported = [t.reported_cost for t in problem.trials if t.reported_cost is not None]
+            # What is expected where little is known may be far too much.
+            if self.cost_metric is None or money.capped or money.pays(min(reported)):
+                return super().initial(problem)
+            if _measured(problem):
+                raise SpaceExhausted  # the model searches for what can be paid, or stops
+            return self.unfinished(self.exhausted(problem, money), money)
         # A design at the cheapest points alone would say little of the others.
         part = max(part, _NEARLY * min(cost for _, cost in payable))
         row, cost = next(found for found in payable if found[1] <= part)
@@ -194,8 +200,8 @@ class PricedMethod(Method):
     def design_is_over(self, problem: Problem) -> bool:
         """Whether it has cost its share of the budget, as it may where costs are learned."""
         share = self._design_budget
-        measured = [t for t in problem.trials if t.is_completed and t.outcome is not None]
-        if share is None or not self.charge_initial or len(measured) < _LEAST_DESIGN:
+        few = len(_measured(problem)) < _LEAST_DESIGN
+        if share is None or not self.charge_initial or few:
             return False
         return self.money(problem, initial=True).spent >= share
 
@@ -260,6 +266,10 @@ def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
             "Ax's data keep ten decimals, so that a small cost may be zero there: "
             "complete_trial(..., cost=...) keeps all digits, and so does another unit."
         )
+
+
+def _measured(problem: Problem) -> list[PastTrial]:
+    return [t for t in problem.trials if t.is_completed and t.outcome is not None]
 
 
 def _share_or_none(value: Any, name: str) -> float | None:

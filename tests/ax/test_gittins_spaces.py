@@ -160,8 +160,12 @@ def test_only_what_is_left_is_spent_on_a_choice() -> None:
     assert last in {"clay", "sand"}
 
 
-def test_a_space_that_is_exhausted() -> None:
-    """Ax repeats no point of a space that can be enumerated: when all are tried it is over."""
+@pytest.mark.parametrize("noise", [None, 2.0])
+def test_a_space_that_is_exhausted(noise: float | None) -> None:
+    """Ax repeats no point of a space that can be enumerated: when all are tried it is over.
+
+    Where a point's outcomes differ much, what is left of the budget tells which is best.
+    """
     client = Client()
     client.configure_experiment(
         name="small",
@@ -171,16 +175,19 @@ def test_a_space_that_is_exhausted() -> None:
         ],
     )
     client.configure_optimization(objective="y")
-    strategy = gittins_strategy(TableCost("a", {1: 1.0, 2: 2.0, 3: 3.0}), stop=False, **FAST)
+    cost = TableCost("a", {1: 1.0, 2: 2.0, 3: 3.0})
+    strategy = gittins_strategy(cost, budget=20.0, stop=False, **FAST)
     client.set_generation_strategy(strategy)
 
     def exhaust() -> None:
         while True:
             ((index, arm),) = client.get_next_trials(max_trials=1).items()
-            complete_trial(client, index, float(arm["a"]) - float(arm["b"]))
+            complete_trial(client, index, (float(arm["a"]) - float(arm["b"]), noise))
 
-    with pytest.raises(OptimizationShouldStop, match="every point of the search space"):
+    reason = "budget" if noise else "every point of the search space"
+    with pytest.raises(OptimizationShouldStop, match=reason):
         exhaust()
+    assert (len(client._experiment.trials) > 6) == bool(noise)
     arms = [tuple(arm_of(client, i).values()) for i in client._experiment.trials]
     assert sorted(set(arms[4:]) | set(arms)) == [(a, b) for a in (1, 2, 3) for b in (0, 1)]
 

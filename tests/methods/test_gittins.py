@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Decision, Range, Simulation, Space
+from ax_costaware.methods import Choice, Decision, Range, Simulation, Space
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.simulation import Outcome
@@ -155,6 +155,17 @@ def test_a_design_ends_when_it_has_cost_its_share() -> None:
     assert phases(budget=1e4) == ["initial"] * 5
     assert phases(budget=200.0, initial_share=None) == ["initial"] * 5
     assert phases(budget=200.0, charge_initial=False) == ["initial"] * 5
+
+
+@pytest.mark.parametrize("outcome", [1.0, None], ids=["completed", "failed"])
+def test_a_design_keeps_to_the_budget_where_costs_are_learned(outcome: float | None) -> None:
+    """No trial of it is expected to cost more than what is left, as none of the model's is."""
+    space = Space.of([Range("x", 0.0, 1.0), Choice("machine", ("small", "large"))])
+    simulation = Simulation(Gittins("hours", budget=3.0), space)
+    while isinstance(decision := simulation.ask(), Decision):
+        simulation.tell(decision, Outcome(outcome, 1.3))
+    assert len(simulation.trials) == 2
+    assert "pays for no trial" in decision.reason
 
 
 def test_a_design_is_spread_where_its_share_pays_for_no_trial() -> None:

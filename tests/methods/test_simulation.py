@@ -472,6 +472,11 @@ def test_a_design_of_more_trials_than_there_are_points() -> None:
     assert isinstance(stop, Stop)
     assert SpaceExhausted.REASON in stop.reason
     assert "Deploy" in stop.reason
+    noisy = FixedHyperparameters(lengthscale=1.0, noise_variance=100.0)
+    method = Gittins(1.0, budget=9.0, initial_trials=4)
+    trials = simulate(method, space, length, 12, hyperparameters=noisy).trials
+    assert len(trials) == 9, "much noise is averaged out"
+    assert {trial.parameters["soil"] for trial in trials[:3]} == {"sand", "clay", "peat"}
     law = FiniteConditional(((0.5, 0.5, 0.0), (0.0, 0.5, 0.5)))
     method = IndirectQueries(
         target_parameters=(Choice("arm", ("a", "b", "c")),), conditional=law, initial_trials=4

@@ -29,7 +29,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
 from ax_costaware.methods.failures import failures_as_constraint
-from ax_costaware.methods.finite_spaces import untried
+from ax_costaware.methods.lending import possible
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import PricedMethod
@@ -165,9 +165,7 @@ class Search(Generic[Priced]):
         """``n x d`` valid points all over the space; untried ones, if it can be enumerated."""
         problem = self.problem
         points = problem.space.sobol_points(NUM_POINTS, self.method.seed, problem.held)
-        if problem.is_finite:
-            points = untried(points, problem.tried)
-        return points.to(problem.evaluated)
+        return possible(problem, points).to(problem.evaluated)
 
     @property
     def boxes(self) -> Tensor:
@@ -187,8 +185,7 @@ class Search(Generic[Priced]):
             fixed = {**problem.held, **held}
             points = space.sobol_points(_NUM_KEPT, self.method.seed, fixed)
             points[:, list(held)] = points.new_tensor([*held.values()])
-            if problem.is_finite:
-                points = untried(points, problem.tried)
+            points = possible(problem, points)
             if len(points):
                 found.append((held, points.to(problem.evaluated)))
         return found
