@@ -245,7 +245,7 @@ class MultiFidelity(PricedMethod):
         problem, X = search.problem, found.point.unsqueeze(0)
         row = search.row_of(found.point)
         if self.is_target(row):
-            row |= self.target
+            row |= {n: v for n, v in self.target.items() if n in problem.space.ranges}
         earlier = continued_trial(self, problem, row) if self.resumes else None
         with torch.no_grad():
             mean, variance, share = (float(moment[0]) for moment in worth.moments(X))
