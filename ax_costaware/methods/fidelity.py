@@ -308,7 +308,8 @@ class MultiFidelity(PricedMethod):
         was_run = f"trial {best.trial_index}" if best.trial_index is not None else "not tried there"
         return Stop(
             f"Stopped: {reason}. {search.money.said}. Deploy {_shown(best.parameters)} ({was_run}):"
-            f" expected value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}."
+            f" expected value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}"
+            f"{best.feasible}."
         )
 
 

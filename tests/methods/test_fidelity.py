@@ -192,6 +192,14 @@ def constrained(run: Callable[[Any], float], bound: OutcomeConstraint, n: int) -
     )
 
 
+def test_a_run_that_stops_says_how_likely_it_is_to_be_feasible() -> None:
+    found = constrained(lambda row: 2.0, OutcomeConstraint("size", upper=1.0), 3)
+    spent = sum(entry.charged for entry in found.ledger)
+    stop = replace(found.method, budget=spent).decide(found.problem())
+    assert isinstance(stop, Stop)
+    assert ", feasible with probability " in stop.reason
+
+
 @pytest.mark.usefixtures("full_searches")
 @pytest.mark.slow
 def test_outcome_constraints_are_to_hold_at_the_target() -> None:
