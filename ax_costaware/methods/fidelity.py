@@ -35,7 +35,7 @@ from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Fixed, Row, Value, takes
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.priced import PricedMethod, cost_function
-from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields
@@ -217,19 +217,20 @@ class MultiFidelity(PricedMethod):
                 return self._stop(search, verdict.reason)
         return self._decision(search, worth, found, hand)
 
-    def recommend(self, problem: Problem) -> list[Best]:
-        """Inputs at the target, best first, whether or not a trial there was run.
+    def deployed(self, parameters: Row) -> Row:
+        """Its inputs at the target, whether or not a trial there was run.
 
-        These are all that were tried at any fidelity, by their posterior mean at the target, less
-        ``caution`` standard deviations.
-        ``trial_index`` is that of a trial there; None where none was run.
+        They are compared by their posterior mean there, less ``caution`` standard deviations.
         """
-        return self.ranked_at(problem, self.target)
+        return {**parameters, **self.target}
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
         """Log chance that the trial shows its inputs to be feasible at the target, and succeeds."""
         failures = failures_as_constraint(problem, self.learn_failures)
-        factors: list[Callable[[Tensor], Tensor]] = [Feasibility(failures)] if failures else []
+        factors: list[Callable[[Tensor], Tensor]] = []
+        if failures:  # on the way to the target, or there
+            succeeds, target = Feasibility(failures), self.columns(problem)
+            factors += [succeeds, lambda X: succeeds(at_target(X, target))]
         if problem.constraints:
             outcomes = [
                 (PointPosterior.of(bound.model(), X_pending=problem.X_pending), bound.ends)
