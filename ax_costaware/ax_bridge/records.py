@@ -116,7 +116,7 @@ def problem_of(
     with ax_errors():
         check_fixed(by_caller, space)
         space = space.held_at(fixed)
-        check_complete(trials, space.order)
+        check_complete(trials, space)
     return Problem(
         space=space,
         trials=trials,

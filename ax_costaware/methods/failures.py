@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -23,8 +24,9 @@ from torch import Tensor
 
 from ax_costaware.methods.constraints import OutcomeConstraint
 from ax_costaware.methods.model import ModelOptions
+from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import NEVER_RUN
-from ax_costaware.methods.problem import Decision, Problem, Stop
+from ax_costaware.methods.problem import Problem, Stop
 from ax_costaware.models.believed import believed
 
 _NEAR = 0.1
@@ -58,12 +60,10 @@ def stop_of_failures(problem: Problem, initial_trials: int) -> Stop | None:
     )
 
 
-def is_near_failures(problem: Problem, decision: Decision | Stop) -> bool:
-    """Whether a decision is next to a trial that failed, in every column of the model's space."""
-    if isinstance(decision, Stop) or not problem.failed:
-        return False
-    rows = [trial.parameters for trial in problem.failed]
-    return any(problem.space.are_near(decision.parameters, rows, _NEAR))
+def is_near_failures(problem: Problem, rows: Iterable[Row]) -> bool:
+    """Whether a parameterization is next to a trial that failed, in every column of the model."""
+    failed = [trial.parameters for trial in problem.failed]
+    return any(any(problem.space.are_near(row, failed, _NEAR)) for row in rows if failed)
 
 
 def wary_of_failures(problem: Problem, points: Tensor, most: float, often: int) -> Problem:

@@ -35,7 +35,7 @@ from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Fixed, Row, Value, takes
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.priced import PricedMethod, cost_function
-from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields
@@ -223,19 +223,20 @@ class MultiFidelity(PricedMethod):
                 return self._stop(search, verdict.reason)
         return self._decision(search, worth, found, hand)
 
-    def recommend(self, problem: Problem) -> list[Best]:
-        """Inputs at the target, best first, whether or not a trial there was run.
+    def deployed(self, parameters: Row) -> Row:
+        """Its inputs at the target, whether or not a trial there was run.
 
-        These are all that were tried at any fidelity, by their posterior mean at the target, less
-        ``caution`` standard deviations.
-        ``trial_index`` is that of a trial there; None where none was run.
+        They are compared by their posterior mean there, less ``caution`` standard deviations.
         """
-        return self.ranked_at(problem, self.target)
+        return {**parameters, **self.target}
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
         """Log chance that the trial shows its inputs to be feasible at the target, and succeeds."""
         failures = failures_as_constraint(problem, self.learn_failures)
-        factors: list[Callable[[Tensor], Tensor]] = [Feasibility(failures)] if failures else []
+        factors: list[Callable[[Tensor], Tensor]] = []
+        if failures:  # on the way to the target, or there
+            succeeds, target = Feasibility(failures), self.columns(problem)
+            factors += [succeeds, lambda X: succeeds(at_target(X, target))]
         if problem.constraints:
             outcomes = [
                 (PointPosterior.of(bound.model(), X_pending=problem.X_pending), bound.ends)
@@ -251,7 +252,7 @@ class MultiFidelity(PricedMethod):
         problem, X = search.problem, found.point.unsqueeze(0)
         row = search.row_of(found.point)
         if self.is_target(row):
-            row |= self.target
+            row |= {n: v for n, v in self.target.items() if n in problem.space.ranges}
         earlier = continued_trial(self, problem, row) if self.resumes else None
         with torch.no_grad():
             mean, variance, share = (float(moment[0]) for moment in worth.moments(X))
@@ -314,7 +315,8 @@ class MultiFidelity(PricedMethod):
         was_run = f"trial {best.trial_index}" if best.trial_index is not None else "not tried there"
         return Stop(
             f"Stopped: {reason}. {search.money.said}. Deploy {_shown(best.parameters)} ({was_run}):"
-            f" expected value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}."
+            f" expected value {best.mean:.6g}, standard deviation {best.standard_deviation:.3g}"
+            f"{best.feasible}."
         )
 
 

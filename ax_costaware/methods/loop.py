@@ -84,7 +84,10 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
     def wary(problem: Problem) -> Decision | Stop:
         decision = method.decide(problem)
         for most, often in WARINESS:
-            if is_near_failures(problem, decision):
+            if isinstance(decision, Stop):
+                break
+            row = decision.parameters
+            if is_near_failures(problem, (row, method.deployed(row))):
                 points = method.failed_points(problem)
                 decision = method.decide(wary_of_failures(problem, points, most, often))
         return decision

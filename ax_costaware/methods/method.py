@@ -18,7 +18,9 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.budgeted import Budgeted
+from ax_costaware.methods.change_overs import SAME_VALUE
 from ax_costaware.methods.constraints import feasible_first
+from ax_costaware.methods.failures import is_near_failures
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
@@ -38,9 +40,6 @@ NO_LIMIT = 2**31
 
 _MOST_INITIAL = 10_000
 """Trials of the longest initial design: more than an exact Gaussian process can learn from."""
-
-_SAME = 1e-9
-"""Part of an input's range up to which two values of it are one."""
 
 _MOST_DRAWS = 256
 """Quasi-random trials that are passed over before an initial design gives up."""
@@ -267,9 +266,26 @@ class Method(Budgeted, ABC):
     def recommend(self, problem: Problem) -> list[Best]:
         """What to deploy, best first: by default evaluated points, by their posterior mean.
 
-        Those that are feasible come first, then the others by how likely they are to be.
+        Feasible ones first, then the likeliest; last what was not run and is near to what failed.
         """
-        return self.ranked_at(problem, {})
+        found: list[tuple[Row, int | None]] = []
+        for trial in problem.observed:
+            row = self.deployed(problem.as_fixed(trial.inputs))
+            (was_run,) = problem.space.are_near(row, [trial.inputs], SAME_VALUE)
+            found.append((row, trial.index if was_run else None))
+        if problem.fixed:
+            found = [each for each in found if problem.space.meets(each[0])] or found
+        found.sort(key=lambda each: each[1] is None)
+        rows, trials = zip(*found, strict=True)
+
+        def is_risky(best: Best) -> bool:
+            return best.trial_index is None and is_near_failures(problem, [best.parameters])
+
+        return sorted(self.ranked(problem, rows, trials), key=is_risky)
+
+    def deployed(self, parameters: Row) -> Row:
+        """What a trial speaks for, which is deployed if it is the best: by default the trial."""
+        return parameters
 
     def expected(self, problem: Problem, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the outcome of trials at some parameterizations now.
@@ -320,19 +336,6 @@ class Method(Budgeted, ABC):
             f"compare the trials themselves, or raise {limit}."
         )
 
-    def ranked_at(self, problem: Problem, target: Row) -> list[Best]:
-        """What was tried, with what is fixed and at a target, as of ``ranked``."""
-        found: list[tuple[Row, int | None]] = []
-        for trial in problem.observed:
-            row = {**problem.as_fixed(trial.inputs), **target}
-            (was_run,) = problem.space.are_near(row, [trial.inputs], _SAME)
-            found.append((row, trial.index if was_run else None))
-        if problem.fixed:
-            found = [each for each in found if problem.space.meets(each[0])] or found
-        found.sort(key=lambda each: each[1] is None)
-        rows, trials = zip(*found, strict=True)
-        return self.ranked(problem, rows, trials)
-
     def ranked(
         self, problem: Problem, rows: Sequence[Row], trials: Sequence[int | None]
     ) -> list[Best]:
@@ -350,7 +353,6 @@ class Method(Budgeted, ABC):
         if self.caution:
             compared = compared - self.caution * variance.sqrt()
         log_chances = self.log_chances(problem, rows)
-        likely = None if log_chances is None else log_chances.exp().tolist()
         try:
             costs = self.costs_at(problem, rows)
         except InputError:
@@ -358,7 +360,7 @@ class Method(Budgeted, ABC):
         found: list[Best] = []
         for i in feasible_first(compared, log_chances, self.feasible):
             moments = float(mean[i]), float(variance[i]) ** 0.5
-            chance = None if likely is None else likely[i]
+            chance = None if log_chances is None else float(log_chances[i].exp())
             found.append(Best(dict(rows[i]), *moments, costs[i], None, trials[i], chance))
         return found
 

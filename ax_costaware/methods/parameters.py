@@ -235,9 +235,8 @@ class Choice:
         Raises:
             InputError: If it is none of them.
         """
-        plain = value.item() if isinstance(value, np.generic) else value
         for position, known in enumerate(self.values):
-            if known == plain and _kind(known) is _kind(plain):
+            if _are_one(known, value):
                 return position
         raise InputError(
             f"{self.name!r} has the value {value!r}: expected one of {list(self.values)}."
@@ -272,12 +271,21 @@ def _kind(value: object) -> type:
     return bool if isinstance(value, bool) else str if isinstance(value, str) else float
 
 
+def _are_one(known: object, value: Any) -> bool:
+    """Whether a value is a known one, but for rounding, as of steps of 0.1: 0.3 is 3 * 0.1."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if _kind(known) is not _kind(plain):
+        return False
+    if isinstance(known, float) and isinstance(plain, float):
+        return math.isclose(known, plain, rel_tol=1e-12)
+    return bool(known == plain)
+
+
 def takes(parameter: Parameter, value: Any) -> bool:
     """Whether a raw value is one of a parameter's; a boolean is no number, and 2.0 is 2."""
-    plain = value.item() if isinstance(value, np.generic) else value
     if not isinstance(parameter, Range):
-        values = parameter.values_up_to(0)
-        return any(known == plain and _kind(known) is _kind(plain) for known in values)
+        return any(_are_one(known, value) for known in parameter.values_up_to(0))
+    plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, bool) or not isinstance(plain, Real):
         return False
     is_whole = not parameter.is_integer or float(plain).is_integer()

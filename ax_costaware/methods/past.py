@@ -35,10 +35,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.parameters import Choice, Row
 
 if TYPE_CHECKING:
     from ax_costaware.methods.budgeted import Budgeted
+    from ax_costaware.methods.space import Space
 
 ROUNDING = 1e-9
 """Relative slack of a budget: ten costs of 0.1 must fit in a budget of 1."""
@@ -354,20 +355,28 @@ def check_inputs(trials: Iterable[PastTrial]) -> None:
                 raise unfit(trial, error)
 
 
-def check_complete(trials: Iterable[PastTrial], names: Iterable[str]) -> None:
-    """Refuse a trial without a value of some parameter, which was added after it.
+def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
+    """Refuse a trial without a value of some parameter, or with one that a choice does not have.
+
+    The parameter may have been added after it.
 
     Raises:
         InputError: If there is one.
     """
-    for trial in trials:
-        missing = [name for name in names if name not in trial.inputs]
-        if missing and trial.counts:
+    choices = [p for p in space.parameters.values() if isinstance(p, Choice)]
+    for trial in (trial for trial in trials if trial.counts):
+        missing = [name for name in space.order if name not in trial.inputs]
+        if missing:
             error = InputError(
                 f"it has no value of {missing}: expected parameters that are added with "
                 "backfill_values, which Ax keeps in a database, and forgets in a JSON file."
             )
             raise unfit(trial, error)
+        for choice in choices:
+            try:
+                choice.index(trial.inputs[choice.name])
+            except InputError as error:
+                raise unfit(trial, error) from error
 
 
 def unfit(trial: PastTrial, error: Exception) -> InputError:

@@ -23,6 +23,7 @@ from ax_costaware.methods import (
     Stop,
     simulate,
 )
+from ax_costaware.methods.failures import is_near_failures
 from ax_costaware.methods.fidelity import AT_TARGET, ELSEWHERE
 from ax_costaware.methods.problem import Pending, Problem
 from ax_costaware.methods.simulation import Outcome
@@ -192,6 +193,14 @@ def constrained(run: Callable[[Any], float], bound: OutcomeConstraint, n: int) -
     )
 
 
+def test_a_run_that_stops_says_how_likely_it_is_to_be_feasible() -> None:
+    found = constrained(lambda row: 2.0, OutcomeConstraint("size", upper=1.0), 3)
+    spent = sum(entry.charged for entry in found.ledger)
+    stop = replace(found.method, budget=spent).decide(found.problem())
+    assert isinstance(stop, Stop)
+    assert ", feasible with probability " in stop.reason
+
+
 @pytest.mark.usefixtures("full_searches")
 @pytest.mark.slow
 def test_outcome_constraints_are_to_hold_at_the_target() -> None:
@@ -251,6 +260,23 @@ def test_trials_under_way_are_not_chosen_again() -> None:
     assert bool((X[0] - X[1]).abs().max() > 0.01)
     # What is under way is paid for.
     assert second.details["remaining"] < first.details["remaining"]
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_inputs_that_fail_at_the_target_are_left(learned: bool) -> None:
+    """Short runs about them succeed, and are the best there are."""
+    simulation = Simulation(replace(METHOD, budget=60.0, learn_failures=learned), SPACE)
+    for x1, x2, epochs in ((0.3, 0.6, 30), (0.33, 0.6, 9), (0.8, 0.2, 9), (0.7, 0.9, 30)):
+        row = {"x1": x1, "x2": x2, "epochs": epochs}
+        simulation.tell(Decision(row, "given"), curve(row))
+    best = simulation.recommend()
+    assert best.parameters["x1"] == 0.3
+    simulation.tell(Decision(best.parameters, "given"), Outcome(failed=True))
+    found = simulation.method.recommend(simulation.problem())
+    assert [b.parameters["x1"] for b in found][2:] in ([0.3, 0.33], [0.33, 0.3])
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    assert not is_near_failures(simulation.problem(), [{**decision.parameters, "epochs": 100}])
 
 
 @pytest.mark.slow

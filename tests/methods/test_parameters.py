@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import MOST_INTEGERS, Choice, Fixed, Parameter, Range
+from ax_costaware.methods.parameters import (
+    MOST_INTEGERS,
+    Choice,
+    Fixed,
+    Parameter,
+    Range,
+    takes,
+)
 
 
 def test_values_that_there_are() -> None:
@@ -66,6 +73,15 @@ def test_columns_and_back() -> None:
             parameter.encode(value)
     with pytest.raises(InputError, match="has the value 1: expected one of"):
         Choice("d", (True, False)).encode(1)
+
+
+def test_steps_that_are_rounded_are_known() -> None:
+    """Ax makes choices of a range with a step, and 3 * 0.1 is not 0.3."""
+    steps = Choice("x", tuple(0.1 * i for i in range(1, 11)), is_ordered=True)
+    assert [steps.index(value) for value in (0.3, np.float64(0.7), 1)] == [2, 6, 9]
+    assert takes(steps, 0.3)
+    for value in (0.31, True, "0.3"):
+        assert not takes(steps, value)
 
 
 def test_scales_of_the_model() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ax_costaware.methods import Problem, Space
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods import Choice, PastTrial, Problem, Space
 from ax_costaware.methods.budgeted import Budgeted
 from ax_costaware.methods.money import Money
+from ax_costaware.methods.past import check_complete
 from ax_costaware.methods.trial_times import TrialTimes
 
 
@@ -69,3 +73,21 @@ def test_what_was_left_before_a_batch() -> None:
     money = left(9.0, [2.0, 3.0])
     assert (money.before, money.remaining, money.spent) == (9.0, 4.0, 5.0)
     assert money.record() == {"spent": 5.0, "remaining": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        ({}, r"it has no value of \['x'\]"),
+        ({"x": 0.35}, r"'x' has the value 0.35: expected one of \[0.1, 0.3\]"),
+        ({"x": "a"}, "'x' has the value 'a': expected one of"),
+    ],
+    ids=["missing", "between", "no number"],
+)
+def test_trials_without_a_value_of_a_parameter_are_named(x: dict[str, Any], said: str) -> None:
+    """What failed, or was given up, may have failed for that."""
+    space = Space.of([Choice("x", (0.1, 0.3), is_ordered=True)])
+    trials = [PastTrial(0, {"x": 0.1 + 0.2}), PastTrial(1, x, "FAILED"), PastTrial(2, x)]
+    check_complete(trials[:2], space)
+    with pytest.raises(InputError, match=rf"trial 2: {said}.*exclude_trial\(client, 2\)"):
+        check_complete(trials, space)
