@@ -253,13 +253,7 @@ class Space:
         return found
 
     def are_near(self, row: Row, others: Sequence[Row], part: float) -> list[bool]:
-        """Which of other parameterizations are near one in every column of the model's space.
-
-        Args:
-            row: The parameterization.
-            others: The others.
-            part: Part of each column's range up to which they are near.
-        """
+        """Which of others are near one: within a part of the range of every column of the model."""
         X = self.encode([row, *others])
         apart = (X[1:] - X[0]).abs() > part * (self.bounds[1] - self.bounds[0])
         return [not is_apart for is_apart in apart.any(dim=-1).tolist()]
@@ -272,12 +266,7 @@ class Space:
         )
 
     def meets(self, row: Row, among: Iterable[str] | None = None) -> bool:
-        """Whether a parameterization meets the parameter constraints.
-
-        Args:
-            row: The parameterization, in raw units.
-            among: Only constraints that read one of these parameters; None: all.
-        """
+        """Whether it meets the parameter constraints, or those that read some parameters."""
         names = {*self.parameters} if among is None else {*among}
 
         def total(weights: Mapping[str, float]) -> float:
