@@ -185,7 +185,7 @@ class PolledRunner(StoredRunner):
         if running is not None:
             self._cancel(running["key"])
             seconds = _seconds_since(running["started"])
-            self._record(trial, record, running, _STOPPED, seconds, error=reason)
+            self._take_cost(trial, self._record(trial, record, running, _STOPPED, seconds, reason))
         return {}
 
     def _advance(self, trial: Trial) -> TrialStatus:
@@ -247,11 +247,16 @@ class PolledRunner(StoredRunner):
                 record = self._record(trial, record, unstarted, "failed", 0.0, text, 0.0)
             else:
                 return TrialStatus.STAGED
-        failure = record[_ATTEMPTS][-1]
-        if failure["cost"] is not None and is_cost_of_trial(trial, failure["cost"]):
-            trial.update_run_metadata({RECORD: {**record, "cost": failure["cost"]}})
-        logger.warning(f"Trial {trial.index} has failed, since its last attempt {_said(failure)}.")
+        self._take_cost(trial, record)
+        said = _said(record[_ATTEMPTS][-1])
+        logger.warning(f"Trial {trial.index} has failed, since its last attempt {said}.")
         return TrialStatus.FAILED
+
+    def _take_cost(self, trial: Trial, record: dict[str, Any]) -> None:
+        """Take what the last attempt cost, which no other one follows, for the trial's cost."""
+        cost = record[_ATTEMPTS][-1]["cost"]
+        if cost is not None and is_cost_of_trial(trial, cost):
+            trial.update_run_metadata({RECORD: {**record, "cost": cost}})
 
     def _record(
         self,

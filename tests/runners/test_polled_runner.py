@@ -318,6 +318,16 @@ def test_a_stopped_trial_is_recorded_and_not_tried_again() -> None:
     assert trial.runner.cancelled == list(trial.runner.started)
 
 
+def test_what_a_stopped_trial_cost_is_its_cost() -> None:
+    """It is learned from, as that of a trial that failed."""
+    trial = Trial(CostMetric("seconds"), record={"cost_metric": "seconds"}, time_cost=True)
+    trial.client.attach_data(0, {"growth": 0.1})
+    trial.client._experiment.stop_trial_runs([trial.trial])
+    ((state, cost),) = trial.ends
+    assert state == "stopped"
+    assert trial.record["cost"] == cost
+
+
 def test_attempts_are_forgotten_once_ax_has_stored_their_trial() -> None:
     trial = Trial()
     trial.stands(finished(1.0))
