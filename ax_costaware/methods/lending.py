@@ -69,13 +69,14 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
 
 
 def is_out_of_scale(space: Space) -> bool:
-    """Whether to search a space with real numbers by ``maximum_within``, in units of the ranges.
+    """Whether to search a space by ``maximum_within``, in units of the ranges.
 
-    BoTorch's optimisers, which end where slopes are small, would end where they start.
+    BoTorch's optimisers, which end where slopes are small, would end where they start, and Ax goes
+    through all values of an integer.
     """
-    least, most = _RAW_WIDTHS[bool(space.sums)]
+    least, most = _RAW_WIDTHS[bool(space.sums and space.smooth)]
     widths = space.bounds.diff(dim=0)[0, sorted(space.smooth | space.integers.keys())]
-    return bool(space.smooth) and not bool(((least <= widths) & (widths <= most)).all())
+    return not bool(((least <= widths) & (widths <= most)).all())
 
 
 def maximum_within(

@@ -192,7 +192,7 @@ class FidelityGP(SingleTaskGP):
         train_X: ``n x d`` inputs, fidelities among the columns.
         train_Y: ``n x 1`` outcomes.
         fidelities: For each fidelity its columns, with their values at the target, in the units of
-            ``train_X``; several columns are a one-hot block.
+            ``train_X``; several columns are a one-hot block. -1 is the last one, as in BoTorch.
         bounds: ``2 x d`` bounds, by which columns are scaled to the unit cube.
         train_Yvar: ``n x 1`` known noise variances; None: fitted.
         outcome_transform: By default outcomes are standardised.
@@ -216,11 +216,12 @@ class FidelityGP(SingleTaskGP):
     ) -> None:
         bounds = bounds.to(train_X)
         lower, upper = bounds
+        d = len(lower)
         scaled = [
-            {i: float((value - lower[i]) / (upper[i] - lower[i])) for i, value in columns.items()}
+            {i % d: float((at - lower[i]) / (upper[i] - lower[i])) for i, at in columns.items()}
             for columns in fidelities
         ]
-        inputs = [i for i in range(len(lower)) if all(i not in columns for columns in scaled)]
+        inputs = [i for i in range(d) if all(i not in columns for columns in scaled)]
         repeats = len(train_X[:, inputs].unique(dim=0)) < len(train_X.unique(dim=0))
         kernel = FidelityKernel(train_X.shape[-1], scaled, own and repeats, choices)
         super().__init__(

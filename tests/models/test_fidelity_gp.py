@@ -46,6 +46,13 @@ def test_at_the_target_there_is_no_bias(
     torch.testing.assert_close(everything.diagonal()[:6], variances)
 
 
+def test_the_last_column_is_minus_one() -> None:
+    models = [FidelityGP(points(8), points(8, 1), [{i: 1.0}], UNIT) for i in (2, -1)]
+    with torch.no_grad():
+        found, expected = (model.posterior(points(4)).mean for model in models)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
 def test_at_the_target_it_is_a_matern_kernel() -> None:
     """GPyTorch's, in the inputs, with an output scale."""
     kernel = FidelityKernel(3, [{2: 1.0}]).double()
