@@ -173,7 +173,7 @@ class InitialNode(MethodNode):
                 return next(design)
             try:
                 run = super(InitialNode, self).gen(
-                    skip_fit=(skip_fit or bool(drawn)) and _is_fitted(self.generator_specs[0]),
+                    skip_fit=bool(drawn) and _is_fitted(self.generator_specs[0]),
                     **arguments,
                 )
             except SearchSpaceExhausted as error:
@@ -202,9 +202,14 @@ class InitialNode(MethodNode):
             return following.gen(skip_fit=skip_fit, **arguments)
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason)
-        run = drawn[-1] if drawn else None
+
+        def in_common(run: GeneratorRun) -> int:
+            return sum(run.arms[0].parameters[n] == x for n, x in decision.parameters.items())
+
+        # The design goes on after the point that was taken, whatever the method made of it: with
+        # all that it looked at left out, each further trial would be beside this one.
+        run = max(reversed(drawn), key=in_common, default=None)
         if run is None or run.arms[0].parameters != decision.parameters:
-            # The design goes on after what was drawn, whatever the method made of it.
             run = GeneratorRun(
                 arms=[Arm(parameters=decision.parameters)],
                 gen_time=time.monotonic() - started,

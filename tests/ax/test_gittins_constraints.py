@@ -55,8 +55,8 @@ def run(client: Client, count: int) -> None:
 
 @cache
 def ran() -> Client:
-    """Eight trials, of which the initial four have one that is feasible at best."""
-    client = make_client()
+    """Nine trials, with which Ax's cross-validation finds no fault either."""
+    client = make_client(seed=1)
     run(client, 9)
     return client
 

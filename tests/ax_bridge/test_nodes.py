@@ -93,6 +93,21 @@ def test_an_initial_trial_is_what_the_method_decides() -> None:
         assert trial.arms[0].parameters == arm
 
 
+@pytest.mark.parametrize("together", [1, 5])
+def test_a_design_goes_on_after_the_point_that_was_taken(together: int) -> None:
+    """Quasi-random points thirty-two apart, which costs are looked at of, are beside each other."""
+    client = Client()
+    client.configure_experiment(parameters=[RangeParameterConfig("x", (0, 1), "float")])
+    client.configure_optimization(objective="y")
+    method = Gittins(1.0, budget=100.0, initial_trials=5, initialize_with_center=False)
+    client.set_generation_strategy(strategy_of(method))
+    points: list[float] = []
+    while len(points) < 5:
+        arms = client.get_next_trials(max_trials=together).values()
+        points += [float(arm["x"]) for arm in arms]
+    assert {int(4 * x) for x in points[:4]} == {0, 1, 2, 3}
+
+
 def test_the_lent_optimiser_gives_no_point_of_a_finite_space_twice() -> None:
     """Ax tries one-hot corners that are no values, and rounds them to points that were tried."""
     client = Client()
