@@ -8,6 +8,7 @@ properties.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -347,10 +348,14 @@ def decision_record(trial: BaseTrial) -> dict[str, Any]:
 
 def _stored_metadata(run: GeneratorRun) -> dict[str, Any]:
     from ax.storage.sqa_store.db import session_scope
-    from ax.storage.sqa_store.sqa_classes import SQAGeneratorRun as Stored
+    from ax.storage.sqa_store.sqa_classes import SQAGeneratorRun
+    from sqlalchemy import column, select, table
 
+    # The text itself: of Ax's type of column SQLAlchemy warns where a query asks for one alone.
+    stored = table(SQAGeneratorRun.__tablename__, column("id"), column("gen_metadata"))
     with session_scope() as session:
-        return session.query(Stored.gen_metadata).filter(Stored.id == run.db_id).scalar() or {}
+        query = select(stored.c.gen_metadata).where(stored.c.id == run.db_id)
+        return dict(json.loads(session.execute(query).scalar() or "{}"))
 
 
 def is_to_be_measured(trial: BaseTrial) -> bool:

@@ -264,8 +264,12 @@ class Problem:
 
     @property
     def is_finite(self) -> bool:
-        """Whether there are finitely many points to choose from, with what is fixed."""
-        return not self._free
+        """Whether there are finitely many points to choose from, with what is fixed.
+
+        Not so where the caller says all: that trial is asked for, again or not.
+        """
+        is_said = not self.disabled and len(self.held) == self.space.bounds.shape[-1]
+        return not self._free and not is_said
 
     @cached_property
     def _free(self) -> set[int]:
