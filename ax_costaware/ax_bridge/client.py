@@ -30,11 +30,7 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.nodes import method_of
-from ax_costaware.ax_bridge.training_data import (
-    metrics_without_step,
-    raw_data_of,
-    restore_data,
-)
+from ax_costaware.ax_bridge.training_data import metrics_without_step, raw_data_of, restore_data
 from ax_costaware.ax_bridge.turns import turn_at
 from ax_costaware.methods.method import Method
 

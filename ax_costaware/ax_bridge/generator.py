@@ -35,12 +35,7 @@ from ax_costaware.methods import (
 )
 from ax_costaware.methods.finite_spaces import untried
 from ax_costaware.methods.lending import best_untried, is_out_of_scale, maximum_within
-from ax_costaware.methods.model import (
-    GIVEN,
-    knows_choices,
-    options_within,
-    winsorized,
-)
+from ax_costaware.methods.model import GIVEN, knows_choices, options_within, winsorized
 from ax_costaware.methods.problem import Maximum, reproducible
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale

@@ -180,11 +180,10 @@ def possible(problem: Problem, points: Tensor) -> Tensor:
     found = untried(points.to(tried), tried)
     if len(found) or len({trial.outcome for trial in problem.observed}) < 2:
         return found
-    every = all_points(problem.space, problem.held)
-    if every is None or len(untried(every, tried)) or not has_much_noise(problem):
+    if not problem.is_exhausted or not has_much_noise(problem):
         return found
     failed = problem.space.encode([trial.parameters for trial in problem.failed])
-    return untried(points.to(tried), failed) if problem.failed else points.to(tried)
+    return untried(points.to(tried), failed)
 
 
 def _best(problem: Problem, acquisition: AcquisitionFunction, points: Tensor) -> Maximum | None:

@@ -25,11 +25,7 @@ from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields, instance_of, one_of
 
-ACQUISITIONS = (
-    "gittins",
-    "log_ei_per_cost",
-    "log_ei_cost_cooling",
-)
+ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
 """Values of ``acquisition``: the Gittins index; log EI per cost; and the same with a cost exponent
 that falls from 1 to 0 with the budget."""
 
