@@ -158,7 +158,7 @@ def gittins_strategy(
     lmbda: float | None = None,
     decay: GittinsDecay | None = None,
     stop: bool | StopRule | None = None,
-    acquisition: str = "log_ei_per_cost",
+    acquisition: str = "log_nei_per_cost",
     cost_model: CostKind = "trend",
     initial_trials: int = 5,
     initial_share: float | None = 0.2,

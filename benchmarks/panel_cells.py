@@ -6,24 +6,20 @@ objectives are to be maximised and brought to a range of about one, so that loss
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import torch
-from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
-from botorch.models.transforms import Standardize
 from botorch.sampling.pathwise import draw_kernel_feature_paths
 from botorch.test_functions import synthetic
 from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.kernels import MaternKernel, RBFKernel
 from gpytorch.means import ZeroMean
-from gpytorch.mlls import ExactMarginalLogLikelihood
-from kept_runs import RESULTS
+from panel_tables import table_surrogate
 from torch import Tensor
 
 from ax_costaware.methods import Choice, Range, Space
@@ -304,27 +300,6 @@ LAWS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 an input, cheap there, the mean of all inputs, rising towards the optimum, falling, or neither."""
 
 
-@cache
-def table_surrogate(name: str, column: str) -> Function:
-    """The posterior mean of a Gaussian process of one column of a measured table."""
-    rows = [json.loads(line) for line in (RESULTS / f"panel_{name}.jsonl").read_text().splitlines()]
-    X = torch.tensor([row["point"] for row in rows], dtype=torch.double)
-    y = [math.log(row["seconds"]) if column == "log_seconds" else row["score"] for row in rows]
-    Y = torch.tensor(y, dtype=torch.double).unsqueeze(-1)
-    model = SingleTaskGP(X, Y, outcome_transform=Standardize(1))
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    model.eval()
-
-    def function(X: Tensor) -> Tensor:
-        with torch.no_grad():
-            parts = [model.posterior(part).mean.squeeze(-1) for part in X.split(4096)]
-        return torch.cat(parts)
-
-    return function
-
-
 CELLS = {
     cell.name: cell
     for cell in [
@@ -356,6 +331,7 @@ CELLS = {
         Cell("noisy ackley4", 4, "ackley", "mean", 21, learned=True, noise=0.05),
         Cell("noisy levy5", 5, "levy", "away along one", 30, learned=True, noise=0.05),
         Cell("noisy boosting", 4, "boosting", "measured", learned=True, noise=0.1),
+        Cell("noisy digits", 4, "digits", "measured", learned=True, noise=0.11),
         Cell("noisy camel2", 2, "camel", "rising", 100, True, 0.1, mean_costs=20, confirms=True),
         Cell("noisy griewank5", 5, "griewank", "unrelated", 30, True, 0.1, confirms=True),
         Cell("noisy michalewicz5", 5, "michalewicz", "mean", 20, True, 0.1, confirms=True),

@@ -15,11 +15,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Standardize
+from gpytorch.mlls import ExactMarginalLogLikelihood
 from kept_runs import RESULTS
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier
@@ -29,6 +36,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
+from torch import Tensor
 from torch.quasirandom import SobolEngine
 from tqdm import tqdm
 
@@ -105,6 +113,42 @@ def measure(name: str) -> None:
             row = {"point": point, "score": round(score, 6), "seconds": round(seconds, 5)}
             table.write(json.dumps(row) + "\n")
             table.flush()
+
+
+_DIGITS = {"rate": (3e-4, 5e-2), "units": (16, 256), "epochs": (3, 40), "batch": (16, 256)}
+"""Bounds of the classifier of ``demo/gittins/digits.py``, all on a log scale; ``gittins_real.py``
+keeps its trainings, each on one of six shuffles of the folds."""
+
+
+def _of_digits(point: list[float], accuracy: float, seconds: float) -> dict[str, Any]:
+    """A row on the unit cube, with the log of the error, by which that classifier is tuned."""
+    bounds = zip(point, _DIGITS.values(), strict=False)
+    unit = [math.log(value / lower) / math.log(upper / lower) for value, (lower, upper) in bounds]
+    return {"point": unit, "score": -math.log(max(1 - accuracy, 1e-4)), "seconds": seconds}
+
+
+@cache
+def table_surrogate(name: str, column: str) -> Callable[[Tensor], Tensor]:
+    """The posterior mean of a Gaussian process of one column of a measured table."""
+    file = "gittins_real_table" if name == "digits" else f"panel_{name}"
+    rows = [json.loads(line) for line in (RESULTS / f"{file}.jsonl").read_text().splitlines()]
+    if name == "digits":
+        rows = [_of_digits(**row) for row in rows]
+    X = torch.tensor([row["point"] for row in rows], dtype=torch.double)
+    y = [math.log(row["seconds"]) if column == "log_seconds" else row["score"] for row in rows]
+    Y = torch.tensor(y, dtype=torch.double).unsqueeze(-1)
+    model = SingleTaskGP(X, Y, outcome_transform=Standardize(1))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    model.eval()
+
+    def function(X: Tensor) -> Tensor:
+        with torch.no_grad():
+            parts = [model.posterior(part).mean.squeeze(-1) for part in X.split(4096)]
+        return torch.cat(parts)
+
+    return function
 
 
 if __name__ == "__main__":

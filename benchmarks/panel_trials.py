@@ -83,6 +83,7 @@ Make = Callable[[CostArgument, float, int], Method]
 
 
 _PUBLISHED: dict[str, Any] = {
+    "acquisition": "log_ei_per_cost",
     "initial_share": None,
     "initialize_with_center": False,
     "winsorize": False,
@@ -222,6 +223,7 @@ class CellCost(Cost):
 
 
 VARIANTS: dict[str, ModelOptions | None] = {
+    "EI over the best mean": None,
     "choices apart": ModelOptions("ChoicesApart", ChoicesApart),
     "costs without a trend": None,
     "squared-exponential kernel": ModelOptions(),
@@ -232,17 +234,18 @@ VARIANTS: dict[str, ModelOptions | None] = {
     "own variance": ModelOptions("OwnVariance", OwnVariance),
     "power transform": PowerTransformed("power transform"),
 }
-"""The default with another model of choices; and without a trend of learned costs, by itself and
-with another model. In a table only where they are asked for."""
+"""As the default was before what is in hand was taken for uncertain; that with another model of
+choices; and without a trend of learned costs, by itself and with another model. In a table only
+where they are asked for."""
 
 
 def made(name: str, cost: CostArgument, budget: float, seed: int) -> Method:
     """A method by name, variants included."""
     if name not in VARIANTS:
         return METHODS[name](cost, budget, seed)
-    fields: dict[str, Any] = {}
-    if name != "choices apart":
-        fields = {"winsorize": name != "power transform", "cost_model": "gp"}
+    fields: dict[str, Any] = {"acquisition": "log_ei_per_cost"}
+    if name not in ("EI over the best mean", "choices apart"):
+        fields |= {"winsorize": name != "power transform", "cost_model": "gp"}
     return Gittins(cost, budget=budget, seed=seed, **fields)
 
 

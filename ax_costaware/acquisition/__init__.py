@@ -17,6 +17,7 @@ from ax_costaware.acquisition.cost_aware_analytic import (
     incumbent,
 )
 from ax_costaware.acquisition.gittins_index import expected_spend, gittins_index, lambda_for_budget
+from ax_costaware.acquisition.noisy_improvement import LogNoisyExpectedImprovementPerCost
 from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,
@@ -37,6 +38,7 @@ __all__ = [
     "ControlSetOptima",
     "ExpectedUpperConfidenceBound",
     "LogExpectedImprovementPerCost",
+    "LogNoisyExpectedImprovementPerCost",
     "LogTargetImprovementPerCost",
     "PandoraBoxGittinsIndex",
     "PartialQueryLogExpectedImprovement",

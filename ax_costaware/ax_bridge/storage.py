@@ -173,6 +173,7 @@ def register_all() -> None:
         acquisition.ConditionalMaxValueEntropySearch,
         acquisition.ExpectedUpperConfidenceBound,
         acquisition.LogExpectedImprovementPerCost,
+        acquisition.LogNoisyExpectedImprovementPerCost,
         acquisition.LogTargetImprovementPerCost,
         acquisition.PandoraBoxGittinsIndex,
         acquisition.PartialQueryLogExpectedImprovement,

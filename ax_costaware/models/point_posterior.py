@@ -22,7 +22,7 @@ Both hold for every kernel of an exact GP. Gradients go through the nodes and th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, ClassVar, cast
 
@@ -182,6 +182,32 @@ class FactoredPosterior(PointPosterior):
         covariance = prior - (whitened[0] * whitened[1]).sum(dim=-1)
         mean = posterior.mean_of(k).reshape(2, -1)
         return mean, variance, posterior.scale.square() * covariance
+
+    def beside(self, Z: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+        """Of points ``p x d``: means and variances, ``p``, and covariances with ``Z``, ``p x q``.
+
+        Args:
+            Z: Points ``q x d``, whose part of the work is done once.
+        """
+        posterior = self.posterior
+        z = posterior.transform(Z)
+        whitened_z = posterior.prior_covariance(z, posterior.X) @ posterior.root
+
+        def at(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            t = posterior.transform(X)
+            k = posterior.prior_covariance(t, posterior.X)
+            whitened = k @ posterior.root
+            variance = posterior.variance_of(whitened, posterior.prior_variance(t))
+            prior = posterior.prior_covariance(t, z)
+            covariance = posterior.covariance_of(whitened, whitened_z, prior)
+            return posterior.mean_of(k), variance, covariance
+
+        return at
+
+    def prior_variance(self, X: Tensor) -> Tensor:
+        """Prior variances ``p`` of points ``p x d``, in raw units."""
+        posterior = self.posterior
+        return posterior.scale.square() * posterior.prior_variance(posterior.transform(X))
 
     @property
     def observed(self) -> Tensor:

@@ -2,8 +2,8 @@
 
 The Pandora's Box Gittins index of Xie et al. 2024, "Cost-aware Bayesian Optimization via the
 Pandora's Box Gittins Index" (NeurIPS), with the stopping rules of the same line of work, and
-expected improvement per cost, which is the default: it leaves users better off over the panel of
-``benchmarks/panel.py``. Costs and the budget are in the user's own unit of cost; ``lmbda`` is in
+noisy expected improvement per cost, which is the default: it leaves users better off over the panel
+of ``benchmarks/panel.py``. Costs and the budget are in the user's own unit of cost; ``lmbda`` is in
 raw units of the objective per unit of cost.
 """
 
@@ -16,6 +16,7 @@ from itertools import chain
 from typing import ClassVar, Self, TypeAlias
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.gittins.search import PER_COST
 from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Row
@@ -25,9 +26,10 @@ from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields, instance_of, one_of
 
-ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling")
-"""Values of ``acquisition``: the Gittins index; log EI per cost; and the same with a cost exponent
-that falls from 1 to 0 with the budget."""
+ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling", "log_nei_per_cost")
+"""Values of ``acquisition``: the Gittins index; log EI per cost; the same with a power of the cost
+that falls from 1 to 0 with the budget; and log EI per cost over what is in hand, uncertain as it
+is."""
 
 KERNELS = ("matern", "squared_exponential")
 """Values of ``kernel``: Matern 5/2, and what BoTorch and Ax have by default."""
@@ -55,7 +57,7 @@ class Gittins(PricedMethod):
     """When to stop: by a rule; never; (True) by ``GittinsStop``, unless lambda decays; or (None) by
     the rule that fits what is maximised, if ``lmbda`` is given."""
 
-    acquisition: str = "log_ei_per_cost"
+    acquisition: str = "log_nei_per_cost"
     """What is maximised: one of ``ACQUISITIONS``."""
 
     initialize_with_center: bool = True
@@ -97,7 +99,7 @@ class Gittins(PricedMethod):
             return None
         if self.stop is None and self.lmbda is None:
             return None
-        if self.stop is None and self.acquisition == "log_ei_per_cost":
+        if self.stop is None and self.acquisition in PER_COST:
             return ImprovementPerCostStop()
         return GittinsStop()
 

@@ -20,10 +20,12 @@ from torch import Tensor
 
 from ax_costaware.acquisition import (
     LogExpectedImprovementPerCost,
+    LogNoisyExpectedImprovementPerCost,
     PandoraBoxGittinsIndex,
     incumbent,
 )
 from ax_costaware.acquisition.log_cost import Affordable, Cheapness, CostFunction, log_cost_function
+from ax_costaware.acquisition.noisy_improvement import is_exact
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import kept_settings
@@ -38,6 +40,9 @@ from ax_costaware.models.believed import believed
 from ax_costaware.models.point_posterior import PointPosterior
 
 Priced = TypeVar("Priced", bound=PricedMethod)
+
+PER_COST = ("log_ei_per_cost", "log_nei_per_cost")
+"""Acquisition functions that are an improvement per unit of cost."""
 
 NUM_POINTS = 1024
 """Points that stand for the search space, also where lambda is found from a budget."""
@@ -226,6 +231,23 @@ class Search(Generic[Priced]):
             cost = CostOfFeasible(log_cost_function(cost), feasibility, least=_LEAST_LOG)
         return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
+    def noisy_improvement(self) -> AcquisitionFunction:
+        """Log noisy expected improvement per cost; as below of models that are no exact GPs."""
+        problem, cost = self.problem, self.cost
+        if not is_exact(problem.model, problem.direction):
+            return self.improvement(self.reach(self.in_hand(problem.evaluated).value))
+        points = [problem.evaluated, *([] if problem.X_pending is None else [problem.X_pending])]
+        X, chance = self._deployed(torch.cat(points))
+        if self.feasibility is not None:
+            cost = CostOfFeasible(log_cost_function(cost), self.feasibility)
+        return LogNoisyExpectedImprovementPerCost(
+            problem.model,
+            X,
+            cost,
+            posterior_transform=problem.direction,
+            feasible=None if chance is None else chance >= self.method.feasible,
+        )
+
     def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
         """Log expected improvement per cost."""
         problem, feasibility = self.problem, self.feasibility
@@ -259,17 +281,22 @@ class Search(Generic[Priced]):
         the other parameters of these points would do there; and so it is at the target.
         """
         problem, caution = self.problem, self.method.caution
-        X = at_target(X, {**problem.held, **self.target})
-        if problem.held:
-            X = problem.space.complete(X)
-        if problem.feasibility is None:
+        X, chance = self._deployed(X)
+        if chance is None:
             return InHand(*incumbent(problem.model, X, problem.direction, caution=caution))
-        chance = problem.feasibility.probability(X)
         good = chance >= self.method.feasible
         rows = good.nonzero().flatten() if bool(good.any()) else chance.argmax().reshape(1)
         value, i = incumbent(problem.model, X[rows], problem.direction, caution=caution)
         row = int(rows[i])
         return InHand(value, row, float(chance[row]), bool(good.any()))
+
+    def _deployed(self, X: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Points as they would be deployed, and how likely they are feasible there, if asked."""
+        problem = self.problem
+        X = at_target(X, {**problem.held, **self.target})
+        if problem.held:
+            X = problem.space.complete(X)
+        return X, None if problem.feasibility is None else problem.feasibility.probability(X)
 
     def reach(self, best: float) -> float:
         """The best value in hand, or the best under way if that is believed to be better."""

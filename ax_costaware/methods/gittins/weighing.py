@@ -14,7 +14,7 @@ import torch
 
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.gittins.prices import HELD, is_provisional, price_of_cost, relative_lambda
-from ax_costaware.methods.gittins.search import Found, Search
+from ax_costaware.methods.gittins.search import PER_COST, Found, Search
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import cost_function
@@ -123,6 +123,8 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         reach = search.reach(best)
         if method.acquisition == "gittins":
             found = search.best(search.index(price))
+        elif method.acquisition == "log_nei_per_cost":
+            found = search.best(search.noisy_improvement())
         else:
             exponent = _cost_exponent(method, money)
             found = search.best(search.improvement(reach, exponent))
@@ -192,7 +194,7 @@ def _verdict(
     """
     own, acquisition = rule.price(price), search.method.acquisition
     if isinstance(rule, ImprovementPerCostStop):
-        if acquisition != "log_ei_per_cost":
+        if acquisition not in PER_COST:
             found = search.best(search.improvement(best)) or found
         # Its index at that price is on the same side of the incumbent.
         return rule.decide(found.value, price), search.index_at(found.point, own)
@@ -279,8 +281,8 @@ def _why(
         )
     first = f"Its Gittins index, {index:.6g}, is the best"
     if method.acquisition != "gittins":
-        first = f"It has the largest expected improvement {_PER[method.acquisition]}; its Gittins "
-        first += f"index is {index:.6g}"
+        per = "per unit of cost" if method.acquisition in PER_COST else _BY_COST
+        first = f"It has the largest expected improvement {per}; its Gittins index is {index:.6g}"
     last = "" if chance is None else f" It is feasible with a probability of {chance:.3g}."
     return (
         f"{first} at a price of {price:.6g} for a unit of cost "
@@ -289,10 +291,7 @@ def _why(
     )
 
 
-_PER: Mapping[str, str] = {
-    "log_ei_per_cost": "per unit of cost",
-    "log_ei_cost_cooling": "by its cost, which counts less the less is left of the budget",
-}
+_BY_COST = "by its cost, which counts less the less is left of the budget"
 
 _SOURCES: Mapping[str, str] = {
     "given": "as given",

@@ -1,0 +1,166 @@
+r"""Expected improvement per cost where what is in hand is uncertain, too.
+
+With noise the value :math:`f` of a point that was evaluated is not known, and improvement on its
+posterior mean counts that again at every point near it: trials are repeated next to the best one.
+Improvement on the best of the uncertain values :math:`f(X_b)` does not (Letham, Karrer, Ottoni and
+Bakshy 2019, "Constrained Bayesian Optimization with Noisy Experiments", section 3.2). Given these
+values improvement is a closed form, and over them it is averaged, by samples that stay the same.
+
+With :math:`C = L L^\top` the posterior covariance of :math:`f(X_b)`, :math:`c(x)` that of
+:math:`f(x)` with them, and standard normal numbers :math:`z`,
+
+.. math::
+    f(X_b) = \mu(X_b) + L z, \quad \mu(x \mid z) = \mu(x) + c(x)^\top L^{-\top} z, \quad
+    \sigma^2(x \mid z) = \sigma^2(x) - \| L^{-1} c(x) \|^2 ,
+
+so that a sample costs a product of one row, and nothing is factored again. Without noise it is
+:math:`\log EI(x) - p \log c(x)`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from botorch.utils.sampling import draw_sobol_normal_samples
+from botorch.utils.transforms import t_batch_mode_transform
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from torch import Tensor
+
+from ax_costaware.acquisition.check import check_pending
+from ax_costaware.acquisition.criteria import log_expected_gain
+from ax_costaware.acquisition.input_constructor import takes_its_inputs
+from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.models.cached_posterior import least
+from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
+from ax_costaware.queries.argument_checks import at_least, nonnegative_number
+
+NUM_BASELINE = 128
+"""Points that may be the best one which are looked at; the others are hardly ever."""
+
+_JITTER = 1e-8
+"""Part of the prior variance that is added to the variances of the baseline."""
+
+
+def is_exact(model: Model, posterior_transform: PosteriorTransform | None = None) -> bool:
+    """Whether a model is an exact Gaussian process, which ``LogNoisyExpected...`` takes."""
+    return isinstance(PointPosterior.of(model, posterior_transform), FactoredPosterior)
+
+
+@takes_its_inputs
+class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
+    r"""The logarithm of noisy expected improvement over a power of the expected cost.
+
+    Args:
+        model: A fitted exact Gaussian process of one outcome.
+        X_baseline: ``n x d`` points that were evaluated; of more than ``NUM_BASELINE`` those with
+            the best of mean and two standard deviations.
+        cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
+            ``log_expected_cost`` such as ``LogNormalCostModel``; in the user's own unit.
+        exponent: Power of the cost, at least zero.
+        maximize: Whether large values of the objective are good.
+        posterior_transform: Applied to the posterior.
+        X_pending: ``k x d`` points under evaluation, whose values are uncertain, too.
+        feasible: ``n`` booleans: which points of ``X_baseline`` may be the best one. None: all.
+        num_samples: Samples of the values at the baseline.
+        seed: Of the samples.
+
+    Raises:
+        InputError: If ``X_baseline``, ``feasible``, ``cost``, ``exponent``, ``X_pending`` or
+            ``num_samples`` is not of that kind.
+        UnsupportedInputError: If the model is another one.
+    """
+
+    _log = True
+
+    def __init__(
+        self,
+        model: Model,
+        X_baseline: Tensor,
+        cost: CostFunction,
+        exponent: float = 1.0,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+        feasible: Tensor | None = None,
+        num_samples: int = 32,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model=model)
+        if X_baseline.ndim != 2 or len(X_baseline) == 0:
+            raise InputError(
+                f"X_baseline: got shape {tuple(X_baseline.shape)}; expected (n, d) with n >= 1."
+            )
+        if feasible is None:
+            feasible = torch.ones(len(X_baseline), dtype=torch.bool)
+        if feasible.shape != X_baseline.shape[:1] or not bool(feasible.any()):
+            raise InputError(
+                f"feasible: got {feasible}; expected {len(X_baseline)} booleans, not all False."
+            )
+        posterior = PointPosterior.of(model, posterior_transform)
+        if not isinstance(posterior, FactoredPosterior):
+            raise UnsupportedInputError(
+                f"model: got a {type(model).__name__} whose posterior has no factor; noisy "
+                "expected improvement takes an exact Gaussian process of one outcome. "
+                "LogExpectedImprovementPerCost takes any model."
+            )
+        at_least(1)(num_samples, "num_samples")
+        self.cost = cost
+        self.exponent = nonnegative_number(exponent, "exponent")
+        self._log_cost = log_cost_function(cost)
+        self._posterior, self._sign = posterior, 1.0 if maximize else -1.0
+        self._evaluated, self._feasible = X_baseline, feasible.to(X_baseline.device)
+        self._samples, self._seed = num_samples, seed
+        self.set_X_pending(X_pending)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Take points under evaluation into the baseline, instead of those given before.
+
+        A sequence of these is how ``optimize_acqf(..., q > 1, sequential=True)`` builds a batch.
+
+        Args:
+            X_pending: ``k x d`` points, or None.
+        """
+        check_pending(X_pending, "d")
+        X, may_be_best = self._evaluated, self._feasible
+        if X_pending is not None:
+            X = torch.cat([X, X_pending.to(X)])
+            may_be_best = torch.cat([may_be_best, may_be_best.new_ones(len(X_pending))])
+        with torch.no_grad():
+            mean, variance = self._posterior(X)
+            bound = torch.where(may_be_best, self._sign * mean + 2 * variance.sqrt(), -math.inf)
+            rows = bound.topk(min(NUM_BASELINE, len(X))).indices
+            self._known = self._posterior.beside(X[rows])
+            mean, covariance = self._posterior.joint(X[rows])
+            jitter = _JITTER * self._posterior.prior_variance(X[rows]).mean()
+            root = psd_safe_cholesky(covariance + jitter * torch.eye(len(rows)).to(covariance))
+            z = draw_sobol_normal_samples(
+                len(rows), self._samples, device=X.device, dtype=covariance.dtype, seed=self._seed
+            )
+            values = self._sign * (mean + z @ root.mT)
+            self._best = values[:, may_be_best[rows]].amax(dim=-1)
+            self._root, self._z = root, z
+
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Evaluate the acquisition function.
+
+        Args:
+            X: ``batch_shape x 1 x d`` points.
+
+        Returns:
+            A ``batch_shape``-tensor of values.
+        """
+        points = X.squeeze(-2).reshape(-1, X.shape[-1])
+        mean, variance, covariance = self._known(points)
+        whitened = torch.linalg.solve_triangular(self._root, covariance.mT, upper=False).mT
+        means = self._sign * (mean.unsqueeze(-1) + whitened @ self._z.mT)
+        left = variance - whitened.square().sum(dim=-1)
+        std = left.clamp_min(_JITTER**2 * variance.detach() + least(left)).sqrt().unsqueeze(-1)
+        log_ei = torch.logsumexp(log_expected_gain(means - self._best, std), dim=-1)
+        value: Tensor = log_ei - math.log(self._samples) - self.exponent * self._log_cost(points)
+        return value.reshape(X.shape[:-2])
