@@ -126,6 +126,7 @@ class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
             X_pending: ``k x d`` points, or None.
         """
         check_pending(X_pending, "d")
+        super().set_X_pending(X_pending)
         X, may_be_best = self._evaluated, self._feasible
         if X_pending is not None:
             X = torch.cat([X, X_pending.to(X)])

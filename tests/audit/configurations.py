@@ -118,7 +118,7 @@ def gittins(draw: st.DrawFn) -> Configuration:
     affine = {p.name: unit / p.bounds[1] for p in numbers[:1]}
     cost = LEARNED if learned else ac.AffineCost(affine, fixed=unit) if affine else unit
     settings: dict[str, Any] = {**draw(COMMON), "budget": draw(_budget(2.0 * unit)), **FAST}
-    named = ["gittins", "log_ei_per_cost", "log_ei_cost_cooling"]
+    named = ["gittins", "log_ei_per_cost", "log_ei_cost_cooling", "log_nei_per_cost"]
     settings["acquisition"] = draw(st.sampled_from(named[: 3 if settings["budget"] else 2]))
     settings["stop"] = draw(st.booleans())
     priced = draw(st.sampled_from(["", "lmbda", "decay"]))

@@ -30,6 +30,7 @@ SURROGATE = FAST["surrogate_spec"]
     [
         ("gittins", "The largest Gittins index falls short"),
         ("log_ei_per_cost", "The expected improvement per unit of cost of the best trial is"),
+        ("log_nei_per_cost", "The expected improvement per unit of cost of the best trial is"),
     ],
 )
 def test_it_says_what_the_next_decision_does(acquisition: str, reason: str, minimize: bool) -> None:

@@ -1,0 +1,191 @@
+"""Improvement per cost over what is in hand where that is uncertain."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.utils.sampling import draw_sobol_normal_samples
+from torch import Tensor
+
+from ax_costaware.acquisition import (
+    LogExpectedImprovementPerCost,
+    LogNoisyExpectedImprovementPerCost,
+    incumbent,
+)
+from ax_costaware.acquisition.noisy_improvement import NUM_BASELINE
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from tests.acquisition.test_pandora_box import ensemble
+
+BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+NEGATIVE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
+POINTS = torch.rand(7, 1, 2, generator=torch.Generator().manual_seed(3), dtype=torch.double)
+
+
+def gp(
+    noise: float | None = None, n: int = 12, sign: float = 1.0, part: float = 1.0
+) -> tuple[SingleTaskGP, Tensor]:
+    """A model of a noisy wave, and its points; with noise that is given or that is assumed."""
+    generator = torch.Generator().manual_seed(1)
+    X = part * torch.rand(n, 2, generator=generator, dtype=torch.double)
+    Y = (4 * X).sin().sum(-1, keepdim=True)
+    Y = sign * (Y + 0.3 * torch.randn(n, 1, generator=generator, dtype=torch.double))
+    model = SingleTaskGP(X, Y, None if noise is None else torch.full_like(Y, noise))
+    model.covar_module.lengthscale = torch.tensor([0.4, 0.6]).double()
+    if noise is None:
+        model.likelihood.noise = torch.tensor([0.1]).double()
+    return model, X
+
+
+def cost(X: Tensor) -> Tensor:
+    return 1 + 3 * X[..., 0]
+
+
+def brute_force(model: SingleTaskGP, X: Tensor, points: Tensor, best_of: Tensor) -> Tensor:
+    """Log expected improvement of each point over the best of uncertain values, by many samples."""
+    values = []
+    for point in points:
+        posterior = model.posterior(torch.cat([X, point]))
+        root = torch.linalg.cholesky(
+            posterior.distribution.covariance_matrix + 1e-9 * torch.eye(len(X) + 1).double()
+        )
+        z = draw_sobol_normal_samples(len(X) + 1, 2**15, dtype=torch.double, seed=5)
+        sample = posterior.mean.squeeze(-1) + z @ root.mT
+        gain = sample[:, -1] - sample[:, :-1][:, best_of].amax(dim=-1)
+        values.append(gain.clamp_min(0).mean().log())
+    return torch.stack(values).detach()
+
+
+def agree(got: Tensor, expected: Tensor, tolerance: float) -> bool:
+    """Whether values agree where improvement is seen in more than a handful of samples."""
+    seen = expected > -5.0
+    assert int(seen.sum()) >= 3
+    assert bool((got[~seen] < -4.9).all())
+    return torch.allclose(got.detach()[seen], expected[seen], atol=tolerance)
+
+
+def test_it_is_the_expectation_over_the_uncertain_values_in_hand() -> None:
+    model, X = gp()
+    ours = LogNoisyExpectedImprovementPerCost(model, X, cost, num_samples=2**12)
+    expected = brute_force(model, X, POINTS, torch.ones(len(X), dtype=torch.bool))
+    log_cost = cost(POINTS.squeeze(-2)).log()
+    assert agree(ours(POINTS) + log_cost, expected, 0.03)
+    few = LogNoisyExpectedImprovementPerCost(model, X, cost)
+    assert agree(few(POINTS) + log_cost, expected, 0.2)
+
+
+def test_it_is_what_botorch_takes_samples_of() -> None:
+    model, X = gp()
+    sampler = SobolQMCNormalSampler(torch.Size([2**12]), seed=0)
+    theirs = qLogNoisyExpectedImprovement(
+        model, X, sampler, prune_baseline=False, tau_relu=1e-4, tau_max=1e-4, fat=False
+    )
+    ours = LogNoisyExpectedImprovementPerCost(model, X, 2.0, exponent=0.0, num_samples=2**12)
+    assert agree(ours(POINTS), theirs(POINTS).detach(), 0.03)
+
+
+def test_only_feasible_points_are_improved_on() -> None:
+    model, X = gp()
+    feasible = torch.arange(len(X)) % 3 == 0
+    ours = LogNoisyExpectedImprovementPerCost(model, X, 1.0, feasible=feasible, num_samples=2**12)
+    expected = brute_force(model, X, POINTS, feasible)
+    assert agree(ours(POINTS), expected, 0.03)
+
+
+def test_without_noise_it_is_improvement_on_the_best_value() -> None:
+    model, X = gp(noise=1e-6)
+    best, _ = incumbent(model, X)
+    plain = LogExpectedImprovementPerCost(model, best, cost, exponent=0.5)
+    noisy = LogNoisyExpectedImprovementPerCost(model, X, cost, exponent=0.5)
+    assert agree(noisy(POINTS), plain(POINTS).detach(), 5e-3)
+
+
+def test_noise_alone_is_no_improvement() -> None:
+    """Next to the best point its own uncertainty is improvement on its mean, and here it is not."""
+    model, X = gp()
+    best, row = incumbent(model, X)
+    beside = (X[row] + 1e-3).reshape(1, 1, 2)
+    plain = LogExpectedImprovementPerCost(model, best, 1.0)(beside)
+    noisy = LogNoisyExpectedImprovementPerCost(model, X, 1.0)(beside)
+    assert plain.item() > math.log(0.02)
+    assert noisy.item() < plain.item() - math.log(30)
+
+
+@pytest.mark.parametrize("given", [{"maximize": False}, {"posterior_transform": NEGATIVE}])
+def test_small_values_may_be_good(given: dict[str, Any]) -> None:
+    model, X = gp()
+    negative, _ = gp(sign=-1.0)
+    expected = LogNoisyExpectedImprovementPerCost(model, X, cost, num_samples=2**11)(POINTS)
+    got = LogNoisyExpectedImprovementPerCost(negative, X, cost, num_samples=2**11, **given)(POINTS)
+    assert agree(got, expected.detach(), 0.03)
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    model, X = gp()
+    acquisition = LogNoisyExpectedImprovementPerCost(model, X, cost)
+    assert torch.autograd.gradcheck(acquisition, POINTS.clone().requires_grad_(), atol=1e-4)
+
+
+def test_points_under_evaluation_are_in_hand_too() -> None:
+    model, X = gp()
+    before = LogNoisyExpectedImprovementPerCost(model, X, cost)
+    point, _ = optimize_acqf(before, BOUNDS, 1, 4, 64)
+    after = LogNoisyExpectedImprovementPerCost(model, X, cost, X_pending=point)
+    both = LogNoisyExpectedImprovementPerCost(model, torch.cat([X, point]), cost)
+    assert torch.equal(after(POINTS), both(POINTS))
+    assert after(point.unsqueeze(0)).item() < before(point.unsqueeze(0)).item() - 5
+    after.set_X_pending(None)
+    assert torch.equal(after(POINTS), before(POINTS))
+    pair, _ = optimize_acqf(before, BOUNDS, 2, 4, 64, sequential=True)
+    assert float((pair[0] - pair[1]).norm()) > 0.02
+
+
+def test_of_many_points_the_best_are_looked_at() -> None:
+    model, X = gp(n=NUM_BASELINE + 30, part=0.3)
+    acquisition = LogNoisyExpectedImprovementPerCost(model, X, 1.0, num_samples=2**12)
+    best = model.posterior(X).mean.flatten().topk(20).indices
+    anywhere = torch.rand(512, 1, 2, generator=torch.Generator().manual_seed(0)).double()
+    points = anywhere[acquisition(anywhere).topk(4).indices]
+    expected = brute_force(model, X[best], points, torch.ones(20, dtype=torch.bool))
+    assert agree(acquisition(points), expected, 0.05)
+
+
+def test_points_that_were_evaluated_twice_are_no_harm() -> None:
+    model, X = gp()
+    once = LogNoisyExpectedImprovementPerCost(model, X, 1.0, num_samples=2**12)
+    twice = LogNoisyExpectedImprovementPerCost(model, X.repeat(2, 1), 1.0, num_samples=2**12)
+    assert agree(twice(POINTS), once(POINTS).detach(), 0.03)
+    assert bool(twice(X.unsqueeze(-2)).isfinite().all())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X_baseline": torch.zeros(0, 2)}, r"X_baseline: got shape \(0, 2\)"),
+        ({"X_baseline": torch.zeros(2)}, r"X_baseline: got shape \(2,\)"),
+        ({"feasible": torch.tensor([True])}, r"feasible: got tensor\(\[True\]\); expected 12"),
+        ({"feasible": torch.zeros(12, dtype=torch.bool)}, "not all False"),
+        ({"exponent": -1.0}, "exponent"),
+        ({"cost": -1.0}, "cost"),
+        ({"num_samples": 0}, "num_samples"),
+        ({"X_pending": torch.zeros(2)}, "X_pending"),
+    ],
+)
+def test_what_it_does_not_take(arguments: dict[str, Any], message: str) -> None:
+    model, X = gp()
+    with pytest.raises(InputError, match=message):
+        LogNoisyExpectedImprovementPerCost(
+            **{"model": model, "X_baseline": X, "cost": 1.0} | arguments
+        )
+
+
+def test_other_models_are_refused_by_name() -> None:
+    with pytest.raises(UnsupportedInputError, match=r"Ensemble .* takes an exact Gaussian process"):
+        LogNoisyExpectedImprovementPerCost(ensemble(), POINTS.squeeze(-2), 1.0)
