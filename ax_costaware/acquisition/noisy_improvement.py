@@ -45,6 +45,13 @@ NUM_BASELINE = 128
 _JITTER = 1e-8
 """Part of the prior variance that is added to the variances of the baseline."""
 
+_HOPELESS = -30.0
+"""Log of an expected improvement, in prior standard deviations, below which it falls slower.
+
+Next to the baseline, where all is known, it would be -1e5, and no search could tell the other
+points apart. Which of two points is the better one stays as it is.
+"""
+
 
 def is_exact(model: Model, posterior_transform: PosteriorTransform | None = None) -> bool:
     """Whether a model is an exact Gaussian process, which ``LogNoisyExpected...`` takes."""
@@ -137,7 +144,8 @@ class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
             rows = bound.topk(min(NUM_BASELINE, len(X))).indices
             self._known = self._posterior.beside(X[rows])
             mean, covariance = self._posterior.joint(X[rows])
-            jitter = _JITTER * self._posterior.prior_variance(X[rows]).mean()
+            prior = self._posterior.prior_variance(X[rows]).mean()
+            self._hopeless, jitter = _HOPELESS + 0.5 * prior.log(), _JITTER * prior
             root = psd_safe_cholesky(covariance + jitter * torch.eye(len(rows)).to(covariance))
             z = draw_sobol_normal_samples(
                 len(rows), self._samples, device=X.device, dtype=covariance.dtype, seed=self._seed
@@ -163,5 +171,8 @@ class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
         left = variance - whitened.square().sum(dim=-1)
         std = left.clamp_min(_JITTER**2 * variance.detach() + least(left)).sqrt().unsqueeze(-1)
         log_ei = torch.logsumexp(log_expected_gain(means - self._best, std), dim=-1)
-        value: Tensor = log_ei - math.log(self._samples) - self.exponent * self._log_cost(points)
+        log_ei = log_ei - math.log(self._samples)
+        below = (self._hopeless - log_ei).clamp_min(0.0)
+        log_ei = torch.maximum(log_ei, self._hopeless) - below.log1p()
+        value: Tensor = log_ei - self.exponent * self._log_cost(points)
         return value.reshape(X.shape[:-2])

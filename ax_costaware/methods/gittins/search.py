@@ -232,9 +232,13 @@ class Search(Generic[Priced]):
         return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
     def noisy_improvement(self) -> AcquisitionFunction:
-        """Log noisy expected improvement per cost; as below of models that are no exact GPs."""
+        """Log noisy expected improvement per cost.
+
+        It is over the best mean where the model is no exact Gaussian process; and where the caller
+        fixes parameters, since what is in hand there was not evaluated there.
+        """
         problem, cost = self.problem, self.cost
-        if not is_exact(problem.model, problem.direction):
+        if problem.held or not is_exact(problem.model, problem.direction):
             return self.improvement(self.reach(self.in_hand(problem.evaluated).value))
         points = [problem.evaluated, *([] if problem.X_pending is None else [problem.X_pending])]
         X, chance = self._deployed(torch.cat(points))
