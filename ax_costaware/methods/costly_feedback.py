@@ -19,9 +19,11 @@ from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
+from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.feasible_now import FeasibleNow
 from ax_costaware.methods.method import NO_LIMIT, Method
@@ -291,9 +293,15 @@ class CostlyFeedback(Method):
     def recommend(self, problem: Problem) -> list[Best]:
         """The local optima of the posterior mean at the time of the next trial, best first.
 
-        Those that are feasible come first, then the others by how likely they are to be.
+        Of a flat mean it is the surest point, where a trial was. Those that are feasible come
+        first, then the others by how likely they are to be.
         """
-        search, _ = self._search(problem, len(problem.trials), None, explores=False)
+        search, limits = self._search(problem, len(problem.trials), None, explores=False)
+        posterior, starts = search.posterior, search.starts
+        assert starts is not None
+        with torch.no_grad():
+            if limits is None and is_flat(posterior(starts)[0]):
+                search = replace(search, counted=lambda X, _: -posterior(X)[1])
         rows = problem.space.decode(search.upper_confidence_bound(0.0).local_optima)
         return self.ranked(problem, rows, [None] * len(rows))
 

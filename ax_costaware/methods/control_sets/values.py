@@ -239,12 +239,16 @@ class ControlSetValues:
         return most
 
     def worst(self) -> float:
-        """The least posterior mean at the evaluated points and at quasi-random ones."""
+        """The least of ``means``."""
+        return float(self.means().min())
+
+    def means(self) -> Tensor:
+        """Posterior means at the evaluated points and at quasi-random ones, to be maximised."""
         evaluated = self.problem.evaluated
         points = torch.cat([evaluated, self._sample().to(evaluated)])
         with torch.no_grad():
             mean, _ = PointPosterior.of(self.problem.model).mixture(points)
-        return float((self.problem.sign * mean).min())
+        return self.problem.sign * mean
 
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
         """The cost of each at its best values; one, with no error, while nothing is known."""
