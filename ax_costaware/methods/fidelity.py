@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeGuard
 
 import torch
@@ -117,8 +117,10 @@ class MultiFidelity(PricedMethod):
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
         """What undelivered decisions are expected to cost, which may go on from earlier trials."""
         costs = super().reserved(problem, initial)
+        first = len(problem.pending) - len(costs)
         for i, row in enumerate(problem.undelivered if self.resumes and not initial else ()):
-            if earlier := continued_trial(self, problem, row):
+            before = replace(problem, pending=problem.pending[: first + i])
+            if earlier := continued_trial(self, before, row):
                 # Where costs are learned more of the fidelity may be taken to cost less.
                 costs[i] = max(costs[i] - (self.costs_at(problem, [earlier.inputs])[0] or 0.0), 0.0)
         return costs
