@@ -31,7 +31,7 @@ from ax_costaware.methods.continuations import (
 )
 from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.gittins.search import Found, InHand, Search, steep
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Fixed, Row, Value, takes
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.priced import PricedMethod, cost_function
@@ -167,7 +167,7 @@ class MultiFidelity(PricedMethod):
         """Nothing that is given: the model follows from the fidelities, see ``model_now``."""
         if given is not None:
             raise InputError(
-                f"surrogate_spec={given!r}: the model of trials at several fidelities is the "
+                f"{ARGUMENT}={given!r}: the model of trials at several fidelities is the "
                 "method's own; expected None."
             )
         return ModelOptions()
