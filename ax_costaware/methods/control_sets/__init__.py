@@ -332,7 +332,7 @@ class ControlSets(Method):
             # Of a flat mean it is what is surest.
             acquisition = "lower" if is_flat(values.means()) else "mean"
             seed = decision_seed(self.seed, len(problem.trials))
-            points, means = space.search(every, acquisition, seed)
+            points, means = space.search(every, acquisition, seed, held=problem.held)
         found = []
         for i in feasible_first(means, log_chances, self.feasible):
             control_set, point = self.control_sets[i], points[i].detach()

@@ -123,14 +123,15 @@ class ControlSetValues:
         space, least, trial = self.space, self.method.feasible, len(self.problem.trials)
         every, outcomes = range(len(self.method.control_sets)), space.outcomes()
         limited = FeasibleQueries(outcomes, self.worst(), MARGIN * math.log(least), STEEP)
-        points = space.best_means(every, trial, feasible=limited).points.detach()
+        held = self.problem.held
+        points = space.best_means(every, trial, feasible=limited, held=held).points.detach()
         chances = space.log_chances(points, every)
         assert chances is not None
         rest = (chances < math.log(least)).nonzero().flatten().tolist()
         if rest:
             seed = decision_seed(self.method.seed, trial)
             likeliest = FeasibleQueries(outcomes)
-            found = space.search(rest, "feasible", seed, feasible=likeliest)
+            found = space.search(rest, "feasible", seed, feasible=likeliest, held=held)
             points[rest] = found.points.detach()
             chances = space.log_chances(points, every)
             assert chances is not None
