@@ -140,7 +140,7 @@ def optimize_control_sets(
         count where there are bounds on further outcomes; for ``"feasible"`` the probability.
 
     Raises:
-        InputError: For arguments of a wrong shape or range.
+        InputError: For arguments of a wrong shape or range, or a model that does not fit.
     """
     name: AcquisitionName = one_of(acquisition, "acquisition", get_args(AcquisitionName))
     if name == "feasible" and feasible is None:
@@ -239,9 +239,12 @@ def sampled(
         cached = posterior.posterior
         if cached.separable is not None and has_fourier_features(cached):
             return FactoredPosterior(cached, FourierPath.draw(cached, seed))
-    # A sample needs no pending points to differ from the last.
-    with manual_seed(seed):
-        path = get_matheron_path_model(model)
+    try:
+        with manual_seed(seed):  # it needs no pending points to differ from the last
+            path = get_matheron_path_model(model)
+    except NotImplementedError as error:
+        got = f"model: got {type(model).__name__}; the acquisition 'ts' takes one"
+        raise UnsupportedInputError(f"{got} with an RBF or Matern kernel.") from error
     if posterior_transform is not None:
         # A sample is no Gaussian posterior, which is what most transforms take.
         transform, drawn = posterior_transform, path

@@ -88,9 +88,7 @@ class LocalSearch:
         highest, height = values.max(), values.max() - values.min()
         if len(points) == 1:  # It does not tell how much values vary: by about one.
             height = torch.ones_like(height)
-        # The inverse of a subnormal height is infinite.
-        flat = (_FLAT * values.abs().max()).clamp_min(torch.finfo(values.dtype).tiny)
-        if height <= flat:
+        if len(points) > 1 and is_flat(values):
             return starts, starts
         free = torch.ones_like(starts, dtype=torch.bool)
         free[:, list(self.held)] = False
@@ -107,6 +105,13 @@ class LocalSearch:
         """Points ``n x d`` in the coordinates of the unit cube."""
         width = self.bounds[1] - self.bounds[0]
         return (X - self.bounds[0]) / torch.where(width > 0, width, torch.ones_like(width))
+
+
+def is_flat(values: Tensor) -> bool:
+    """Whether values are all one, but for rounding."""
+    # The inverse of a subnormal height is infinite.
+    least = (_FLAT * values.abs().max()).clamp_min(torch.finfo(values.dtype).tiny)
+    return bool(values.max() - values.min() <= least)
 
 
 def ascend(

@@ -24,6 +24,9 @@ from ax_costaware.methods.parameters import Parameter as OurParameter
 from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import sequence_of
 
+_MOST_INTEGERS = 10**8, 10**7
+"""Integers of a range, and of one on a log scale, whose list takes eight gigabytes."""
+
 
 def parameter_of(parameter: Parameter) -> OurParameter:
     """A parameter of Ax as a value object.
@@ -44,11 +47,19 @@ def parameter_of(parameter: Parameter) -> OurParameter:
                 f"parameter {parameter.name!r} is a {kind} parameter, which is not supported."
             )
     if isinstance(parameter, RangeParameter):
+        is_integer = parameter.parameter_type is ParameterType.INT
+        most = _MOST_INTEGERS[bool(parameter.log_scale)]
+        if is_integer and parameter.upper - parameter.lower > most:
+            raise UnsupportedError(
+                f"parameter {parameter.name!r} has the bounds ({parameter.lower}, "
+                f"{parameter.upper}): Ax keeps a list of all integers between them; expected at "
+                f"most {most:g}. Make it a float, and round it where the trial is run."
+            )
         return Range(
             parameter.name,
             parameter.lower,
             parameter.upper,
-            is_integer=parameter.parameter_type is ParameterType.INT,
+            is_integer=is_integer,
             log_scale=parameter.log_scale,
             logit_scale=parameter.logit_scale,
             digits=parameter.digits,

@@ -40,6 +40,7 @@ class Turn:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.strategy: weakref.ref[GenerationStrategy] | None = None
         self._thread: threading.Thread | None = None
         self._given: Sequence[GeneratorRun] = ()
         self._until = 0.0
@@ -90,6 +91,12 @@ def _turn(experiment: Experiment) -> Turn:
         return _TURNS[id(experiment)]
 
 
+def running_strategy(experiment: Experiment) -> GenerationStrategy | None:
+    """The strategy that this process has last asked for trials; None if it has asked none."""
+    found = _turn(experiment).strategy
+    return None if found is None else found()
+
+
 @contextmanager
 def turn_at(experiment: Experiment) -> Iterator[Turn]:
     """Wait for one's turn at an experiment, and have it meanwhile; to have it twice is no harm."""
@@ -127,6 +134,7 @@ class CostAwareStrategy(GenerationStrategy):
         """
         with turn_at(experiment) as turn:
             hold_claim(experiment)
+            turn.strategy = weakref.ref(self)
             found = self._batch(experiment, data, n, fixed_features, num_trials)
             hold_claim(experiment)  # which another process may have taken over meanwhile
             turn.give([run for runs in found for run in runs])

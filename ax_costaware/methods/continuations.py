@@ -36,7 +36,8 @@ _STEPS = 32
 def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | None:
     """The trial that a parameterization goes on from: of its inputs the one that has come farthest.
 
-    None if none was completed, or that has come as far: it would only be run again.
+    None if none was completed, if that has come as far, so that it would only be run again, or if
+    another trial with its inputs is under way, which may be going on from it.
     """
     name = method.progress(problem.space.ranges)
     assert name is not None
@@ -44,14 +45,21 @@ def continued_trial(method: Method, problem: Problem, row: Row) -> PastTrial | N
     def progress(trial: PastTrial) -> float:
         return float(str(trial.inputs[name]))
 
-    alike = [t for t in _completed(problem) if {**t.inputs, name: row[name]} == row]
+    alike = [t for t in _completed(problem, name) if {**t.inputs, name: row[name]} == row]
     farthest = max(alike, key=progress, default=None)
     is_ahead = farthest is not None and progress(farthest) < float(str(row[name]))
     return farthest if is_ahead else None
 
 
-def _completed(problem: Problem) -> list[PastTrial]:
-    return [trial for trial in problem.trials if trial.is_completed and trial.outcome is not None]
+def _completed(problem: Problem, name: str) -> list[PastTrial]:
+    under_way = [{**other.parameters, name: None} for other in problem.pending]
+    return [
+        trial
+        for trial in problem.trials
+        if trial.is_completed
+        and trial.outcome is not None
+        and {**trial.inputs, name: None} not in under_way
+    ]
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class CostOfContinuing:
     @staticmethod
     def of(base: CostFunction, problem: Problem, name: str, least: float = _LEAST) -> CostFunction:
         """What points of the model's space cost; the base itself where no trial is completed."""
-        rows = [trial.inputs for trial in _completed(problem)]
+        rows = [trial.inputs for trial in _completed(problem, name)]
         if not rows:
             return base
         (column,) = problem.space.columns[name].indices
@@ -108,7 +116,7 @@ def continuations(method: Method, problem: Problem) -> list[dict[str, Value]]:
     # Some of few integers are the same.
     steps = {problem.fixed.get(name, parameter.decode(step)): None for step in grid}
     found: list[dict[str, Value]] = []
-    for trial in _completed(problem):
+    for trial in _completed(problem, name):
         to_end = {**trial.inputs, name: parameter.upper}
         is_free = {**to_end, **problem.fixed, name: parameter.upper} == to_end
         if is_free and continued_trial(method, problem, to_end) is trial:

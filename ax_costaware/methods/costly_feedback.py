@@ -19,13 +19,15 @@ from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
+from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.feasible_now import FeasibleNow
 from ax_costaware.methods.method import NO_LIMIT, Method
-from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.methods.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, PastTrial
@@ -142,21 +144,21 @@ class CostlyFeedback(Method):
         if isinstance(given, FixedHyperparameters):
             if self.forgetting is None:
                 raise InputError(
-                    f"forgetting=None with surrogate_spec={given!r}: nothing is fitted there, so "
-                    "the forgetting rate is needed, too."
+                    f"forgetting=None with {ARGUMENT}={given!r}: nothing is fitted there, so the "
+                    "forgetting rate is needed, too."
                 )
             given = ModelOptions(GIVEN, FixedTimeVaryingGP, given.options, is_fitted=False)
         found = given or ModelOptions("TimeVarying", TimeVaryingGP)
         if found.model_class is None or not issubclass(found.model_class, TimeVaryingGP):
             raise InputError(
-                f"surrogate_spec has a ModelConfig with botorch_model_class={found.model_class!r}: "
-                "expected TimeVaryingGP, or a class derived from it, since the objective drifts."
+                f"{ARGUMENT} has the model class {found.model_class!r}: expected TimeVaryingGP, "
+                "or a class derived from it, since the objective drifts."
             )
         if self.forgetting is None:
             return found
         if "forgetting" in found.options:
             raise InputError(
-                f"forgetting={self.forgetting!r}, and surrogate_spec has model_options="
+                f"forgetting={self.forgetting!r}, and {ARGUMENT} has the model options "
                 f"{found.options!r}: expected it in one of them."
             )
         return replace(found, options={**found.options, "forgetting": self.forgetting})
@@ -291,9 +293,15 @@ class CostlyFeedback(Method):
     def recommend(self, problem: Problem) -> list[Best]:
         """The local optima of the posterior mean at the time of the next trial, best first.
 
-        Those that are feasible come first, then the others by how likely they are to be.
+        Of a flat mean it is the surest point, where a trial was. Those that are feasible come
+        first, then the others by how likely they are to be.
         """
-        search, _ = self._search(problem, len(problem.trials), None, explores=False)
+        search, limits = self._search(problem, len(problem.trials), None, explores=False)
+        posterior, starts = search.posterior, search.starts
+        assert starts is not None
+        with torch.no_grad():
+            if limits is None and is_flat(posterior(starts)[0]):
+                search = replace(search, counted=lambda X, _: -posterior(X)[1])
         rows = problem.space.decode(search.upper_confidence_bound(0.0).local_optima)
         return self.ranked(problem, rows, [None] * len(rows))
 

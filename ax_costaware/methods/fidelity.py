@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeGuard
 
 import torch
@@ -31,7 +31,7 @@ from ax_costaware.methods.continuations import (
 )
 from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.gittins.search import Found, InHand, Search, steep
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Fixed, Row, Value, takes
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.priced import PricedMethod, cost_function
@@ -117,8 +117,10 @@ class MultiFidelity(PricedMethod):
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
         """What undelivered decisions are expected to cost, which may go on from earlier trials."""
         costs = super().reserved(problem, initial)
+        first = len(problem.pending) - len(costs)
         for i, row in enumerate(problem.undelivered if self.resumes and not initial else ()):
-            if earlier := continued_trial(self, problem, row):
+            before = replace(problem, pending=problem.pending[: first + i])
+            if earlier := continued_trial(self, before, row):
                 # Where costs are learned more of the fidelity may be taken to cost less.
                 costs[i] = max(costs[i] - (self.costs_at(problem, [earlier.inputs])[0] or 0.0), 0.0)
         return costs
@@ -165,7 +167,7 @@ class MultiFidelity(PricedMethod):
         """Nothing that is given: the model follows from the fidelities, see ``model_now``."""
         if given is not None:
             raise InputError(
-                f"surrogate_spec={given!r}: the model of trials at several fidelities is the "
+                f"{ARGUMENT}={given!r}: the model of trials at several fidelities is the "
                 "method's own; expected None."
             )
         return ModelOptions()

@@ -14,6 +14,7 @@ out, and stay.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +31,7 @@ from ax_costaware.methods.failures import (
     wary_of_failures,
 )
 from ax_costaware.methods.method import Method
+from ax_costaware.methods.parameters import Range
 from ax_costaware.methods.problem import Decision, Pending, Problem, SpaceExhausted, Stop
 from ax_costaware.models.point_posterior import PointPosterior
 
@@ -75,7 +77,7 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
         initial: Whether the initial design goes on.
 
     Raises:
-        InputError: If the limits of cost allow no trial at all.
+        InputError: If the limits of cost allow no trial at all, or a decision is no trial.
     """
     stop = stop_of_failures(problem, method.initial_trials)
     if stop is not None:
@@ -96,7 +98,9 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
         decision = method.initial(problem) if initial else apart(method, problem, wary)
     except SpaceExhausted:
         return Stop(SpaceExhausted.REASON)
-    if isinstance(decision, Stop) and not problem.trials and not problem.undelivered:
+    if not isinstance(decision, Stop):
+        _check_decision(method, problem, decision)
+    elif not problem.trials and not problem.undelivered:
         money = method.money(problem, initial)
         name = "max_trial_cost" if money.capped else "budget"
         if money.limit is not None:
@@ -104,6 +108,22 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
                 f"{name}={getattr(method, name)!r}: expected a larger one. {decision.reason}"
             )
     return decision
+
+
+def _check_decision(method: Method, problem: Problem, decision: Decision) -> None:
+    """Refuse what is no trial, or has no cost that can be added up: a method may be a user's."""
+    cost, row = decision.expected_cost, decision.parameters
+    known = {**problem.space.parameters, **problem.space.hidden}
+    is_trial = known.keys() == row.keys() and all(
+        abs(float(row[n]) - (p.lower + p.upper) / 2) <= (0.5 + 1e-6) * (p.upper - p.lower)  # type: ignore[arg-type]
+        for n, p in known.items()
+        if isinstance(p, Range)
+    )
+    if not is_trial or (cost is not None and not 0 <= cost < math.inf):
+        raise InputError(
+            f"{type(method).__name__} decided on {dict(row)} with expected_cost={cost!r}: expected "
+            f"a value within bounds for each of {[*known]}, and a finite cost >= 0, or None."
+        )
 
 
 def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str, Any]:

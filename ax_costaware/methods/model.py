@@ -33,6 +33,9 @@ from ax_costaware.queries.argument_checks import (
 GIVEN = "FixedHyperparameters"
 """Name of a model whose hyperparameters are given."""
 
+ARGUMENT = "surrogate_spec (of a Simulation: hyperparameters)"
+"""How a refusal names what the user asks a method to model with."""
+
 
 @dataclass(frozen=True)
 class FixedHyperparameters:

@@ -29,6 +29,9 @@ Row: TypeAlias = Mapping[str, Value]
 MOST_INTEGERS = 10_000
 """An integer of more values is searched as if it were real."""
 
+LARGEST_INPUT = 1e100
+"""The squares of distances between points are floats."""
+
 _EMPTY = 1e-12
 """Weight of a value whose one-hot column is zero, so that a block of zeros has a mean, too."""
 
@@ -38,7 +41,7 @@ class Range:
     """A number between two bounds.
 
     Raises:
-        InputError: If the bounds are not finite numbers, the lower one first, and above zero
+        InputError: If the bounds are not numbers up to 1e100, the lower one first, and above zero
             on a log scale or between 0 and 1 on a logit scale, of which there is one at most; or
             not integers for an integer.
     """
@@ -72,8 +75,11 @@ class Range:
         for side in ("lower", "upper"):
             object.__setattr__(self, side, self._number(getattr(self, side), "bound"))
         bounds = f"{self.name!r} has the bounds ({self.lower}, {self.upper})"
-        if not (-math.inf < self.lower < self.upper < math.inf):
-            raise InputError(f"{bounds}: expected finite numbers, the lower one first.")
+        if not -LARGEST_INPUT <= self.lower < self.upper <= LARGEST_INPUT:
+            raise InputError(
+                f"{bounds}: expected finite numbers, at most {LARGEST_INPUT:g} in size, the lower "
+                "one first."
+            )
         if self.log_scale and self.logit_scale:
             raise InputError(f"{self.name!r} has log_scale=True, logit_scale=True: expected one.")
         if self.log_scale and self.lower <= 0:

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Choice, Row
+from ax_costaware.methods.parameters import LARGEST_INPUT, Choice, Row
 
 if TYPE_CHECKING:
     from ax_costaware.methods.budgeted import Budgeted
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-9
 """Relative slack of a budget: ten costs of 0.1 must fit in a budget of 1."""
-
-_LARGEST_INPUT = 1e100
-"""The squares of distances between points are floats."""
 
 NEVER_RUN = frozenset({"ABANDONED", "STALE"})
 """What becomes of trials that are given up, unless there is more to say of them."""
@@ -350,7 +347,7 @@ def check_inputs(trials: Iterable[PastTrial]) -> None:
     """
     for trial in trials:
         for name, value in trial.inputs.items():
-            if trial.counts and isinstance(value, float) and not abs(value) <= _LARGEST_INPUT:
+            if trial.counts and isinstance(value, float) and not abs(value) <= LARGEST_INPUT:
                 error = InputError(f"{name}={value!r}: expected a number of at most 1e100.")
                 raise unfit(trial, error)
 

@@ -14,6 +14,7 @@ import torch
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
 from botorch.models.model import FantasizeMixin, Model
 from botorch.models.model_list_gp_regression import ModelListGP
+from botorch.models.multitask import MultiTaskGP
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.base import MCSampler
@@ -45,7 +46,8 @@ def after_pending(model: Model, X_pending: Tensor) -> Model:
     dimension of their own broadcast away.
 
     Raises:
-        UnsupportedInputError: If the model, or one of a list, takes no observations.
+        UnsupportedInputError: If the model, or one of a list, takes no observations, or takes them
+            with a task that the points do not have.
     """
     if isinstance(model, ModelListGP):
         parts: Any = [after_pending(cast(Model, part), X_pending) for part in model.models]
@@ -56,6 +58,12 @@ def after_pending(model: Model, X_pending: Tensor) -> Model:
         raise UnsupportedInputError(
             f"X_pending: got {len(X_pending)} points under evaluation with a"
             f" {type(model).__name__}; they take a model that can be fantasised."
+        )
+    width = X_pending.shape[-1]
+    if isinstance(model, MultiTaskGP) and width == model.num_non_task_features:
+        raise UnsupportedInputError(
+            f"X_pending: got {width} columns with a {type(model).__name__}; expected {width + 1}, "
+            "with the task of each point among them as in the training inputs."
         )
     X = X_pending.expand(*model.batch_shape, -1, -1)
     with torch.no_grad():

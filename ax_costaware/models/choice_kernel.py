@@ -16,23 +16,35 @@ from gpytorch.kernels import MaternKernel
 from gpytorch.priors import Prior
 from torch import Tensor
 
+from ax_costaware.exceptions import InputError
+
 _APART = 0.25
 """Distance of different values of a one-hot choice, in widths of a column."""
 
 
 def shared_lengthscales(
-    columns: Sequence[int], choices: Sequence[Sequence[int]]
+    columns: Sequence[int], choices: Sequence[Sequence[int]], num_columns: int
 ) -> tuple[Tensor, Tensor]:
     """Which of the length-scales is that of each column, and what it is multiplied by.
 
     Args:
         columns: The columns, by their numbers.
         choices: The columns of each one-hot choice, which have one length-scale.
+        num_columns: How many columns there are, others included.
 
     Returns:
         Two tensors of as many entries as columns; different values of a choice are ``_APART`` times
         the width of a column from each other, in its length-scale.
+
+    Raises:
+        InputError: If a column of a choice is none, or is named twice.
     """
+    flat = [column for block in choices for column in block]
+    if any(column not in range(num_columns) for column in flat) or len({*flat}) < len(flat):
+        raise InputError(
+            f"choices={choices!r}: expected for each choice its columns, each of them once, from 0 "
+            f"to {num_columns - 1}."
+        )
     first = {column: block[0] for block in choices for column in block}
     named = [first.get(column, column) for column in columns]
     different = sorted(set(named))
@@ -60,7 +72,7 @@ class ChoiceMaternKernel(MaternKernel):  # type: ignore[misc]
         lengthscale_prior: Prior | None = None,
         **options: Any,
     ) -> None:
-        places, widths = shared_lengthscales(range(num_columns), choices)
+        places, widths = shared_lengthscales(range(num_columns), choices, num_columns)
         super().__init__(nu=2.5, ard_num_dims=int(places.max()) + 1, **options)
         if lengthscale_prior is not None:
             self.register_prior(

@@ -102,7 +102,7 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         self.fidelities = [dict(columns) for columns in fidelities]
         taken = {column for columns in self.fidelities for column in columns}
         self.inputs = [i for i in range(num_inputs) if i not in taken]
-        places, widths = shared_lengthscales(self.inputs, choices)
+        places, widths = shared_lengthscales(self.inputs, choices, num_inputs)
         self.register_buffer("parameter_of", places)
         self.register_buffer("widths", widths)
         k, count = len(places.unique()), len(self.fidelities)

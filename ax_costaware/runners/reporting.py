@@ -15,7 +15,9 @@ from ax.core.trial import Trial
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
+from ax_costaware.ax_bridge.nodes import method_of
 from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured
+from ax_costaware.ax_bridge.turns import running_strategy
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.past import NEVER_RUN
@@ -23,7 +25,12 @@ from ax_costaware.metrics import ReportedMetric
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import nonnegative_number
 from ax_costaware.runners.result import EXPECTED, read_result
-from ax_costaware.session.reported import TrialTerms, check_cost_of_trial, completion_record
+from ax_costaware.session.reported import (
+    TrialTerms,
+    check_cost_of_trial,
+    check_inputs,
+    completion_record,
+)
 
 
 def trial_parameters(trial: Trial) -> dict[str, TParamValue]:
@@ -122,6 +129,8 @@ def read_outcome(
         if left != raw_data:
             raw_data, cost = left, None
     record = completion_record(trial, terms, raw_data, result.realized, cost)
+    if (strategy := running_strategy(trial.experiment)) is not None:
+        check_inputs(trial, method_of(strategy), record)
     is_missing = metric is not None and "cost" not in record
     if is_missing and _has_nothing_to_fetch(trial.experiment.metrics.get(str(metric))):
         raise UserInputError(

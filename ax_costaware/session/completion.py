@@ -8,7 +8,6 @@ at full precision (Ax's own data keep ten decimals) and saved by both of Ax's st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ax.core.trial import Trial
@@ -29,13 +28,11 @@ from ax_costaware.ax_bridge.records import (
     RECORD,
     outcome_record,
     planned_trial,
-    problem_without_trials,
     progress_parameter,
     recorded_outcomes,
     values_in_data,
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
-from ax_costaware.exceptions import InputError
 from ax_costaware.metrics import CostMetric
 from ax_costaware.queries.argument_checks import instance_of, nonnegative_number, positive_number
 from ax_costaware.session.realized import warn_out_of_bounds
@@ -45,6 +42,7 @@ from ax_costaware.session.reported import (
     TrialTerms,
     change_over_of,
     check_cost_of_trial,
+    check_inputs,
     completion_record,
     read_curve,
 )
@@ -147,7 +145,7 @@ def complete_trial(
     if may_be_unsaved:
         _save_again(session, trial, record)
         return
-    _check_inputs(session, trial, record)
+    check_inputs(trial, method, record)
     warn_out_of_bounds(record["realized"], experiment.search_space)
     if progression is not None:
         curve[last] = record["outcomes"]
@@ -169,18 +167,6 @@ def _check_reads(session: Session, trial: Trial, record: dict[str, Any]) -> None
                 f"raw_data={list(record['outcomes'])} lacks {metric!r}, which the strategy reads: "
                 f"expected a mapping that has it, such as {{..., {metric!r}: ...}}."
             )
-
-
-def _check_inputs(session: Session, trial: Trial, record: dict[str, Any]) -> None:
-    """Refuse an outcome at inputs that the method cannot learn from, unless it chose them."""
-    planned, realized = planned_trial(trial), record["realized"]
-    if not record["outcomes"] or (planned.record and not realized):
-        return
-    problem = problem_without_trials(session.experiment, session.method)
-    try:
-        session.method.check_trial(problem, replace(planned, realized=realized))
-    except InputError as error:
-        raise UserInputError(f"trial {trial.index}: {error}") from error
 
 
 def _check_running(trial: Trial) -> None:

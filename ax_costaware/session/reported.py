@@ -19,7 +19,13 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.client import Outcomes, Session
-from ax_costaware.ax_bridge.records import objective_metrics, past_trials, progress_parameter
+from ax_costaware.ax_bridge.records import (
+    objective_metrics,
+    past_trials,
+    planned_trial,
+    problem_without_trials,
+    progress_parameter,
+)
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.past import PastTrial, change_overs
@@ -94,6 +100,27 @@ def completion_record(
     paid = read_cost(cost, outcomes, terms.cost_metric)
     check_cost_of_trial(paid, trial.index, terms)
     return record_of(values, outcomes, paid, terms.cost_metric)
+
+
+def check_inputs(trial: Trial, method: Method, record: Mapping[str, Any]) -> None:
+    """Refuse an outcome at inputs that the method cannot learn from, unless it chose them.
+
+    Args:
+        trial: The trial.
+        method: The method.
+        record: As of ``completion_record``.
+
+    Raises:
+        UserInputError: By the trial, with what is expected.
+    """
+    planned, realized = planned_trial(trial), record["realized"]
+    if not record["outcomes"] or (planned.record and not realized):
+        return
+    try:
+        problem = problem_without_trials(trial.experiment, method)
+        method.check_trial(problem, replace(planned, realized=realized))
+    except InputError as error:
+        raise UserInputError(f"trial {trial.index}: {error}") from error
 
 
 def record_of(

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.models import KroneckerMultiTaskGP, ModelListGP, SingleTaskGP
+from botorch.models import KroneckerMultiTaskGP, MixedSingleTaskGP, ModelListGP, SingleTaskGP
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
@@ -267,3 +267,6 @@ def test_refuses_models_that_it_cannot_sample() -> None:
             optimize_control_sets(
                 bad, unit_cube(2), [[0]], nodes, weights, acquisition="information"
             )
+    mixed = MixedSingleTaskGP(X.round(), X[:, :1], cat_dims=[1])
+    with pytest.raises(UnsupportedInputError, match=r"model: got Mixed\w+; the acquisition 'ts'"):
+        optimize_control_sets(mixed, unit_cube(2), [[0]], nodes, weights, acquisition="ts")

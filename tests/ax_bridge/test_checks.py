@@ -193,6 +193,7 @@ def test_spaces_that_no_method_takes() -> None:
     fidelity = RangeParameter(
         "epochs", ParameterType.FLOAT, 0.0, 1.0, is_fidelity=True, target_value=1.0
     )
+    many = RangeParameter("seed", ParameterType.INT, 0, 2 * 10**8)
     tree = ChoiceParameter(
         "kind", ParameterType.STRING, ["a", "b"], dependents={"a": ["x"]}, **options
     )
@@ -200,6 +201,7 @@ def test_spaces_that_no_method_takes() -> None:
         ([x, task], "'site' is a task parameter"),
         ([x, fidelity], "'epochs' is a fidelity parameter"),
         ([x, tree], "the search space is hierarchical"),
+        ([x, many], r"'seed' has the bounds \(0, 200000000\): .* at most 1e\+08"),
     ):
         with pytest.raises(UnsupportedError, match=message):
             space_of(SearchSpace(parameters))

@@ -82,6 +82,21 @@ def test_what_a_trial_goes_on_from() -> None:
     assert len(values) > 20
 
 
+@pytest.mark.parametrize("index", [None, 4])
+def test_a_run_is_gone_on_with_once_at_a_time(index: int | None) -> None:
+    problem = told().problem()
+    row, farther = {**ROWS[2], "epochs": 20}, {**ROWS[2], "epochs": 40}
+    busy = replace(problem, pending=(Pending(index, row),))
+    assert continued_trial(RESUMES, busy, farther) is None
+    assert {row["x1"] for row in continuations(RESUMES, busy)} == {0.8}
+    base = known_cost(COST, RESUMES.cost_at, SPACE)
+    cost = log_cost_function(CostOfContinuing.of(base, busy, "epochs"))
+    assert cost(SPACE.encode([farther])).exp().tolist() == pytest.approx([COST.at(farther)])
+    # A second one of a batch begins anew, and is reserved as such.
+    both = replace(busy, pending=(*busy.pending, Pending(None, farther)))
+    assert RESUMES.reserved(both, False)[-1] == pytest.approx(COST.at(farther))
+
+
 def test_what_was_stopped_is_not_gone_on_from() -> None:
     """An outcome of a trial that runs, or was stopped early, has no checkpoint to go on from."""
     problem = told().problem()

@@ -62,14 +62,18 @@ def test_bad_arguments(change: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("forgetting", "given", "message"),
     [
-        (None, FixedHyperparameters(0.2), "forgetting=None with surrogate_spec=Fix"),
+        (
+            None,
+            FixedHyperparameters(0.2),
+            "forgetting=None with surrogate_spec .of a Simulation: hyperparameters.=Fix",
+        ),
         (
             None,
             ModelOptions("plain", SingleTaskGP),
-            "botorch_model_class=.*SingleTaskGP.*: expected TimeVaryingGP",
+            "surrogate_spec .*hyperparameters. has the model class .*SingleTaskGP.*: expected T",
         ),
-        (None, ModelOptions(), "botorch_model_class=None: expected TimeVaryingGP"),
-        (0.2, OWN, "forgetting=0.2, and surrogate_spec has"),
+        (None, ModelOptions(), "model class None: expected TimeVaryingGP"),
+        (0.2, OWN, "forgetting=0.2, and surrogate_spec .*hyperparameters. has"),
     ],
 )
 def test_bad_models(forgetting: float | None, given: Any, message: str) -> None:

@@ -348,7 +348,7 @@ def test_an_experiment_without_the_fidelities_is_refused(
 def test_a_model_of_ones_own_is_refused() -> None:
     from ax_costaware.methods import FixedHyperparameters
 
-    with pytest.raises(InputError, match="surrogate_spec"):
+    with pytest.raises(InputError, match="Simulation: hyperparameters"):
         Simulation(METHOD, SPACE, hyperparameters=FixedHyperparameters(0.2))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.loop import apart, has_much_noise, next_trial, repeated
@@ -158,3 +159,19 @@ def test_what_is_known_is_observed_often() -> None:
     torch.testing.assert_close(after.mean, before.mean, rtol=1e-6, atol=1e-6)
     assert float(after.variance.detach()) < 1e-4 / 20
     assert replace(problem, known=()).model is problem.model
+
+
+@pytest.mark.parametrize("cost", [None, float("nan"), -1.0])
+@pytest.mark.parametrize("row", [{"x1": 0.5, "x2": 1.0}, {"x1": 0.5}, {"x1": 0.5, "x2": 1.1}])
+def test_a_decision_that_is_no_trial_is_refused(
+    row: Row, cost: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A method of one's own would pay for it, or for ever after lack a sum of what was spent."""
+    problem = _run("goes on").problem()
+    decision = Decision(dict(row), "given", cost)
+    monkeypatch.setattr(Gittins, "decide", lambda *_: decision)
+    if cost is None and row == {"x1": 0.5, "x2": 1.0}:
+        assert next_trial(METHODS["goes on"], problem, initial=False) == decision
+        return
+    with pytest.raises(InputError, match=r"Gittins decided on .* for each of \['x1', 'x2'\]"):
+        next_trial(METHODS["goes on"], problem, initial=False)

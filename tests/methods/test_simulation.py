@@ -650,3 +650,17 @@ def test_an_outcome_that_is_corrected_is_learned_from() -> None:
     anew = Simulation(run.method, SQUARE, hyperparameters=MODEL, trials=list(run.trials))
     assert run.recommend() == anew.recommend()
     assert run.recommend().trial_index != best
+
+
+@pytest.mark.parametrize("name", ["costly feedback", "indirect queries", "control sets"])
+def test_of_a_flat_posterior_mean_what_was_tried_is_recommended(name: str) -> None:
+    case = CASES[name]
+    simulation = Simulation(case.method, case.space, hyperparameters=case.model)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    realized = {column: 0.25 for column in ("x2", "x3") if name == "control sets"}
+    inputs = simulation.tell(decision, Outcome(0.0, realized=realized)).inputs
+    best = simulation.recommend()
+    scale = 10.0 if name == "indirect queries" else 1.0  # a query is a tenth of its point
+    tried = [scale * float(inputs[column.replace("t", "x")]) for column in best.parameters]
+    assert list(best.parameters.values()) == pytest.approx(tried, abs=1e-3)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -17,11 +20,23 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
 from torch import Tensor
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Gittins
-from ax_costaware.models import DenseMarginalLogLikelihood, MaternGP
+from ax_costaware.models import (
+    DenseMarginalLogLikelihood,
+    FidelityGP,
+    LogNormalCostModel,
+    MaternGP,
+)
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 from ax_costaware.models.dense_marginal_likelihood import dense_covariance
 from ax_costaware.models.kernels import FixedKernel
+
+BOX = torch.tensor([[0.0] * 4, [1.0] * 4], dtype=torch.double)
+
+
+def costs_by_choice(X: Tensor, cost: Tensor, **options: Any) -> LogNormalCostModel:
+    return LogNormalCostModel(X, cost.squeeze(-1), kind="trend", **options)
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -148,3 +163,18 @@ def test_what_holds_for_tried_values_is_expected_of_the_others() -> None:
     errors = [float((mean - at[:, 0].mul(5).sin()).abs().max()) for mean in means]
     assert errors[0] < 0.1
     assert errors[1] > 0.5
+
+
+@pytest.mark.parametrize("choices", [[[1, 5]], [[-1, -2]], [[0, 1], [1, 2]]])
+@pytest.mark.parametrize(
+    "make",
+    [MaternGP, partial(FidelityGP, fidelities=[{3: 1.0}], bounds=BOX), costs_by_choice],
+    ids=["objective", "fidelities", "cost"],
+)
+def test_columns_of_choices_that_there_are_not(
+    make: Callable[..., object], choices: Sequence[Sequence[int]]
+) -> None:
+    """They were ignored, so that columns of one choice had length-scales each."""
+    X = torch.rand(5, 4, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(InputError, match=r"choices=\[\[.*from 0 to 3"):
+        make(X, X[:, :1], choices=choices)

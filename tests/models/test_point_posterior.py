@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
@@ -234,3 +234,20 @@ def test_pairs_are_the_models(name: str, transform: ScalarizedPosteriorTransform
     expected = ModelPosterior(model, transform).pairs(X, Z)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_pending_points_of_a_multi_task_model_have_their_task() -> None:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(6, 3, dtype=torch.double, generator=generator)
+    X[:, 1] = torch.tensor([0.0, 1.0]).repeat(3)
+    model = MultiTaskGP(X, X[:, :1].sin(), task_feature=1, output_tasks=[1])
+    points = X[:2, ::2] + 0.01
+    with pytest.raises(
+        UnsupportedInputError, match=r"X_pending: got 2 columns .* expected 3, with"
+    ):
+        PointPosterior.of(model, X_pending=points)
+    mean, variance = PointPosterior.of(model)(points)
+    believed = PointPosterior.of(model, X_pending=X[1::2])(points)
+    assert torch.allclose(believed[0], mean)
+    assert bool((believed[1] < variance).all())

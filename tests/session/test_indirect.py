@@ -26,6 +26,8 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.ax_bridge.records import RECORD
+from ax_costaware.runners.reporting import read_outcome
+from ax_costaware.runners.result import TrialResult, plain_result
 from tests.ax import tree_toy
 from tests.ax.feedback_toy import make_client as make_feedback_client
 from tests.ax.indirect_toy import answer, learned, make_client, pairs, run_trials
@@ -52,7 +54,7 @@ def test_every_kind_of_client(kind: str) -> None:
 
 
 def test_realised_queries_that_no_law_is_known_of() -> None:
-    """They are refused before anything is written, and found where a runner or Ax wrote them."""
+    """They are refused before anything is written, and found where Ax wrote them."""
     law = UniformBoxConditional(half_width=5.0)
     client = Client()
     client.configure_experiment(parameters=[RangeParameterConfig("a", (5, 95), "float")])
@@ -65,6 +67,10 @@ def test_realised_queries_that_no_law_is_known_of() -> None:
         with pytest.raises(UserInputError, match=r"trial 0: .* is no query of the conditional"):
             complete_trial(client, index, 1.0, realized={"a": wrong})
     trial = client._experiment.trials[index]
+    # What a runner's function returns is refused in the same words, and fails the trial.
+    returned = plain_result(TrialResult(1.0, realized={"a": 95.03}))
+    with pytest.raises(UserInputError, match=r"trial 0: .* is no query of the conditional"):
+        read_outcome(trial, returned, None)
     assert trial.status.is_running
     complete_trial(client, index, 1.0, realized={"a": 94.0})
     record = trial.run_metadata[RECORD]

@@ -41,7 +41,7 @@ from ax_costaware.methods.averages.law import (
 )
 from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.methods.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
@@ -224,7 +224,7 @@ class Targets(Method):
         """Nothing that is given: the model follows from the law, see ``model_now``."""
         if given is not None:
             raise InputError(
-                f"surrogate_spec={given!r}: the model of averages follows from their law; expected "
+                f"{ARGUMENT}={given!r}: the model of averages follows from their law; expected "
                 "hyperparameters=FixedHyperparameters(...) of the method, or None."
             )
         return ModelOptions()

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target
 from ax_costaware.methods.constraints import Feasibility, feasible_first
 from ax_costaware.methods.problem import Best, Problem
@@ -23,7 +24,7 @@ _SPREAD = 256
 def best_points(
     problem: Problem, now: IndirectPosterior, space: TargetSpace, feasible: float, seed: int
 ) -> list[tuple[list[float], float, float, float | None]]:
-    """The local optima of the posterior mean over points, best first.
+    """The local optima of the posterior mean over points, best first; of a flat one, the surest.
 
     Those within what is feasible come first, then the others by how likely they are to be.
 
@@ -38,18 +39,19 @@ def best_points(
         Of each the point; its posterior mean and variance, with the sign of maximisation; and how
         likely it is to keep to all outcome constraints, None where there are none.
     """
+    with torch.no_grad():
+        means = now.target_mean(space.sobol(_SPREAD, seed))
     if not problem.constraints:
-        X, mean, variance = best_target(now, space, seed=seed)
+        surest = (lambda X: -now.target_moments(X)[1]) if is_flat(means) else None
+        X, mean, variance = best_target(now, space, seed=seed, function=surest)
         moments = zip(X.tolist(), mean.tolist(), variance.tolist(), strict=True)
         return [(*found, None) for found in moments]
     log_probability = Feasibility(
         problem.constraints, read=lambda model: IndirectPosterior.of(model).target_moments
     )
-    with torch.no_grad():
-        least = float(now.target_mean(space.sobol(_SPREAD, seed)).min())
 
     def limited(X: Tensor) -> Tensor:
-        height = (now.target_mean(X) - least).clamp_min(0.0)
+        height = (now.target_mean(X) - means.min()).clamp_min(0.0)
         return height * log_probability.enough(X, feasible)
 
     for function in (limited, log_probability):

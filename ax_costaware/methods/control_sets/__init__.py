@@ -18,6 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import costs_left_out
 from ax_costaware.methods.constraints import feasible_first
@@ -43,7 +44,7 @@ from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial, control_sets_of
-from ax_costaware.methods.problem import Best, Decision, Problem, Stop
+from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.policies import ControlSetRule, ExploreThenCommit, LargestValuePerCost
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.queries import ChangeCost, ControlSet, JointLaw, Marginal, check_control_sets
@@ -328,7 +329,10 @@ class ControlSets(Method):
             points, log_chances = values.best_feasible()
             means = problem.sign * space.expectations(points, every)[0]
         else:
-            points, means = space.best_means(every, trial=len(problem.trials))
+            # Of a flat mean it is what is surest.
+            acquisition = "lower" if is_flat(values.means()) else "mean"
+            seed = decision_seed(self.seed, len(problem.trials))
+            points, means = space.search(every, acquisition, seed, held=problem.held)
         found = []
         for i in feasible_first(means, log_chances, self.feasible):
             control_set, point = self.control_sets[i], points[i].detach()

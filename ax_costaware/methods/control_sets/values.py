@@ -123,14 +123,15 @@ class ControlSetValues:
         space, least, trial = self.space, self.method.feasible, len(self.problem.trials)
         every, outcomes = range(len(self.method.control_sets)), space.outcomes()
         limited = FeasibleQueries(outcomes, self.worst(), MARGIN * math.log(least), STEEP)
-        points = space.best_means(every, trial, feasible=limited).points.detach()
+        held = self.problem.held
+        points = space.best_means(every, trial, feasible=limited, held=held).points.detach()
         chances = space.log_chances(points, every)
         assert chances is not None
         rest = (chances < math.log(least)).nonzero().flatten().tolist()
         if rest:
             seed = decision_seed(self.method.seed, trial)
             likeliest = FeasibleQueries(outcomes)
-            found = space.search(rest, "feasible", seed, feasible=likeliest)
+            found = space.search(rest, "feasible", seed, feasible=likeliest, held=held)
             points[rest] = found.points.detach()
             chances = space.log_chances(points, every)
             assert chances is not None
@@ -239,12 +240,16 @@ class ControlSetValues:
         return most
 
     def worst(self) -> float:
-        """The least posterior mean at the evaluated points and at quasi-random ones."""
+        """The least of ``means``."""
+        return float(self.means().min())
+
+    def means(self) -> Tensor:
+        """Posterior means at the evaluated points and at quasi-random ones, to be maximised."""
         evaluated = self.problem.evaluated
         points = torch.cat([evaluated, self._sample().to(evaluated)])
         with torch.no_grad():
             mean, _ = PointPosterior.of(self.problem.model).mixture(points)
-        return float((self.problem.sign * mean).min())
+        return self.problem.sign * mean
 
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
         """The cost of each at its best values; one, with no error, while nothing is known."""

@@ -323,3 +323,16 @@ def test_rules_do_not_take_a_part_for_worse_where_it_may_be_better() -> None:
         usual = rule.decide(replace(history, monotone=True), lambda x: [2.0 - i for i in x])
         assert usual.index == 1
     assert np.array_equal(history.contained, [[False, False], [False, False]])
+
+
+@pytest.mark.parametrize("constraints", [(), (FAR,)], ids=["free", "bounded"])
+def test_what_is_deployed_has_what_is_fixed(constraints: tuple[OutcomeConstraint, ...]) -> None:
+    """As parameters that were disabled, where a control set sets them."""
+    method = ControlSets(CONTROL_SETS, MARGINALS, budget=9.0, **FAST)
+    run = Simulation(method, SPACE, hyperparameters=MODEL, constraints=constraints)
+    plant = Heated()
+    for x1 in (0.1, 0.5, 0.9):
+        row = {"control_set": "x1", "x1": x1, "x2": 0.5, "x3": 0.5}
+        run.tell(Decision(row, "given"), plant(row))
+    found = method.recommend(replace(run.problem(), fixed={"x1": 0.75}))
+    assert [best.parameters["x1"] for best in found] == pytest.approx([0.75] * 3)
