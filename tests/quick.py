@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import pandas as pd
+import torch
 from ax.core import data, parameter_constraint
 from ax.orchestration import orchestrator
 from botorch.generation import gen
@@ -43,6 +44,11 @@ def make_quick() -> None:
         return libraries.limit(**options)
 
     gen.threadpool_limits = timeout.threadpool_limits = limits
+
+    # With every seed torch notes the whole stack for GPUs, in case it comes to meet one.
+    for kind in (torch.cuda, torch.xpu, torch.mtia):
+        if not kind.is_available():
+            kind.manual_seed_all = lambda seed: None
 
     # Ax has SymPy read a constraint again for every copy of a search space, some hundreds a trial.
     read = parameter_constraint.extract_coefficient_dict_from_inequality
