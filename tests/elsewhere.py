@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 ELSEWHERE = "lazy:0"
 
@@ -81,7 +81,8 @@ def _is_elsewhere(device: Any) -> bool:
 
 def _run(func: Any, args: Any, kwargs: Any) -> Any:
     """Do an operation with the numbers, and say of the result where it is."""
-    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    leaves, structure = tree_flatten((args, kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     is_elsewhere = any(isinstance(tensor, _Tensor) for tensor in tensors)
     alien = [t for t in tensors if t.dim() > 0 and not isinstance(t, _Tensor)]
     if func in _MOVES:
@@ -92,16 +93,15 @@ def _run(func: Any, args: Any, kwargs: Any) -> Any:
         alien = [t for t in tensors if isinstance(t, _Tensor)]
     if is_elsewhere and alien:
         raise RuntimeError(f"{func}: tensors elsewhere and on the CPU, {[t.shape for t in alien]}")
+    numbers = [leaf.numbers if isinstance(leaf, _Tensor) else leaf for leaf in leaves]
+    args_here, kwargs_here = tree_unflatten(numbers, structure)
     if (device := kwargs.get("device")) is not None:
-        is_elsewhere, kwargs = _is_elsewhere(device), {**kwargs, "device": "cpu"}
-
-    def numbers(leaf: Any) -> Any:
-        return leaf.numbers if isinstance(leaf, _Tensor) else leaf
+        is_elsewhere, kwargs_here["device"] = _is_elsewhere(device), "cpu"
 
     def placed(leaf: Any) -> Any:
         return _Tensor(leaf) if is_elsewhere and isinstance(leaf, Tensor) else leaf
 
-    found = func(*tree_map(numbers, args), **tree_map(numbers, kwargs))
+    found = func(*args_here, **kwargs_here)
     if kwargs.get("out") is not None:
         return kwargs["out"]
     if torch.Tag.inplace_view in func.tags:
@@ -111,7 +111,7 @@ def _run(func: Any, args: Any, kwargs: Any) -> Any:
             _aten.as_strided_.default.redispatch(meta, args[0], *shape)
     if func._schema.is_mutable and func._schema.name.endswith("_"):
         return args[0]
-    return tree_map(placed, found)
+    return placed(found) if isinstance(found, Tensor) else tree_map(placed, found)
 
 
 @contextmanager

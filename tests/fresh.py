@@ -24,7 +24,11 @@ ROOT = Path(__file__).parents[1]
 _PROGRAM = """
 import logging
 logging.disable(logging.WARNING)
+# The last three are imported by the first decision and by the first database, of every child.
+import tabulate, torch.fx.experimental.symbolic_shapes, sqlalchemy.dialects.sqlite
+from sqlalchemy.orm import configure_mappers
 from tests import fresh, resuming
+configure_mappers()
 fresh.serve()
 """
 

@@ -24,7 +24,7 @@ _REPLACED: list[tuple[Any, str, dict[str, Any]]] = [
     (acquisition, "optimize_acqf_mixed_alternating", {"num_restarts": 2, "raw_samples": 8}),
     (simulation, "optimize_acqf_mixed_alternating", {"num_restarts": 2, "raw_samples": 8}),
     (initializers, "sample_q_batches_from_polytope", {"n_burnin": 20, "n_thinning": 4}),
-    (local_search, "fmin_l_bfgs_b_batched", {"maxiter": 2}),
+    (local_search, "fmin_l_bfgs_b_batched", {"maxiter": 2, "maxls": 3}),
     (sensitivity, "ax_parameter_sens", {"num_mc_samples": 100}),
 ]
 """Functions, by the modules that call them, with the arguments that they are given instead. What

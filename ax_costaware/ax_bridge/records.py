@@ -264,9 +264,11 @@ def more_precise(value: float, recorded: float | None) -> float:
 def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
     """Finite values of ``metric`` among Ax's data, by trial index, as Ax's stores keep them."""
     frame = experiment.lookup_data().df
-    rows = frame[(frame["metric_name"] == metric) & np.isfinite(frame["mean"])]
-    means = rows["mean"].round(STORED_DECIMALS)
-    return dict(zip(rows["trial_index"].tolist(), means.tolist(), strict=True))
+    columns = (frame[name].tolist() for name in ("trial_index", "metric_name", "mean"))
+    rows = [(i, mean) for i, n, mean in zip(*columns, strict=True) if n == metric]
+    found = {i: mean for i, mean in rows if math.isfinite(mean)}
+    rounded = np.round(list(found.values()), STORED_DECIMALS).tolist()
+    return dict(zip(found, rounded, strict=True))
 
 
 def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:

@@ -81,18 +81,21 @@ def test_with_noise_in_many_digits(gamma: float, rho2: float) -> None:
         rho, s = mpmath.sqrt(share), mpmath.sqrt(1 - share)
 
         def cdf(u: mpmath.mpf) -> mpmath.mpf:
-            return mpmath.erfc(-u / mpmath.sqrt(2)) / 2
+            return mpmath.erfc(-u / root) / 2
+
+        root = mpmath.sqrt(2)
+        of_all = cdf(x)
 
         def integrand(t: mpmath.mpf) -> mpmath.mpf:
             below = cdf((x - rho * t) / s)
-            return mpmath.npdf(t) * below / cdf(x) * mpmath.log(below)
+            return mpmath.npdf(t) * below / of_all * mpmath.log(below)
 
-        hazard = mpmath.npdf(x) / cdf(x)
+        hazard = mpmath.npdf(x) / of_all
         mean, sd = -rho * hazard, mpmath.sqrt(1 - share * hazard * (x + hazard))
         edges = {mean + sd * k for k in (-18, -12, -8, -5, -3, -1.5, 0, 1.5, 3, 5, 8, 12)}
         edges |= {(x + s * k) / rho for k in (-8, -4, -2, -1, 0, 1, 2, 4, 8)}
         expected = (
-            share * x * hazard / 2 + mpmath.quad(integrand, sorted(edges)) - mpmath.log(cdf(x))
+            share * x * hazard / 2 + mpmath.quad(integrand, sorted(edges)) - mpmath.log(of_all)
         )
     value = noisy_truncated_information(double(gamma), double(rho2))
     assert float(value) == pytest.approx(float(expected), rel=1e-8, abs=0)

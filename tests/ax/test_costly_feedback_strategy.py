@@ -110,6 +110,7 @@ def test_decisions_are_those_of_the_algorithm(minimize: bool) -> None:
     ]
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_confidence_of_independent_rivals() -> None:
     """The smallest probability over the points that are unlike the chosen one."""
     client = make_client(rule=QueryRule(0.7, joint=False), num_restarts=8, raw_samples=256)

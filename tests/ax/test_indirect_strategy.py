@@ -94,6 +94,7 @@ def test_finds_the_best_point_from_averages() -> None:
     assert str(spending(client)).startswith("Spent 13.")
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize("minimize", [False, True])
 def test_a_decision_is_that_of_the_method(minimize: bool) -> None:
     """No query on a grid tells more, by BoTorch's classes on the same data; the record is right."""
