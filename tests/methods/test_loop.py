@@ -30,7 +30,9 @@ INPUTS = [Range("x1", 0.0, 1.0), Range("x2", 0.0, 1.0)]
 SETS = (ControlSet(["x1"], 0.5), ControlSet(["x1", "x2"], 1.0))
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 64}
 METHODS: dict[str, Method] = {
-    "stops": Gittins(1.0, lmbda=1.5e-4, initialize_with_center=False, **FAST),
+    "stops": Gittins(
+        1.0, lmbda=1e-3, acquisition="log_ei_per_cost", initialize_with_center=False, **FAST
+    ),
     "goes on": Gittins(1.0, budget=50.0, acquisition="gittins", **FAST),
     "sets all": ControlSets(SETS[1:], {}, budget=50.0, num_nodes=16, **FAST),
 }
