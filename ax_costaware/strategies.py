@@ -178,8 +178,8 @@ def gittins_strategy(
 ) -> GenerationStrategy:
     """A strategy that chooses the trial that is most worth its cost.
 
-    By default that is the one with the largest expected improvement per unit of cost; the Gittins
-    index of the paper is ``acquisition="gittins"``. A budget is used up. What a unit of cost is
+    By default that is the one with the largest expected improvement per unit of cost, over what is
+    in hand, whose value is uncertain where outcomes are noisy; the Gittins index of the paper is ``acquisition="gittins"``. A budget is used up. What a unit of cost is
     worth, ``lmbda``, ends a run when no trial is worth its cost. Where it is not given it is found
     from the budget, as the one at which the method is expected to spend just that, before every
     decision; or, with a stopping rule, at the first decision of the model, and held. Where there is
@@ -209,8 +209,11 @@ def gittins_strategy(
             at an evaluated point is at least the largest index, unless lambda decays; also at a
             lambda that is found from the budget. False: never. Or a rule, ``GittinsStop`` or
             ``ImprovementPerCostStop``, with a ``lmbda`` of its own or the one in force.
-        acquisition: ``"log_ei_per_cost"``; ``"log_ei_cost_cooling"``, whose exponent of the cost is
-            the share of the budget that is left; or ``"gittins"``, the index.
+        acquisition: ``"log_nei_per_cost"``, noisy expected improvement per unit of cost (over the
+            best posterior mean, where the model is no exact Gaussian process, and where parameters
+            are fixed for a trial); ``"log_ei_per_cost"``, always over the best posterior mean;
+            ``"log_ei_cost_cooling"``, the same with an exponent of the cost that is the share of
+            the budget that is left; or ``"gittins"``, the index.
         cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, their
             sum, by which costs go on rising where nothing was tried.
         initial_trials: Quasi-random trials before the model decides. With 0 the experiment needs a

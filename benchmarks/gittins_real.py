@@ -72,7 +72,11 @@ OURS: dict[str, dict[str, Any]] = {
     "default": {},
     "gittins": {"acquisition": "gittins", "stop": True, **PUBLISHED},
     f"gittins, {PRICE:g}/s": {"acquisition": "gittins", "lmbda": PRICE, **PUBLISHED},
-    "log EI per cost": {"stop": ImprovementPerCostStop(), **PUBLISHED},
+    "log EI per cost": {
+        "acquisition": "log_ei_per_cost",
+        "stop": ImprovementPerCostStop(),
+        **PUBLISHED,
+    },
 }
 METHODS = (*OURS, "plain Ax", "random")
 

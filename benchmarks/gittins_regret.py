@@ -70,7 +70,7 @@ from ax_costaware.queries import AffineCost
 
 METHODS = (
     *("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI"),
-    *("default", "today's priors", "random"),
+    *("EI over the best mean", "today's priors", "random"),
 )
 FIXED_LAMBDA = 1e-4
 NUM_BOXES = 1024
