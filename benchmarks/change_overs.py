@@ -162,9 +162,9 @@ def method_of(run: Run) -> Method:
         )
     if is_counted:
         cost = ChangeCost(task.change_cost.changes, base=1.0)
-        return Gittins(cost, budget=BUDGET, seed=run.seed)
+        return Gittins(cost, budget=BUDGET, acquisition="log_ei_per_cost", seed=run.seed)
     # A price is given so that none is looked for: nothing is stopped by it.
-    return Gittins(1.0, lmbda=1.0, stop=False, seed=run.seed)
+    return Gittins(1.0, lmbda=1.0, stop=False, acquisition="log_ei_per_cost", seed=run.seed)
 
 
 def key(run: Run) -> str:

@@ -10,8 +10,8 @@ cost. Methods:
 - ``PBGI-B``: lambda solved once from the budget, ``PBGI-R``: solved again before every trial from
   what is left (``lambda_for_budget`` on 1024 Sobol points);
 - ``LogEIPC`` and, with the cost's exponent falling to zero, ``LogEICC``; ``LogEI`` ignores costs;
-- ``default``: what ``gittins_strategy`` does today, given the initial points as past data, and the
-  same with the model of the other methods;
+- ``EI over the best mean``: ``gittins_strategy(acquisition="log_ei_per_cost")``, given the initial
+  points as past data, and the same with the model of the other methods;
 - ``random``: the Sobol sequence goes on.
 
     python benchmarks/gittins_regret.py --problem ackley --dim 8
@@ -159,8 +159,7 @@ def simulate(run: Run) -> dict[str, Any]:
     X = sequence.draw(num_initial, dtype=torch.double)
     y = task.function(X)
     price = Price(run.method, task)
-    is_default = run.method in ("default", *VARIANTS)
-    default = Default(run, task, cost, X, y) if is_default else None
+    default = Default(run, task, cost, X, y) if run.method in VARIANTS else None
     spent, best = 0.0, float(y.max())
     trace = [(0.0, best, math.nan)]
     while spent < task.budget:
