@@ -265,8 +265,7 @@ def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
     """Finite values of ``metric`` among Ax's data, by trial index, as Ax's stores keep them."""
     frame = experiment.lookup_data().df
     columns = (frame[name].tolist() for name in ("trial_index", "metric_name", "mean"))
-    rows = [(i, mean) for i, n, mean in zip(*columns, strict=True) if n == metric]
-    found = {i: mean for i, mean in rows if math.isfinite(mean)}
+    found = {i: x for i, n, x in zip(*columns, strict=True) if n == metric and math.isfinite(x)}
     rounded = np.round(list(found.values()), STORED_DECIMALS).tolist()
     return dict(zip(found, rounded, strict=True))
 
