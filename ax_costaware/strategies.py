@@ -179,11 +179,12 @@ def gittins_strategy(
     """A strategy that chooses the trial that is most worth its cost.
 
     By default that is the one with the largest expected improvement per unit of cost, over what is
-    in hand, whose value is uncertain where outcomes are noisy; the Gittins index of the paper is ``acquisition="gittins"``. A budget is used up. What a unit of cost is
-    worth, ``lmbda``, ends a run when no trial is worth its cost. Where it is not given it is found
-    from the budget, as the one at which the method is expected to spend just that, before every
-    decision; or, with a stopping rule, at the first decision of the model, and held. Where there is
-    neither ``lmbda`` nor a budget it decays.
+    in hand, whose value is uncertain where outcomes are noisy; the Gittins index of the paper is
+    ``acquisition="gittins"``. A budget is used up. What a unit of cost is worth, ``lmbda``, ends a
+    run when no trial is worth its cost. Where it is not given it is found from the budget, as the
+    one at which the method is expected to spend just that, before every decision; or, with a
+    stopping rule, at the first decision of the model, and held. Where there is neither ``lmbda``
+    nor a budget it decays.
 
     Outcome constraints with a number as their bound are taken from the experiment's optimization
     configuration. Each of their metrics has a model of its own, and a trial is worth its cost as
