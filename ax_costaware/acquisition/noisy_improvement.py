@@ -20,6 +20,7 @@ so that a sample costs a product of one row, and nothing is factored again. With
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -35,7 +36,7 @@ from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.models.cached_posterior import least
+from ax_costaware.models.cached_posterior import least, only_model
 from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
 from ax_costaware.queries.argument_checks import at_least, nonnegative_number
 
@@ -53,9 +54,21 @@ points apart. Which of two points is the better one stays as it is.
 """
 
 
-def is_exact(model: Model, posterior_transform: PosteriorTransform | None = None) -> bool:
-    """Whether a model is an exact Gaussian process, which ``LogNoisyExpected...`` takes."""
-    return isinstance(PointPosterior.of(model, posterior_transform), FactoredPosterior)
+def has_found_noise(model: Model) -> bool:
+    """Whether a fit has found more noise than the mode of its prior, which is rare without any.
+
+    Args:
+        model: A model. One whose noise is given, or has a prior without a mode, counts as noisy;
+            one that is no exact Gaussian process, and so has no cached factor, does not.
+    """
+    if not isinstance(PointPosterior.of(model), FactoredPosterior):
+        return False
+    likelihood: Any = only_model(model).likelihood
+    prior = getattr(likelihood.noise_covar, "noise_prior", None)
+    try:
+        return prior is None or bool(likelihood.noise.mean() > prior.mode)
+    except NotImplementedError:
+        return True
 
 
 @takes_its_inputs

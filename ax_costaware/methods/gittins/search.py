@@ -25,7 +25,7 @@ from ax_costaware.acquisition import (
     incumbent,
 )
 from ax_costaware.acquisition.log_cost import Affordable, Cheapness, CostFunction, log_cost_function
-from ax_costaware.acquisition.noisy_improvement import is_exact
+from ax_costaware.acquisition.noisy_improvement import has_found_noise
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import kept_settings
@@ -232,13 +232,13 @@ class Search(Generic[Priced]):
         return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
     def noisy_improvement(self) -> AcquisitionFunction:
-        """Log noisy expected improvement per cost.
+        """Log noisy expected improvement per cost, where the model has found noise.
 
-        It is over the best mean where the model is no exact Gaussian process; and where the caller
-        fixes parameters, since what is in hand there was not evaluated there.
+        Else, and where the caller fixes parameters, since what is in hand there was not evaluated
+        there, it is over the best mean.
         """
         problem, cost = self.problem, self.cost
-        if problem.held or not is_exact(problem.model, problem.direction):
+        if problem.held or not has_found_noise(problem.model):
             return self.improvement(self.reach(self.in_hand(problem.evaluated).value))
         points = [problem.evaluated, *([] if problem.X_pending is None else [problem.X_pending])]
         X, chance = self._deployed(torch.cat(points))
