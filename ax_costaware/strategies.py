@@ -179,7 +179,7 @@ def gittins_strategy(
     """A strategy that chooses the trial that is most worth its cost.
 
     By default that is the one with the largest expected improvement per unit of cost, over what is
-    in hand, whose value is uncertain where outcomes are noisy; the Gittins index of the paper is
+    in hand, whose value is uncertain where noise is found; the Gittins index of the paper is
     ``acquisition="gittins"``. A budget is used up. What a unit of cost is worth, ``lmbda``, ends a
     run when no trial is worth its cost. Where it is not given it is found from the budget, as the
     one at which the method is expected to spend just that, before every decision; or, with a
@@ -210,9 +210,9 @@ def gittins_strategy(
             at an evaluated point is at least the largest index, unless lambda decays; also at a
             lambda that is found from the budget. False: never. Or a rule, ``GittinsStop`` or
             ``ImprovementPerCostStop``, with a ``lmbda`` of its own or the one in force.
-        acquisition: ``"log_nei_per_cost"``, noisy expected improvement per unit of cost (over the
-            best posterior mean, where the model is no exact Gaussian process, and where parameters
-            are fixed for a trial); ``"log_ei_per_cost"``, always over the best posterior mean;
+        acquisition: ``"log_nei_per_cost"``, expected improvement per unit of cost, over uncertain
+            values where an exact Gaussian process has found noise and no parameter is fixed, else
+            over the best posterior mean; ``"log_ei_per_cost"``, always over that mean;
             ``"log_ei_cost_cooling"``, the same with an exponent of the cost that is the share of
             the budget that is left; or ``"gittins"``, the index.
         cost_model: How the log of a cost is learned: ``"gp"``, ``"linear"``, or ``"trend"``, their

@@ -13,6 +13,7 @@ from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.utils.sampling import draw_sobol_normal_samples
+from gpytorch.priors import SmoothedBoxPrior
 from torch import Tensor
 
 from ax_costaware.acquisition import (
@@ -20,7 +21,7 @@ from ax_costaware.acquisition import (
     LogNoisyExpectedImprovementPerCost,
     incumbent,
 )
-from ax_costaware.acquisition.noisy_improvement import NUM_BASELINE
+from ax_costaware.acquisition.noisy_improvement import NUM_BASELINE, has_found_noise
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from tests.acquisition.test_pandora_box import ensemble
 
@@ -189,3 +190,16 @@ def test_what_it_does_not_take(arguments: dict[str, Any], message: str) -> None:
 def test_other_models_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedInputError, match=r"Ensemble .* takes an exact Gaussian process"):
         LogNoisyExpectedImprovementPerCost(ensemble(), POINTS.squeeze(-2), 1.0)
+
+
+def test_noise_is_found_above_the_mode_of_its_prior() -> None:
+    model, _ = gp()
+    mode = model.likelihood.noise_covar.noise_prior.mode
+    for part, expected in ((0.99, False), (1.01, True)):
+        model.likelihood.noise = part * mode
+        assert has_found_noise(model) is expected
+    known, _ = gp(noise=0.01)
+    assert has_found_noise(known)
+    model.likelihood.noise_covar.register_prior("noise_prior", SmoothedBoxPrior(0.1, 1), "noise")
+    assert has_found_noise(model)
+    assert not has_found_noise(ensemble())

@@ -262,3 +262,25 @@ def test_a_design_that_can_afford_it_is_the_usual_one() -> None:
     assert designs(Gittins(1.0, budget=100.0, seed=1, initial_share=0.2)) == usual
     free = Gittins("seconds", seed=1, initial_share=0.2)
     assert designs(free) == designs(Gittins("seconds", seed=1, initial_share=None))
+
+
+@pytest.mark.parametrize(("noise", "same"), [(0.0, True), (0.5, False)])
+def test_improvement_is_noisy_where_noise_is_found(noise: float, same: bool) -> None:
+    """Without it decisions are those over the best posterior mean, digit for digit."""
+    generator = torch.Generator().manual_seed(0)
+    error = noise * torch.randn(12, generator=generator)
+
+    def decision(acquisition: str) -> Decision:
+        method = Gittins(1.0, budget=50.0, acquisition=acquisition, num_restarts=2, raw_samples=32)
+        space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
+        simulation = Simulation(method, space)
+        for i in range(12):
+            x, y = (0.37 * i) % 1, (0.71 * i) % 1
+            outcome = float(np.sin(5 * x)) + y + float(error[i])
+            simulation.tell(Decision({"x": x, "y": y}, ""), Outcome(outcome))
+        found = method.decide(simulation.problem())
+        assert isinstance(found, Decision)
+        return found
+
+    noisy, mean = (decision(name) for name in ("log_nei_per_cost", "log_ei_per_cost"))
+    assert (noisy.parameters == mean.parameters) is same

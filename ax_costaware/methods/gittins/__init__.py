@@ -2,8 +2,8 @@
 
 The Pandora's Box Gittins index of Xie et al. 2024, "Cost-aware Bayesian Optimization via the
 Pandora's Box Gittins Index" (NeurIPS), with the stopping rules of the same line of work, and
-noisy expected improvement per cost, which is the default: it leaves users better off over the panel
-of ``benchmarks/panel.py``. Costs and the budget are in the user's own unit of cost; ``lmbda`` is in
+expected improvement per cost, which is the default: it leaves users better off over the panel of
+``benchmarks/panel.py``. Costs and the budget are in the user's own unit of cost; ``lmbda`` is in
 raw units of the objective per unit of cost.
 """
 
@@ -28,8 +28,8 @@ from ax_costaware.queries.argument_checks import boolean, check_fields, instance
 
 ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling", "log_nei_per_cost")
 """Values of ``acquisition``: the Gittins index; log EI per cost; the same with a power of the cost
-that falls from 1 to 0 with the budget; and log EI per cost over what is in hand, uncertain as it
-is."""
+that falls from 1 to 0 with the budget; and log EI per cost over what is in hand, which is
+uncertain where noise is found."""
 
 KERNELS = ("matern", "squared_exponential")
 """Values of ``kernel``: Matern 5/2, and what BoTorch and Ax have by default."""
