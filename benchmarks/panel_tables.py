@@ -8,7 +8,10 @@ on. The panel interpolates between the rows.
     python benchmarks/panel_tables.py --table forest
 
 Rows go to ``benchmarks/results/panel_<table>.jsonl``: the point on the unit cube, the score (mean
-accuracy, or R2 for a regression), and the seconds of CPU that it took.
+accuracy, or R2 for a regression), and the seconds of CPU that it took. A fourth table,
+``panel_digits.jsonl``, is what ``gittins_real.py`` had trained when its cell was made: its four
+hyperparameters between the bounds of ``demo/gittins/digits.py``, all on a log scale, and minus the
+logarithm of the error.
 """
 
 from __future__ import annotations
@@ -115,25 +118,10 @@ def measure(name: str) -> None:
             table.flush()
 
 
-_DIGITS = {"rate": (3e-4, 5e-2), "units": (16, 256), "epochs": (3, 40), "batch": (16, 256)}
-"""Bounds of the classifier of ``demo/gittins/digits.py``, all on a log scale; ``gittins_real.py``
-keeps its trainings, each on one of six shuffles of the folds."""
-
-
-def _of_digits(point: list[float], accuracy: float, seconds: float) -> dict[str, Any]:
-    """A row on the unit cube, with the log of the error, by which that classifier is tuned."""
-    bounds = zip(point, _DIGITS.values(), strict=False)
-    unit = [math.log(value / lower) / math.log(upper / lower) for value, (lower, upper) in bounds]
-    return {"point": unit, "score": -math.log(max(1 - accuracy, 1e-4)), "seconds": seconds}
-
-
 @cache
 def table_surrogate(name: str, column: str) -> Callable[[Tensor], Tensor]:
     """The posterior mean of a Gaussian process of one column of a measured table."""
-    file = "gittins_real_table" if name == "digits" else f"panel_{name}"
-    rows = [json.loads(line) for line in (RESULTS / f"{file}.jsonl").read_text().splitlines()]
-    if name == "digits":
-        rows = [_of_digits(**row) for row in rows]
+    rows = [json.loads(line) for line in (RESULTS / f"panel_{name}.jsonl").read_text().splitlines()]
     X = torch.tensor([row["point"] for row in rows], dtype=torch.double)
     y = [math.log(row["seconds"]) if column == "log_seconds" else row["score"] for row in rows]
     Y = torch.tensor(y, dtype=torch.double).unsqueeze(-1)
