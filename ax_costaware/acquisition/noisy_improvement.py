@@ -95,8 +95,6 @@ class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
         UnsupportedInputError: If the model is another one.
     """
 
-    _log = True
-
     def __init__(
         self,
         model: Model,

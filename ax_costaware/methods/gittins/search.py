@@ -231,7 +231,7 @@ class Search(Generic[Priced]):
             cost = CostOfFeasible(log_cost_function(cost), feasibility, least=_LEAST_LOG)
         return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
-    def noisy_improvement(self) -> AcquisitionFunction:
+    def noisy_improvement(self, best_f: float) -> AcquisitionFunction:
         """Log noisy expected improvement per cost, where the model has found noise.
 
         Else, and where the caller fixes parameters, since what is in hand there was not evaluated
@@ -239,7 +239,7 @@ class Search(Generic[Priced]):
         """
         problem, cost = self.problem, self.cost
         if problem.held or not has_found_noise(problem.model):
-            return self.improvement(self.reach(self.in_hand(problem.evaluated).value))
+            return self.improvement(best_f)
         points = [problem.evaluated, *([] if problem.X_pending is None else [problem.X_pending])]
         X, chance = self._deployed(torch.cat(points))
         if self.feasibility is not None:

@@ -124,7 +124,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         if method.acquisition == "gittins":
             found = search.best(search.index(price))
         elif method.acquisition == "log_nei_per_cost":
-            found = search.best(search.noisy_improvement())
+            found = search.best(search.noisy_improvement(reach))
         else:
             exponent = _cost_exponent(method, money)
             found = search.best(search.improvement(reach, exponent))
