@@ -84,7 +84,7 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
         return stop
 
     def wary(problem: Problem) -> Decision | Stop:
-        decision = method.decide(problem)
+        decision = _checked(method, method.decide(problem))
         for most, often in WARINESS:
             if isinstance(decision, Stop):
                 break
@@ -107,6 +107,15 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
             raise InputError(
                 f"{name}={getattr(method, name)!r}: expected a larger one. {decision.reason}"
             )
+    return decision
+
+
+def _checked(method: Method, decision: Decision | Stop) -> Decision | Stop:
+    """What a method decided, if it is a decision: a method may be a user's."""
+    if not isinstance(decision, Decision | Stop):
+        raise InputError(
+            f"{type(method).__name__}.decide returned {decision!r}: expected a Decision or a Stop."
+        )
     return decision
 
 

@@ -177,3 +177,10 @@ def test_a_decision_that_is_no_trial_is_refused(
         return
     with pytest.raises(InputError, match=r"Gittins decided on .* for each of \['x1', 'x2'\]"):
         next_trial(METHODS["goes on"], problem, initial=False)
+
+
+def test_a_method_that_decides_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method of one's own that forgets to return is named, and not some attribute of None."""
+    monkeypatch.setattr(Gittins, "decide", lambda *_: None)
+    with pytest.raises(InputError, match=r"Gittins.decide returned None: expected a Decision or"):
+        next_trial(METHODS["goes on"], _run("goes on").problem(), initial=False)
