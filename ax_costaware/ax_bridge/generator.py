@@ -126,29 +126,27 @@ class CostAwareGenerator(BoTorchGenerator):
             group_indices=data.group_indices,
         )
 
-    def prepare(
-        self,
-        problem: Problem,
-        model_now: ModelOptions | None,
-        metrics: tuple[str, ...],
-        besides: ModelOptions | None,
-    ) -> None:
+    def prepare(self, problem: Problem) -> object:
         """Say what the next fit is to be of.
 
+        Of each other metric that has bounds there is a model, by ``Method.model_besides`` unless
+        the user gives another model than its hyperparameters: those that are given are the
+        objective's. Models that ask for it know which columns of the space are those of a choice.
+
         Args:
-            problem: What it is for. Models that ask for it know which columns of its space are
-                those of a choice.
-            model_now: What to fit, where that depends on more than outcomes.
-            metrics: Metrics beside the objective that have a model of their own.
-            besides: What to model these with, unless the user gives another model than its
-                hyperparameters. Those that are given are the objective's; others are fitted.
+            problem: What it is for.
+
+        Returns:
+            What the model depends on beside the data, see ``ModelOptions.key``.
         """
-        self._model_now, self._besides = model_now, besides
         self._objective, self._minimize = problem.objective, problem.minimize
-        blocks = problem.space.blocks
+        metrics, blocks = tuple(bound.metric for bound in problem.constraints), problem.space.blocks
+        self._model_now = self.method.model_now(problem)
+        self._besides = self.method.model_besides(problem) if metrics else None
         if (metrics, blocks) != (self._bounded, self._choices):
             self._bounded, self._choices = metrics, blocks
             self._use(self._given)
+        return None if self._model_now is None else self._model_now.key
 
     def _use(self, spec: SurrogateSpec) -> None:
         """Fit by a specification from now on, with a model of its own for each metric."""
