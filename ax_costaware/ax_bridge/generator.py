@@ -6,14 +6,12 @@ the fit and the optimisers.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from ax.core.search_space import SearchSpaceDigest
-from ax.core.types import TCandidateMetadata
 from ax.exceptions.core import SearchSpaceExhausted
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
@@ -23,7 +21,6 @@ from ax.generators.torch.utils import get_rounding_func
 from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.datasets import SupervisedDataset
-from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales_of
 from ax_costaware.methods import (
@@ -80,10 +77,8 @@ class CostAwareGenerator(BoTorchGenerator):
         self,
         datasets: Sequence[SupervisedDataset],
         search_space_digest: SearchSpaceDigest,
-        candidate_metadata: list[list[TCandidateMetadata]] | None = None,
-        state_dict: OrderedDict[str, Tensor] | None = None,
-        refit: bool = True,
-        **additional_model_inputs: Any,
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
         """Fit the surrogate under the method's seed; the global random state stays as it was.
 
@@ -97,18 +92,10 @@ class CostAwareGenerator(BoTorchGenerator):
         model = self._model_now
         if model is not None:
             self._use(surrogate_spec_of(model))
-
         if self.method.winsorizes:
             datasets = [self._winsorized(one) for one in datasets]
         with ax_errors(), reproducible(self.method.seed):
-            super().fit(
-                datasets=datasets,
-                search_space_digest=search_space_digest,
-                candidate_metadata=candidate_metadata,
-                state_dict=state_dict,
-                refit=refit,
-                **additional_model_inputs,
-            )
+            super().fit(datasets, search_space_digest, *args, **kwargs)
         if model is not None:
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
