@@ -168,11 +168,7 @@ class CostAwareAdapter(TorchAdapter):
                 fixed_features=ObservationFeatures(parameters=dict(problem.fixed)),
             )
             digest, torch_config = self._get_transformed_model_gen_args(
-                search_space=args.search_space,
-                pending_observations=args.pending_observations,
-                fixed_features=args.fixed_features,
-                model_gen_options=model_gen_options,
-                optimization_config=args.optimization_config,
+                **vars(args), model_gen_options=model_gen_options
             )
             options: Any = (model_gen_options or {}).get(Keys.OPTIMIZER_KWARGS.value) or {}
             return LentOptimizer(self.generator.surrogate, digest, torch_config, problem, options)
