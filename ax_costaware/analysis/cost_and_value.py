@@ -28,8 +28,9 @@ from ax_costaware.analysis.figures import (
     value_title,
 )
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
-from ax_costaware.analysis.replay import Replay
+from ax_costaware.analysis.replay import expected_values, recommendations
 from ax_costaware.methods.control_sets import ControlSets
+from ax_costaware.methods.control_sets.query_space import QuerySpace
 
 _VALUE_PANEL_PIXELS = 240
 _LANE_PIXELS = 26
@@ -72,17 +73,15 @@ class CostAndValueAnalysis(MethodAnalysis[ControlSets]):
 
 
 def _frame(run: Run[ControlSets]) -> pd.DataFrame:
-    replay = Replay(run.problem(), run.method)
+    space = QuerySpace(run.problem(), run.method)
     frame = run.frame().set_index("trial_index", drop=False)
-    arms = {
-        trial.index: (frame["control_set"][trial.index], trial.parameters)
-        for trial in replay.problem.observed
-    }
-    queries = pd.DataFrame.from_dict(
-        replay.queries(arms), orient="index", columns=["control_set", "query_value", "query_sd"]
-    )
+    trials = space.problem.observed
+    arms = [trial.parameters for trial in trials]
+    found = expected_values(space, space.points(arms), list(map(run.method.index_of, arms)))
+    queries = pd.DataFrame(found, [trial.index for trial in trials])
+    queries = queries.set_axis(["control_set", "query_value", "query_sd"], axis="columns")
     recommended = pd.DataFrame.from_dict(
-        replay.recommendations(),
+        recommendations(space),
         orient="index",
         columns=["recommended_control_set", "recommendation_value", "recommendation_sd"],
     )

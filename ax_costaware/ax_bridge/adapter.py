@@ -168,11 +168,7 @@ class CostAwareAdapter(TorchAdapter):
                 fixed_features=ObservationFeatures(parameters=dict(problem.fixed)),
             )
             digest, torch_config = self._get_transformed_model_gen_args(
-                search_space=args.search_space,
-                pending_observations=args.pending_observations,
-                fixed_features=args.fixed_features,
-                model_gen_options=model_gen_options,
-                optimization_config=args.optimization_config,
+                **vars(args), model_gen_options=model_gen_options
             )
             options: Any = (model_gen_options or {}).get(Keys.OPTIMIZER_KWARGS.value) or {}
             return LentOptimizer(self.generator.surrogate, digest, torch_config, problem, options)
@@ -278,13 +274,9 @@ class CostAwareAdapter(TorchAdapter):
         with ax_errors():
             problem = problem_of(self._experiment, self.method, space=space)
             check_inputs(trial for trial in problem.trials if trial.outcome is not None)
-            model = self.method.model_now(problem)
-            bounded = tuple(bound.metric for bound in problem.constraints)
-            besides = self.method.model_besides(problem) if bounded else None
-            metrics = (problem.objective, *bounded)
+            key = self.generator.prepare(problem)
+            metrics = [problem.objective, *(bound.metric for bound in problem.constraints)]
             curves = {metric: curve_points(self.method, problem, metric) for metric in metrics}
-        self.generator.prepare(problem, model, bounded, besides)
-        key = None if model is None else model.key
         # Outliers are on the bad side only, and inputs are scaled by their bounds.
         seen = problem.minimize, space.bounds.tolist(), curves
         if key is not self._fitted_key or seen != self._seen:

@@ -6,14 +6,12 @@ the fit and the optimisers.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from ax.core.search_space import SearchSpaceDigest
-from ax.core.types import TCandidateMetadata
 from ax.exceptions.core import SearchSpaceExhausted
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
@@ -23,7 +21,6 @@ from ax.generators.torch.utils import get_rounding_func
 from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.datasets import SupervisedDataset
-from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales_of
 from ax_costaware.methods import (
@@ -80,10 +77,8 @@ class CostAwareGenerator(BoTorchGenerator):
         self,
         datasets: Sequence[SupervisedDataset],
         search_space_digest: SearchSpaceDigest,
-        candidate_metadata: list[list[TCandidateMetadata]] | None = None,
-        state_dict: OrderedDict[str, Tensor] | None = None,
-        refit: bool = True,
-        **additional_model_inputs: Any,
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
         """Fit the surrogate under the method's seed; the global random state stays as it was.
 
@@ -97,18 +92,10 @@ class CostAwareGenerator(BoTorchGenerator):
         model = self._model_now
         if model is not None:
             self._use(surrogate_spec_of(model))
-
         if self.method.winsorizes:
             datasets = [self._winsorized(one) for one in datasets]
         with ax_errors(), reproducible(self.method.seed):
-            super().fit(
-                datasets=datasets,
-                search_space_digest=search_space_digest,
-                candidate_metadata=candidate_metadata,
-                state_dict=state_dict,
-                refit=refit,
-                **additional_model_inputs,
-            )
+            super().fit(datasets, search_space_digest, *args, **kwargs)
         if model is not None:
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
@@ -126,29 +113,27 @@ class CostAwareGenerator(BoTorchGenerator):
             group_indices=data.group_indices,
         )
 
-    def prepare(
-        self,
-        problem: Problem,
-        model_now: ModelOptions | None,
-        metrics: tuple[str, ...],
-        besides: ModelOptions | None,
-    ) -> None:
+    def prepare(self, problem: Problem) -> object:
         """Say what the next fit is to be of.
 
+        Of each other metric that has bounds there is a model, by ``Method.model_besides`` unless
+        the user gives another model than its hyperparameters: those that are given are the
+        objective's. Models that ask for it know which columns of the space are those of a choice.
+
         Args:
-            problem: What it is for. Models that ask for it know which columns of its space are
-                those of a choice.
-            model_now: What to fit, where that depends on more than outcomes.
-            metrics: Metrics beside the objective that have a model of their own.
-            besides: What to model these with, unless the user gives another model than its
-                hyperparameters. Those that are given are the objective's; others are fitted.
+            problem: What it is for.
+
+        Returns:
+            What the model depends on beside the data, see ``ModelOptions.key``.
         """
-        self._model_now, self._besides = model_now, besides
         self._objective, self._minimize = problem.objective, problem.minimize
-        blocks = problem.space.blocks
+        metrics, blocks = tuple(bound.metric for bound in problem.constraints), problem.space.blocks
+        self._model_now = self.method.model_now(problem)
+        self._besides = self.method.model_besides(problem) if metrics else None
         if (metrics, blocks) != (self._bounded, self._choices):
             self._bounded, self._choices = metrics, blocks
             self._use(self._given)
+        return None if self._model_now is None else self._model_now.key
 
     def _use(self, spec: SurrogateSpec) -> None:
         """Fit by a specification from now on, with a model of its own for each metric."""

@@ -11,10 +11,8 @@ from typing import Any
 from ax.adapter.registry import Cont_X_trans, Generators
 from ax.adapter.transforms.int_to_float import IntToFloat
 from ax.core.arm import Arm
-from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
-from ax.core.observation import ObservationFeatures
 from ax.core.trial_status import TrialStatus
 from ax.core.utils import get_trial_indices_with_required_metrics
 from ax.exceptions.core import OptimizationShouldStop, SearchSpaceExhausted, UserInputError
@@ -137,14 +135,7 @@ class InitialNode(MethodNode):
         return {i for i in found if i in measured or not experiment.trials[i].status.is_terminal}
 
     def gen(
-        self,
-        *,
-        experiment: Experiment,
-        pending_observations: dict[str, list[ObservationFeatures]] | None,
-        skip_fit: bool = False,
-        data: Data | None = None,
-        n: int | None = None,
-        **gs_gen_kwargs: Any,
+        self, *, experiment: Experiment, skip_fit: bool = False, **kwargs: Any
     ) -> GeneratorRun | None:
         """The next trial of the method's initial design.
 
@@ -155,16 +146,9 @@ class InitialNode(MethodNode):
         """
         started = time.monotonic()
         method = method_of(self.generation_strategy)
-        check_one_arm(n)
+        check_one_arm(kwargs.get("n"))
         check_optimization_config(experiment.optimization_config)
         drawn: list[GeneratorRun] = []
-        arguments: dict[str, Any] = {
-            "experiment": experiment,
-            "pending_observations": pending_observations,
-            "data": data,
-            "n": n,
-            **gs_gen_kwargs,
-        }
 
         def draw() -> Row:
             if self.deduplicate and problem.is_exhausted:
@@ -172,9 +156,9 @@ class InitialNode(MethodNode):
             if problem.space.equalities:
                 return next(design)
             try:
+                is_fitted = bool(drawn) and _is_fitted(self.generator_specs[0])
                 run = super(InitialNode, self).gen(
-                    skip_fit=bool(drawn) and _is_fitted(self.generator_specs[0]),
-                    **arguments,
+                    experiment=experiment, skip_fit=is_fitted, **kwargs
                 )
             except SearchSpaceExhausted as error:
                 raise SpaceExhausted from error
@@ -185,8 +169,8 @@ class InitialNode(MethodNode):
         problem = problem_of(
             experiment,
             method,
-            live_observations(experiment, pending_observations),
-            gs_gen_kwargs.get("fixed_features"),
+            live_observations(experiment, kwargs["pending_observations"]),
+            kwargs.get("fixed_features"),
             draw=draw,
             num_attached=len(attached_with_data(experiment)) if self.counts_attached else 0,
         )
@@ -199,7 +183,7 @@ class InitialNode(MethodNode):
         if decision == Stop(SpaceExhausted.REASON) and any(t.is_completed for t in problem.trials):
             # The design has no further point, but the model may know of something to do.
             following = self.generation_strategy.nodes_by_name[self.next_node]
-            return following.gen(skip_fit=skip_fit, **arguments)
+            return following.gen(experiment=experiment, skip_fit=skip_fit, **kwargs)
         if isinstance(decision, Stop):
             raise OptimizationShouldStop(decision.reason)
 

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from functools import partial
 from inspect import isbuiltin, isfunction, ismethod
+from types import ModuleType
 from typing import Any
 
 from ax.core.metric import Metric
@@ -31,6 +32,8 @@ from ax.storage.metric_registry import CORE_METRIC_REGISTRY, register_metrics
 from ax.storage.runner_registry import CORE_RUNNER_REGISTRY, register_runners
 from ax.storage.transform_registry import register_transform
 from ax.utils.common.serialization import serialize_init_args
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.models.model import Model
 from botorch.models.transforms.outcome import OutcomeTransform
 
 from ax_costaware import acquisition, methods, models, policies, queries
@@ -153,34 +156,23 @@ def register_all() -> None:
     CORE_DECODER_REGISTRY[CostAwareGenerators.__name__] = CostAwareGenerators
     for transform in (HideParameters, IntToFloatInOrder, TimeFeature):
         register_transform(transform)
-    for model in (
-        models.ConditionalMeanProcess,
-        models.FidelityGP,
-        models.FixedConditionalMeanProcess,
-        models.FixedHyperparameterGP,
-        models.FixedTimeVaryingGP,
-        models.MaternGP,
-        models.TimeVaryingGP,
-    ):
+    for model in _classes(models, Model):
         register_model(model)
     register_mll(models.DenseMarginalLogLikelihood)
     # Ax has no function for a class of this kind.
     name = StandardizeAnyScale.__name__
     CLASS_TO_REGISTRY[OutcomeTransform][StandardizeAnyScale] = name
     CLASS_TO_REVERSE_REGISTRY[OutcomeTransform][name] = StandardizeAnyScale
-    for acquisition_function in (
-        acquisition.ConditionalJointEntropySearch,
-        acquisition.ConditionalMaxValueEntropySearch,
-        acquisition.ExpectedUpperConfidenceBound,
-        acquisition.LogExpectedImprovementPerCost,
-        acquisition.LogNoisyExpectedImprovementPerCost,
-        acquisition.LogTargetImprovementPerCost,
-        acquisition.PandoraBoxGittinsIndex,
-        acquisition.PartialQueryLogExpectedImprovement,
-    ):
+    for acquisition_function in _classes(acquisition, AcquisitionFunction):
         register_acquisition_function(acquisition_function)
     register_aliases(PREFIX)
     check_databases()
+
+
+def _classes(package: ModuleType, kind: type) -> list[Any]:
+    """The public classes of a package that are of a kind."""
+    found = vars(package).values()
+    return [one for one in found if isinstance(one, type) and issubclass(one, kind)]
 
 
 def _encode(value: Any) -> dict[str, Any]:

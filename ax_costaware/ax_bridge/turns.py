@@ -16,10 +16,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ax.core.base_trial import BaseTrial
-from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
-from ax.core.observation import ObservationFeatures
 from ax.exceptions.core import OptimizationShouldStop
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.logger import get_logger
@@ -118,14 +116,7 @@ class CostAwareStrategy(GenerationStrategy):
     A batch ends before the first trial that should not be, where Ax loses those before it, too.
     """
 
-    def gen(
-        self,
-        experiment: Experiment,
-        data: Data | None = None,
-        n: int | None = None,
-        fixed_features: ObservationFeatures | None = None,
-        num_trials: int = 1,
-    ) -> list[list[GeneratorRun]]:
+    def gen(self, experiment: Experiment, *args: Any, **kwargs: Any) -> list[list[GeneratorRun]]:
         """Decide on the next trials, as Ax has it: as many as should be, one at least.
 
         Raises:
@@ -135,16 +126,16 @@ class CostAwareStrategy(GenerationStrategy):
         with turn_at(experiment) as turn:
             hold_claim(experiment)
             turn.strategy = weakref.ref(self)
-            found = self._batch(experiment, data, n, fixed_features, num_trials)
+            found = self._batch(experiment, *args, **kwargs)
             hold_claim(experiment)  # which another process may have taken over meanwhile
             turn.give([run for runs in found for run in runs])
         return found
 
-    def _batch(self, *arguments: Any) -> list[list[GeneratorRun]]:
+    def _batch(self, *args: Any, **kwargs: Any) -> list[list[GeneratorRun]]:
         """What Ax makes of a batch until there should be no more."""
         before = list(self._generator_runs)
         try:
-            return super().gen(*arguments)
+            return super().gen(*args, **kwargs)
         except OptimizationShouldStop as stop:
             # Those that a killed process left may have been put in order meanwhile.
             new = [run for run in self._generator_runs if run.db_id is None]

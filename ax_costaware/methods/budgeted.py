@@ -145,21 +145,16 @@ class Budgeted:
 
     # What is left
 
-    def money(
-        self, problem: Problem, initial: bool = False, reserved: Sequence[float] | None = None
-    ) -> Money:
+    def money(self, problem: Problem, initial: bool = False) -> Money:
         """What was spent before a decision, and what is left for it.
 
         Args:
             problem: The problem.
             initial: Whether the decision belongs to the initial design, which may be free.
-            reserved: What decisions that are no trials yet are expected to cost; None: by the
-                problem.
         """
-        if reserved is None:
-            reserved = self.reservations(problem, initial) if problem.undelivered else ()
-        free = initial and not self.charge_initial
-        total = 0.0 if free else math.fsum(reserved)
+        free, total = initial and not self.charge_initial, 0.0
+        if problem.undelivered and not free:
+            total = math.fsum(self.reservations(problem, initial))
         entries = ledger_of(problem.trials, self)
         before = remaining(entries, self.budget)
         left = None if before is None else before - total

@@ -317,7 +317,7 @@ class Method(Budgeted, ABC):
 
         At least one, since that the budget is exhausted is said when a trial is asked for.
         """
-        money = self.money(problem, initial, reserved=())
+        money = self.money(problem, initial)
         if self.budget is None or money.limit is None:
             return NO_LIMIT
         largest = self.largest_cost(problem, initial)

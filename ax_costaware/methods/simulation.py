@@ -116,16 +116,19 @@ class Simulation:
     def problem(self) -> Problem:
         """What the next decision is made from."""
         bounded = [constraint.metric for constraint in self.constraints]
+
+        def fit(metric: str | None = None) -> Model:
+            return self._model(problem, metric)
+
         problem = Problem(
             space=self.space,
             trials=tuple(self.trials),
             minimize=self.minimize,
             metrics=frozenset({"objective", *self.method.reads, *bounded}),
             constraints=tuple(
-                replace(bound, fit=partial(self._model_of, bound.metric))
-                for bound in self.constraints
+                replace(bound, fit=partial(fit, bound.metric)) for bound in self.constraints
             ),
-            fit=lambda: self._model(problem),
+            fit=fit,
             maximize=self._maximize,
             draw=lambda: next(design),
         )
@@ -203,47 +206,36 @@ class Simulation:
         """What each trial was charged."""
         return ledger_of(self.trials, self.method)
 
-    def _model(self, problem: Problem) -> Model:
-        """The model of the objective."""
-        options = self.method.model_now(problem) or self._options
-        outcomes = torch.tensor([trial.outcome for trial in problem.observed], dtype=torch.double)
-        points = curve_points(self.method, problem, problem.objective)
-        outcomes = torch.cat([outcomes, outcomes.new_tensor([point.mean for point in points])])
-        return self._fitted_to(problem.observed, outcomes, options, points=points)
-
-    def _model_of(self, metric: str) -> Model:
-        """The model of another outcome.
+    def _model(self, problem: Problem, metric: str | None) -> Model:
+        """The model of the objective (None), or of another outcome; of the same data it is kept.
 
         Raises:
-            InputError: If no trial has a value of it.
+            InputError: If no trial has a value of that outcome.
         """
-        trials = [trial for trial in self.trials if metric in trial.metrics]
-        if not trials:
-            raise InputError(f"no trial has a value of {metric!r}, which has bounds.")
-        outcomes = torch.tensor([trial.metrics[metric] for trial in trials], dtype=torch.double)
-        options = self.method.model_besides(self.problem())
-        return self._fitted_to(trials, outcomes, options, metric)
-
-    def _fitted_to(
-        self,
-        trials: Sequence[PastTrial],
-        outcomes: torch.Tensor,
-        options: ModelOptions,
-        metric: str | None = None,
-        points: Sequence[CurvePoint] = (),
-    ) -> Model:
-        """The model of outcomes of trials; of the same ones it is not fitted again."""
+        method, points = self.method, list[CurvePoint]()
+        if metric is None:
+            trials = problem.observed
+            values = [trial.outcome for trial in trials]
+            options = method.model_now(problem) or self._options
+            points = curve_points(method, problem, problem.objective)
+        else:
+            trials = [trial for trial in problem.trials if metric in trial.metrics]
+            if not trials:
+                raise InputError(f"no trial has a value of {metric!r}, which has bounds.")
+            values = [trial.metrics[metric] for trial in trials]
+            options = method.model_besides(problem)
+        values += [point.mean for point in points]
         rows = [trial.inputs for trial in trials] + [point.inputs for point in points]
-        key = (rows, outcomes.tolist(), options.key)
+        key = (rows, values, options.key)
         if metric not in self._fitted or self._fitted[metric][0] != key:
             indices = [trial.index for trial in trials] + [point.trial_index for point in points]
-            X, bounds = self.method.model_points(self.problem(), rows, indices), self.space.bounds
-            if self.method.sees_time:
+            X, bounds = method.model_points(problem, rows, indices), self.space.bounds
+            if method.sees_time:
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
-            Y = outcomes.to(X)
-            if metric is None and self.method.winsorizes:
+            Y = X.new_tensor(values)
+            if metric is None and method.winsorizes:
                 Y = winsorized(Y, self.minimize)
-            with reproducible(self.method.seed):
+            with reproducible(method.seed):
                 self._fitted[metric] = key, options.within(self.space).fitted(X, Y, bounds)
         return self._fitted[metric][1]
 

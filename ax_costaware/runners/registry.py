@@ -14,8 +14,6 @@ from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from ax.utils.common.serialization import (
     SerializationMixin,
-    TClassDecoderRegistry,
-    TDecoderRegistry,
     extract_init_args,
     serialize_init_args,
 )
@@ -112,10 +110,7 @@ class StoredRunner(IRunner):
 
     @classmethod
     def deserialize_init_args(
-        cls,
-        args: dict[str, Any],
-        decoder_registry: TDecoderRegistry[Any] | None = None,
-        class_decoder_registry: TClassDecoderRegistry | None = None,
+        cls, args: dict[str, Any], *registries: Any, **by_name: Any
     ) -> dict[str, Any]:
         """The arguments of the constructor from what ``serialize_init_args`` gave."""
         return {

@@ -287,7 +287,12 @@ def test_decisions_of_a_batch_are_pending_without_a_trial_index() -> None:
 
 
 def test_signatures_of_overridden_public_methods() -> None:
-    """A parameter that Ax adds would not reach the base class."""
+    """A parameter that Ax adds would not reach the base class, but where all are handed on."""
+    handed_on = {
+        ("CostAwareGenerator", "fit"),
+        ("CostAwareStrategy", "gen"),
+        ("InitialNode", "gen"),
+    }
     compared = set()
     for cls in _bridge_classes():
         for name in vars(cls):
@@ -298,6 +303,9 @@ def test_signatures_of_overridden_public_methods() -> None:
                     found, expected = (
                         list(inspect.signature(getattr(c, name)).parameters) for c in (cls, base)
                     )
+                    if (cls.__name__, name) in handed_on:
+                        assert {*found} - {"args", "kwargs"} <= {*expected}
+                        expected = found
                     assert found == expected, f"Ax changed {base.__name__}.{name}"
                     compared.add((cls.__name__, name))
                     break

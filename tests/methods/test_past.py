@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Choice, PastTrial, Problem, Space
 from ax_costaware.methods.budgeted import Budgeted
 from ax_costaware.methods.money import Money
+from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import check_complete
+from ax_costaware.methods.problem import Pending
 from ax_costaware.methods.trial_times import TrialTimes
 
 
@@ -39,10 +42,19 @@ def test_time_goes_on_by_the_median_step(reported: dict[int, float], now: float)
     assert times[7] >= times.now
 
 
+@dataclass(frozen=True, kw_only=True)
+class Priced(Budgeted):
+    """Trials that cost what they say."""
+
+    def cost_at(self, parameters: Row) -> float:
+        return float(str(parameters["cost"]))
+
+
 def left(budget: float | None, reserved: list[float], is_free: bool = False) -> Money:
-    """What a budget is before any trial."""
-    method = Budgeted(budget=budget, charge_initial=not is_free)
-    return method.money(Problem(Space.of([])), initial=is_free, reserved=reserved)
+    """What a budget is before any trial, with decisions that are none yet."""
+    pending = tuple(Pending(None, {"cost": cost}) for cost in reserved)
+    method = Priced(budget=budget, charge_initial=not is_free)
+    return method.money(Problem(Space.of([]), pending=pending), initial=is_free)
 
 
 def test_a_budget_pays_to_rounding() -> None:

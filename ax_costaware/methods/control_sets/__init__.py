@@ -256,7 +256,7 @@ class ControlSets(Method):
         to be reserved for a trial, as large as any reported. Before anything is known of costs
         there is no limit.
         """
-        money = self.money(problem, initial, reserved=())
+        money = self.money(problem, initial)
         if self.budget is None or money.limit is None:
             return NO_LIMIT
         costs = QuerySpace(problem, self).costs

@@ -116,19 +116,27 @@ class QuerySpace:
                 found[name] = self.default.new_tensor([column.encode(value) for value in values])
         return found
 
-    @property
-    def nodes(self) -> Tensor:
-        """Joint quasi-random nodes of the uncontrolled inputs, ``n x d``."""
-        return self._shared[0]
+    @cached_property
+    def nodes(self) -> tuple[Tensor, Tensor]:
+        """Joint quasi-random nodes of what is left to chance, ``n x d``, and their weights, ``n``.
 
-    @property
-    def weights(self) -> Tensor:
-        """Weights of ``nodes``, ``n``."""
-        return self._shared[1]
+        They are for control sets that the point does not matter to.
+        """
+        method, joint, names = self.method, self.method.joint, self.at_random
+        if joint is not None and set(joint.names) & set(names):
+            nodes, weights = self._nodes_given(())(self.default.unsqueeze(0))
+            return nodes[0], weights[0]
+        if not names:
+            return self.default.unsqueeze(0), self.default.new_ones(1)
+        laws = [self.marginals[name] for name in names]
+        positions, weights = sobol_nodes(laws, method.num_nodes, method.seed)
+        values = [law.decode(positions[:, i]) for i, law in enumerate(laws)]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        return self.points(rows), weights.to(self.default)
 
     @cached_property
     def given(self) -> tuple[NodesGiven | None, ...]:
-        """For each control set, what takes the place of ``nodes`` and ``weights``.
+        """For each control set, what takes the place of ``nodes``.
 
         That is where it controls some of the inputs that depend on each other, and leaves others to
         chance; else None.
@@ -197,8 +205,7 @@ class QuerySpace:
             model or self.problem.model,
             self.space.bounds,
             [self.control_sets[i] for i in indices],
-            self.nodes,
-            self.weights,
+            *self.nodes,
             acquisition=acquisition,
             product=self.product,
             given=[self.given[i] for i in indices],
@@ -220,10 +227,7 @@ class QuerySpace:
         problem, space = self.problem, self.space
         gains = batch_knowledge(
             PointPosterior.of(problem.model, problem.direction, problem.X_pending),
-            [
-                law or FixedNodes(self.nodes, self.weights, columns)
-                for law, columns in zip(self.given, self.control_sets, strict=True)
-            ],
+            [self._law(i) for i in range(len(self.control_sets))],
             [list(columns) for columns in self.control_sets],
             SearchDomain(
                 space.bounds,
@@ -281,7 +285,7 @@ class QuerySpace:
         if not self.problem.constraints:
             return None
         laws = [
-            law or QueryNodes(self.nodes, self.weights, columns)
+            law or QueryNodes(*self.nodes, columns)
             for law, columns in zip(self.given, self.control_sets, strict=True)
         ]
         objective = FeasibleQueries(self.outcomes()).log_probability(laws, self.product)
@@ -327,9 +331,7 @@ class QuerySpace:
 
     def nodes_of(self, point: Tensor, control_set: int) -> tuple[Tensor, Tensor]:
         """The same law as quasi-random nodes ``n x d`` with weights ``n``."""
-        columns = self.control_sets[control_set]
-        law = self.given[control_set] or FixedNodes(self.nodes, self.weights, columns)
-        nodes, weights = law(point.unsqueeze(0))
+        nodes, weights = self._law(control_set)(point.unsqueeze(0))
         return nodes[0], weights[0]
 
     def _discrete_but(self, held: Mapping[int, float]) -> list[tuple[tuple[int, ...], Tensor]]:
@@ -337,20 +339,9 @@ class QuerySpace:
         found = [(self.space.columns[n].indices, values) for n, values in self.discrete.items()]
         return [(columns, values) for columns, values in found if not {*columns} & {*held}]
 
-    @cached_property
-    def _shared(self) -> tuple[Tensor, Tensor]:
-        """Nodes ``n x d`` and weights ``n`` for control sets that the point does not matter to."""
-        method, joint, names = self.method, self.method.joint, self.at_random
-        if joint is not None and set(joint.names) & set(names):
-            nodes, weights = self._nodes_given(())(self.default.unsqueeze(0))
-            return nodes[0], weights[0]
-        if not names:
-            return self.default.unsqueeze(0), self.default.new_ones(1)
-        laws = [self.marginals[name] for name in names]
-        positions, weights = sobol_nodes(laws, method.num_nodes, method.seed)
-        values = [law.decode(positions[:, i]) for i, law in enumerate(laws)]
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
-        return self.points(rows), weights.to(self.default)
+    def _law(self, control_set: int) -> NodesGiven:
+        """Nodes of the law of the inputs when a control set is set as in some points."""
+        return self.given[control_set] or FixedNodes(*self.nodes, self.control_sets[control_set])
 
     def _nodes_given(self, controlled: Sequence[str]) -> NodesGiven:
         """Nodes and weights of all columns, given points where some parameters are controlled."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.method import NO_LIMIT
 from ax_costaware.methods.parameters import Choice, Range
 from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.problem import Pending, Problem
 from ax_costaware.methods.space import Space
 from ax_costaware.policies import ExploreThenCommit, UnknownCosts
 from ax_costaware.queries.control_sets import ControlSet
@@ -173,14 +174,16 @@ def test_a_batch_of_the_certain_size_is_always_paid(
     if budget < min(costs):
         return
     method = ControlSets(sets, {}, budget=budget, initial_trials=0)
-    count = method.num_payable(problem_of(method), initial=False)
+    problem = problem_of(method)
+    count = method.num_payable(problem, initial=False)
     assert count >= 1
-    chosen: list[float] = []
     for _ in range(count):
-        money = method.money(problem_of(method), reserved=chosen)
-        payable = [float(cost) for cost in costs if money.pays(cost)]
+        money = method.money(problem)
+        payable = [cost for cost in costs if money.pays(cost)]
         assert payable
-        chosen.append(random.choice([max(payable), min(payable), *payable]))  # type: ignore[attr-defined]
+        cost = random.choice([max(payable), min(payable), *payable])  # type: ignore[attr-defined]
+        row = dict.fromkeys(problem.space.parameters, 0.5) | {CONTROL_SET: f"x{costs.index(cost)}"}
+        problem = replace(problem, pending=(*problem.pending, Pending(None, row)))
 
 
 @pytest.mark.parametrize("budget", [8.5, 9.0, 10.0, 13.0, 14.5, 20.0, 31.0])

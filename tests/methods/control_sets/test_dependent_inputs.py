@@ -122,12 +122,13 @@ def test_shared_nodes_are_rows_of_the_sample(space: QuerySpace) -> None:
         for s, k, r in zip(*FRAME.values(), strict=True)
     ]
     expected = torch.stack(rows)
-    found = torch.cat([space.nodes[:, soil], space.nodes[:, [n, rate]]], dim=-1)
+    nodes, weights = space.nodes
+    found = torch.cat([nodes[:, soil], nodes[:, [n, rate]]], dim=-1)
     found[:, -2] = found[:, -2].log10()
     distance = (found.unsqueeze(1) - expected).abs().sum(dim=-1)
     assert float(distance.min(dim=-1).values.max()) < 1e-9
     assert len(set(distance.argmin(dim=-1).tolist())) == len(rows), "every row is a node"
-    assert float(space.weights.sum()) == pytest.approx(1.0)
+    assert float(weights.sum()) == pytest.approx(1.0)
 
 
 def test_conditional_nodes_weigh_rows_by_what_is_controlled(space: QuerySpace) -> None:
@@ -178,14 +179,15 @@ def test_learned_marginals_follow_what_was_realised(problem: Problem, space: Que
     """Nodes have the posterior predictive law; arms keep the prior's nominal values."""
     assert [t.chance for t in realized_inputs(problem.trials, METHOD)] == [*REALIZED]
     (lamp,), (wind,) = columns_of(space, "lamp"), columns_of(space, "wind")
+    nodes, weights = space.nodes
     shares = {
-        value: float(space.weights[(space.nodes[:, lamp] - code).abs() < 1e-9].sum())
+        value: float(weights[(nodes[:, lamp] - code).abs() < 1e-9].sum())
         for value, code in codes_of(space, "lamp").items()
     }
     # Two prior values, one 5, and two 20s, which the prior does not have.
     assert shares == pytest.approx({1: 1 / 5, 5: 2 / 5, 20: 2 / 5}, abs=0.02)
     mean = (10 * 0.5 + 0.25 + 0.5 + 1.75) / 13
-    assert float(space.weights @ space.nodes[:, wind]) == pytest.approx(mean, abs=0.01)
+    assert float(weights @ nodes[:, wind]) == pytest.approx(mean, abs=0.01)
     assert (space.nominal["lamp"], space.nominal["wind"]) == (1, 0.5)
 
 

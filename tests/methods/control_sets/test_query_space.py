@@ -92,7 +92,7 @@ def test_nominal_values(space: QuerySpace) -> None:
 def test_nodes_are_raw_nodes_after_the_transforms(space: QuerySpace) -> None:
     """Both rules integrate functions of the raw inputs."""
     soil, (rate,) = columns_of(space, "soil"), columns_of(space, "rate")
-    nodes, weights, product = space.nodes, space.weights, space.product
+    (nodes, weights), product = space.nodes, space.product
     assert product is not None
     assert torch.all(nodes[:, soil].sum(dim=-1) == 1.0)
     blocks = {name: product.columns.index(c.indices) for name, c in space.space.columns.items()}
