@@ -26,13 +26,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from ax_costaware.acquisition.best_queries import sample_best_queries
-from ax_costaware.acquisition.check import (
-    check_columns,
-    check_given,
-    check_nodes,
-    check_pending,
-    check_search,
-)
+from ax_costaware.acquisition.check import check_columns, check_given, check_nodes, check_pending
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
 from ax_costaware.acquisition.criteria import (
     MEAN,
@@ -42,9 +36,9 @@ from ax_costaware.acquisition.criteria import (
     confidence_bound,
 )
 from ax_costaware.acquisition.elimination import Elimination
-from ax_costaware.acquisition.feasible_queries import FeasibleQueries
 from ax_costaware.acquisition.objectives import (
     ControlSetObjective,
+    FeasibleQueries,
     build_objectives,
     near_and_lengths,
 )
@@ -61,6 +55,8 @@ from ax_costaware.models.point_posterior import (
     QueryMoments,
 )
 from ax_costaware.queries.argument_checks import (
+    at_least,
+    checked_bounds,
     finite_number,
     finite_tensor,
     nonnegative_number,
@@ -143,8 +139,15 @@ def optimize_control_sets(
     name: AcquisitionName = one_of(acquisition, "acquisition", get_args(AcquisitionName))
     if name == "feasible" and feasible is None:
         raise InputError("acquisition='feasible': expected feasible, the bounds to keep to.")
-    controls = check_search(bounds, control_sets, nodes, weights, beta, num_restarts, raw_samples)
-    num_inputs = bounds.shape[-1]
+    check_nodes(nodes, weights)
+    nonnegative_number(beta, "beta")
+    num_inputs = nodes.shape[-1]
+    checked_bounds(bounds, num_inputs)
+    if len(control_sets) == 0:
+        raise InputError("control_sets: got none; it takes at least one list of column indices.")
+    for argument, number in (("num_restarts", num_restarts), ("raw_samples", raw_samples)):
+        optional(at_least(1))(number, argument)
+    controls = [check_columns("control_sets", columns, num_inputs) for columns in control_sets]
     if fixed_features:
         check_columns("fixed_features", list(fixed_features), num_inputs)
     for columns, _ in discrete or ():
