@@ -9,10 +9,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import (
-    check_weights,
-    finite_tensor,
-)
+from ax_costaware.queries.argument_checks import check_weights, finite_tensor
 from ax_costaware.queries.joint.law import NodesGiven
 
 
