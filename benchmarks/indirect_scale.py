@@ -64,16 +64,10 @@ class Functions:
         return np.asarray((waves * damping) @ self._weights)
 
 
-class Values(Projection):
+def sums_of(values: Array) -> Projection:
     """In place of nodes: the sums of the values of functions over all points."""
-
-    def __init__(self, values: Array) -> None:
-        self.nodes = np.zeros((values.shape[1], 1))
-        self._values = values
-
-    def product(self, rows: slice, values: Array) -> Array:
-        """The part of these points in the sums."""
-        return np.asarray(self._values[rows].T @ values)
+    nodes = np.zeros((values.shape[1], 1))
+    return Projection(nodes, lambda rows, weights: np.asarray(values[rows].T @ weights))
 
 
 def mean_of(A: Array) -> Array:
@@ -130,7 +124,7 @@ def measure(num_pairs: int) -> dict[str, Any]:
         errors = {"of the average": relative(found - truth, truth)}
         if MOST_EXACT < num_pairs <= MOST_UNPROJECTED:
             options = (fitted.lengthscale, fitted.regularization)
-            whole = fit(X, A, *options, projection=Values(functions(X)))
+            whole = fit(X, A, *options, projection=sums_of(functions(X)))
             unprojected = rbf(queries / unit, whole.centres / unit) @ whole.projection.T
             errors["of the average, not projected"] = relative(unprojected - truth, truth)
             errors["of the projection"] = relative(found - unprojected, truth)

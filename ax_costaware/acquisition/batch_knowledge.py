@@ -15,6 +15,11 @@ of a sample of its own, and the rest falls by its law.
 Where further outcomes have bounds, each with a model of its own, a candidate that is feasible with
 probability :math:`P` counts as :math:`P (a - a_{low})`; :math:`a_{low}` is the least of the means.
 The same trials move what is believed of all outcomes.
+
+With queries that are answered by averages what is deployed is the point with the best expectation,
+which no query measures; answers move the expectations of points as far as they are correlated with
+them. Each query is the one of which the answer leaves least variance at the optimum of a posterior
+sample of its own, per unit of cost.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ from torch import Tensor
 from ax_costaware.acquisition.best_queries import maximal_controls
 from ax_costaware.acquisition.objectives import some_nodes
 from ax_costaware.acquisition.starts import SearchDomain, raw_points
+from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.joint.law import NodesGiven
 
@@ -46,6 +52,9 @@ range of a column."""
 
 _NUM_SAMPLES = 256
 """Samples of what the trials may come to."""
+
+_SLACK = 1e-9
+"""Part of a limit of cost by which rounding may pass it."""
 
 _ROUNDING = 1e-9
 """Directions in which outcomes vary by less of the largest variance tell nothing."""
@@ -251,3 +260,83 @@ def _candidates(
 def _feasible_first(values: Tensor, feasible: Tensor) -> Tensor:
     """Values ``m x ...`` with what is not feasible brought below all others."""
     return torch.where(feasible, values, values - (values.max() - values.min()))
+
+
+def target_knowledge_per_cost(
+    posterior: IndirectPosterior,
+    optima: Tensor,
+    others: Tensor,
+    queries: Tensor,
+    costs: Tensor,
+    counts: Sequence[int],
+    limit: float | None,
+    seed: int,
+    bounds: Sequence[tuple[IndirectPosterior, LogProbability]] = (),
+) -> float:
+    """The expected gain in the value of the best point, per unit of cost, where it is largest.
+
+    Args:
+        posterior: The posterior of averages and points, to be maximised.
+        optima: ``S x d`` optima of posterior samples.
+        others: ``m x d`` further points that may be the best, that of now among them.
+        queries: ``n x p`` queries that may be asked.
+        costs: What they cost, ``n``.
+        counts: Numbers of queries that are looked at.
+        limit: What the queries may cost together; None for no limit.
+        seed: Seed of what the answers may come to.
+        bounds: Of each further outcome with bounds its posterior, and these.
+    """
+    points = torch.cat([optima, others])
+    with torch.no_grad():
+        asked = [
+            _Asked(one, queries, points, max(counts), seed + place)
+            for place, one in enumerate([posterior, *(other for other, _ in bounds)])
+        ]
+        told = torch.stack([one.part_told[:, : len(optima)] for one in asked]).sum(dim=0)
+        best = (told / costs.unsqueeze(-1)).argmax(dim=0)
+
+        def gain_per_cost(chosen: Tensor) -> float:
+            cost = float(costs[chosen].sum())
+            if limit is not None and cost > limit * (1 + _SLACK):
+                return 0.0
+            objective, *others = (one.told(chosen) for one in asked)
+            of_others = [(o, within) for o, (_, within) in zip(others, bounds, strict=True)]
+            return expected_gain(objective, of_others) / cost
+
+        single = [gain_per_cost(one.unsqueeze(0)) for one in best.unique()]
+        several = [gain_per_cost(best[:count]) for count in counts if count > 1]
+        return max([0.0, *single, *several])
+
+
+class _Asked:
+    """What queries tell of an outcome at points.
+
+    Args:
+        posterior: The posterior of the outcome.
+        queries: ``n x p`` queries that may be asked.
+        points: ``m x d`` points.
+        most: The most queries that are asked together.
+        seed: Seed of what the answers may come to.
+    """
+
+    def __init__(
+        self, posterior: IndirectPosterior, queries: Tensor, points: Tensor, most: int, seed: int
+    ) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        z = torch.randn(most, _NUM_SAMPLES, generator=generator, dtype=torch.double)
+        self._posterior, self._queries, self._z = posterior, queries, z.to(points)
+        self._moments = posterior.target_moments(points)
+        _, self._variance, self._cross = posterior.joint_moments(queries, points)
+        self._noise = posterior.noise_of(queries)
+
+    @property
+    def part_told(self) -> Tensor:
+        """The part of the variance at each point that the answer of each query tells, ``n x m``."""
+        told = self._cross.square() / (self._variance + self._noise).unsqueeze(-1)
+        return told / self._moments[1]
+
+    def told(self, chosen: Tensor) -> Told:
+        """What the answers of chosen queries tell, by their indices."""
+        noise = torch.diag(self._noise[chosen])
+        outcomes = self._posterior.covariance(self._queries[chosen]) + noise
+        return Told(*self._moments, self._cross[chosen].mT, outcomes, self._z[: len(chosen)])

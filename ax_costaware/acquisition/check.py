@@ -9,14 +9,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import (
-    at_least,
-    check_weights,
-    checked_bounds,
-    finite_tensor,
-    nonnegative_number,
-    optional,
-)
+from ax_costaware.queries.argument_checks import check_weights, finite_tensor
 from ax_costaware.queries.joint.law import NodesGiven
 
 
@@ -52,27 +45,6 @@ def check_pending(X_pending: Any, columns: str) -> None:
     if X_pending is not None and (not isinstance(X_pending, Tensor) or X_pending.ndim != 2):
         got = tuple(X_pending.shape) if isinstance(X_pending, Tensor) else X_pending
         raise InputError(f"X_pending: got {got!r}; expected a tensor of shape (k, {columns}).")
-
-
-def check_search(
-    bounds: Tensor,
-    control_sets: Sequence[Sequence[int]],
-    nodes: Tensor,
-    weights: Tensor,
-    beta: float,
-    num_restarts: int | None,
-    raw_samples: int | None,
-) -> list[list[int]]:
-    """Check the arguments of ``optimize_control_sets`` and return the sorted control sets."""
-    check_nodes(nodes, weights)
-    nonnegative_number(beta, "beta")
-    d = nodes.shape[-1]
-    checked_bounds(bounds, d)
-    if len(control_sets) == 0:
-        raise InputError("control_sets: got none; it takes at least one list of column indices.")
-    for name, number in (("num_restarts", num_restarts), ("raw_samples", raw_samples)):
-        optional(at_least(1))(number, name)
-    return [check_columns("control_sets", columns, d) for columns in control_sets]
 
 
 def check_given(

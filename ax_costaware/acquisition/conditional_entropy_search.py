@@ -26,15 +26,12 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
-from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from ax_costaware.acquisition.check import check_pending
-from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.acquisition.standard_normal import (
     noisy_truncated_information,
     truncated_information,
@@ -51,7 +48,7 @@ _LEAST_REMAINING = 1e-9
 """The part of the average's variance that is left at least when the optimal value is known."""
 
 
-class ConditionalEntropySearch(AcquisitionFunction):
+class ConditionalEntropySearch(PointwiseAcquisition):
     """Base of the acquisition functions of queries.
 
     Args:
@@ -63,6 +60,8 @@ class ConditionalEntropySearch(AcquisitionFunction):
     Raises:
         InputError: If ``cost`` is not of that kind.
     """
+
+    pending_columns = "p"
 
     def __init__(
         self,
@@ -84,28 +83,17 @@ class ConditionalEntropySearch(AcquisitionFunction):
         Args:
             X_pending: ``k x p`` queries, or None.
         """
-        check_pending(X_pending, "p")
         super().set_X_pending(X_pending)
         self.posterior = IndirectPosterior.of(self.model, self.posterior_transform, X_pending)
 
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
-    def forward(self, X: Tensor) -> Tensor:
-        """Evaluate the acquisition function.
-
-        Args:
-            X: ``batch_shape x 1 x p`` queries.
-
-        Returns:
-            A ``batch_shape``-tensor of values.
-        """
-        queries = X.squeeze(-2)
-        noise = self.posterior.noise_of(queries).unsqueeze(-1)
-        information = self._information(queries, noise).mean(dim=-1)
-        return information * (-self._log_cost(queries)).exp()
+    def _values(self, points: Tensor) -> Tensor:
+        noise = self.posterior.noise_of(points).unsqueeze(-1)
+        information = self._information(points, noise).mean(dim=-1)
+        return information * (-self._log_cost(points)).exp()
 
     @abstractmethod
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
-        """Information by each sample, ``... x S``, with noise variances ``... x 1``."""
+        """Information by each sample, ``n x S``, with noise variances ``n x 1``."""
 
 
 @takes_its_inputs

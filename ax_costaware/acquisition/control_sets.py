@@ -18,23 +18,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
 from botorch.sampling.pathwise import get_matheron_path_model
 from botorch.utils.sampling import manual_seed
-from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from ax_costaware.acquisition.best_queries import sample_best_queries
-from ax_costaware.acquisition.check import (
-    check_columns,
-    check_given,
-    check_nodes,
-    check_pending,
-    check_search,
-)
+from ax_costaware.acquisition.check import check_columns, check_given, check_nodes, check_pending
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
 from ax_costaware.acquisition.criteria import (
     MEAN,
@@ -44,14 +36,14 @@ from ax_costaware.acquisition.criteria import (
     confidence_bound,
 )
 from ax_costaware.acquisition.elimination import Elimination
-from ax_costaware.acquisition.feasible_queries import FeasibleQueries
-from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.objectives import (
     ControlSetObjective,
+    FeasibleQueries,
     build_objectives,
     near_and_lengths,
 )
 from ax_costaware.acquisition.partial_query import QueryNodes
+from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.acquisition.starts import Discrete, LinearConstraints, SearchDomain
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.cached_posterior import CachedPosterior
@@ -63,6 +55,8 @@ from ax_costaware.models.point_posterior import (
     QueryMoments,
 )
 from ax_costaware.queries.argument_checks import (
+    at_least,
+    checked_bounds,
     finite_number,
     finite_tensor,
     nonnegative_number,
@@ -145,8 +139,15 @@ def optimize_control_sets(
     name: AcquisitionName = one_of(acquisition, "acquisition", get_args(AcquisitionName))
     if name == "feasible" and feasible is None:
         raise InputError("acquisition='feasible': expected feasible, the bounds to keep to.")
-    controls = check_search(bounds, control_sets, nodes, weights, beta, num_restarts, raw_samples)
-    num_inputs = bounds.shape[-1]
+    check_nodes(nodes, weights)
+    nonnegative_number(beta, "beta")
+    num_inputs = nodes.shape[-1]
+    checked_bounds(bounds, num_inputs)
+    if len(control_sets) == 0:
+        raise InputError("control_sets: got none; it takes at least one list of column indices.")
+    for argument, number in (("num_restarts", num_restarts), ("raw_samples", raw_samples)):
+        optional(at_least(1))(number, argument)
+    controls = [check_columns("control_sets", columns, num_inputs) for columns in control_sets]
     if fixed_features:
         check_columns("fixed_features", list(fixed_features), num_inputs)
     for columns, _ in discrete or ():
@@ -252,7 +253,7 @@ def sampled(
     return ModelPosterior(path, None)
 
 
-class PartialQueryAcquisition(AcquisitionFunction):
+class PartialQueryAcquisition(PointwiseAcquisition):
     """Base of the acquisition functions of one control set.
 
     On an exact GP everything runs on the cached factor; any other model is asked for its posterior
@@ -290,26 +291,13 @@ class PartialQueryAcquisition(AcquisitionFunction):
                 chance is represented by the values that are expected there. It is believed at its
                 posterior mean, which on an exact GP is the expectation over all fantasies.
         """
-        check_pending(X_pending, "d")
         super().set_X_pending(X_pending)
         posterior = PointPosterior.of(self.model, self.posterior_transform, self.X_pending)
         law = QueryNodes(self.nodes, self.weights, self.controlled)
         ((_, self._objective),) = build_objectives(posterior, [law], self.criterion)
 
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
-    def forward(self, X: Tensor) -> Tensor:
-        """Evaluate the acquisition function.
-
-        Args:
-            X: ``batch_shape x 1 x d`` points; the random columns are ignored.
-
-        Returns:
-            A ``batch_shape``-tensor of values.
-        """
-        points = X.squeeze(-2)
-        rows = points.reshape(-1, points.shape[-1])
-        values = self._objective(rows, torch.zeros(len(rows), dtype=torch.long))
-        return values.reshape(points.shape[:-1])
+    def _values(self, points: Tensor) -> Tensor:
+        return self._objective(points, torch.zeros(len(points), dtype=torch.long))
 
 
 @takes_its_inputs

@@ -44,8 +44,8 @@ from torch import Tensor
 from ax_costaware.acquisition.check import check_pending
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
-from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.acquisition.pointwise import takes_its_inputs
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import (

@@ -14,7 +14,7 @@ By the names that ``optimize_control_sets`` takes, with :math:`\mu` and :math:`\
 * ``"information"``: what a trial tells about the best query, which is no such formula (see
   ``best_queries``);
 * ``"feasible"``: the probability that further outcomes keep to their bounds (see
-  ``feasible_queries``).
+  ``FeasibleQueries``).
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
-from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from ax_costaware.acquisition.pointwise import PointwiseAcquisition
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import first_bad, positive_number
 
@@ -93,7 +93,7 @@ def _checked_log(cost: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
     return costs.reshape(X.shape[:-1]).log()
 
 
-class Affordable(AcquisitionFunction):
+class Affordable(PointwiseAcquisition):
     """An acquisition function that falls where a point costs more than a limit.
 
     Args:
@@ -115,15 +115,13 @@ class Affordable(AcquisitionFunction):
         values = values[values.isfinite()]
         self.spread: float = float(values.max() - values.min()) if len(values) else 1.0
 
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
-    def forward(self, X: Tensor) -> Tensor:
-        """Evaluate at ``batch_shape x 1 x d`` points; ``batch_shape`` values."""
-        excess = (self._log_cost(X.squeeze(-2)) - self._log_limit) / _MARGIN + 1.0
-        value: Tensor = self.acquisition(X) - self.spread * excess.clamp_min(0.0).square()
-        return value
+    def _values(self, points: Tensor) -> Tensor:
+        excess = (self._log_cost(points) - self._log_limit) / _MARGIN + 1.0
+        value: Tensor = self.acquisition(points.unsqueeze(-2))
+        return value - self.spread * excess.clamp_min(0.0).square()
 
 
-class Cheapness(AcquisitionFunction):
+class Cheapness(PointwiseAcquisition):
     """The negative logarithm of the expected cost.
 
     Args:
@@ -135,9 +133,6 @@ class Cheapness(AcquisitionFunction):
         super().__init__(model=model)
         self._log_cost = log_cost_function(cost)
 
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
-    def forward(self, X: Tensor) -> Tensor:
-        """Evaluate at ``batch_shape x 1 x d`` points; ``batch_shape`` values."""
-        points = X.squeeze(-2)
+    def _values(self, points: Tensor) -> Tensor:
         # The zero gives a cost that is the same everywhere the gradient that it has.
         return 0.0 * points.sum(dim=-1) - self._log_cost(points)

@@ -23,18 +23,15 @@ import math
 from typing import Any
 
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.utils.sampling import draw_sobol_normal_samples
-from botorch.utils.transforms import t_batch_mode_transform
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from ax_costaware.acquisition.check import check_pending
 from ax_costaware.acquisition.criteria import log_expected_gain
-from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.cached_posterior import least, only_model
 from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
@@ -72,7 +69,7 @@ def has_found_noise(model: Model) -> bool:
 
 
 @takes_its_inputs
-class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
+class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
     r"""The logarithm of noisy expected improvement over a power of the expected cost.
 
     Args:
@@ -136,14 +133,7 @@ class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Take points under evaluation into the baseline, instead of those given before.
-
-        A sequence of these is how ``optimize_acqf(..., q > 1, sequential=True)`` builds a batch.
-
-        Args:
-            X_pending: ``k x d`` points, or None.
-        """
-        check_pending(X_pending, "d")
+        """Take points under evaluation into the baseline; see the base class."""
         super().set_X_pending(X_pending)
         X, may_be_best = self._evaluated, self._feasible
         if X_pending is not None:
@@ -165,17 +155,7 @@ class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
             self._best = values[:, may_be_best[rows]].amax(dim=-1)
             self._root, self._z = root, z
 
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
-    def forward(self, X: Tensor) -> Tensor:
-        """Evaluate the acquisition function.
-
-        Args:
-            X: ``batch_shape x 1 x d`` points.
-
-        Returns:
-            A ``batch_shape``-tensor of values.
-        """
-        points = X.squeeze(-2).reshape(-1, X.shape[-1])
+    def _values(self, points: Tensor) -> Tensor:
         mean, variance, covariance = self._known(points)
         whitened = torch.linalg.solve_triangular(self._root, covariance.mT, upper=False).mT
         means = self._sign * (mean.unsqueeze(-1) + whitened @ self._z.mT)
@@ -185,5 +165,4 @@ class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
         log_ei = log_ei - math.log(self._samples)
         below = (self._hopeless - log_ei).clamp_min(0.0)
         log_ei = torch.maximum(log_ei, self._hopeless) - below.log1p()
-        value: Tensor = log_ei - self.exponent * self._log_cost(points)
-        return value.reshape(X.shape[:-2])
+        return log_ei - self.exponent * self._log_cost(points)

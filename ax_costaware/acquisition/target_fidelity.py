@@ -31,18 +31,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.utils.probability.utils import log_ndtr
-from botorch.utils.transforms import t_batch_mode_transform
 from scipy.stats import norm
 from torch import Tensor
 
-from ax_costaware.acquisition.check import check_pending
 from ax_costaware.acquisition.criteria import log_expected_gain
-from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import finite_number, nonnegative_number
 
@@ -123,7 +120,7 @@ class LogChanceAtTarget:
 
 
 @takes_its_inputs
-class LogTargetImprovementPerCost(AcquisitionFunction):
+class LogTargetImprovementPerCost(PointwiseAcquisition):
     r"""The logarithm of what a trial is expected to add to the best bound at the target, per cost.
 
     Args:
@@ -165,15 +162,7 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Condition on points under evaluation, instead of those given before.
-
-        Args:
-            X_pending: ``k x d`` points, or None.
-
-        Raises:
-            InputError: If it is neither.
-        """
-        check_pending(X_pending, "d")
+        """Condition on points under evaluation, believed at their posterior mean; see the base."""
         super().set_X_pending(X_pending)
         self._posterior = PointPosterior.of(self.model, self._posterior_transform, X_pending)
 
@@ -189,17 +178,7 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
         """
         return told_of_target(self._posterior, X, self.target)
 
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
-    def forward(self, X: Tensor) -> Tensor:
-        """Evaluate the acquisition function.
-
-        Args:
-            X: ``batch_shape x 1 x d`` points.
-
-        Returns:
-            A ``batch_shape``-tensor of values.
-        """
-        points = X.squeeze(-2).reshape(-1, X.shape[-1])
+    def _values(self, points: Tensor) -> Tensor:
         mean, variance, share = self.moments(points)
         if self.best_f is None:
             value = share.log()
@@ -210,4 +189,4 @@ class LogTargetImprovementPerCost(AcquisitionFunction):
         value = value - self._log_cost(points)
         if self._log_weight is not None:
             value = value + self._log_weight(points)
-        return value.reshape(X.shape[:-2])
+        return value

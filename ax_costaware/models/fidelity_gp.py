@@ -33,15 +33,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
-from botorch.utils.datasets import SupervisedDataset
 from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel
 from gpytorch.priors import NormalPrior
 from torch import Tensor
 
 from ax_costaware.models.choice_kernel import shared_lengthscales
+from ax_costaware.models.configurable_gp import ConfigurableGP
 from ax_costaware.models.kernels import matern_correlation, squared_distances
 from ax_costaware.models.standardize import StandardizeAnyScale
 
@@ -185,7 +184,7 @@ def _set(kernel: FidelityKernel, value: Tensor) -> None:
     kernel.initialize(log_values=value)
 
 
-class FidelityGP(SingleTaskGP):
+class FidelityGP(ConfigurableGP):
     """The model; see the module.
 
     Args:
@@ -232,8 +231,3 @@ class FidelityGP(SingleTaskGP):
             outcome_transform=outcome_transform or StandardizeAnyScale(1),
             input_transform=Normalize(train_X.shape[-1], bounds=bounds),
         )
-
-    @classmethod
-    def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
-        """Constructor arguments from a data set and options, for Ax."""
-        return {**super().construct_inputs(training_data), **options}

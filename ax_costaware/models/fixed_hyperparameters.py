@@ -15,13 +15,13 @@ from botorch.models import SingleTaskGP
 from botorch.models.kernels import CategoricalKernel
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
-from botorch.utils.datasets import SupervisedDataset
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess, Noise, mixed_kernel
+from ax_costaware.models.configurable_gp import ConfigurableGP
 from ax_costaware.models.time_varying_gp import TimeVaryingGP, known_noise
 from ax_costaware.queries import Conditional
 
@@ -31,7 +31,7 @@ def _nothing_to_fit(self: SingleTaskGP, mll: MarginalLogLikelihood, **_: Any) ->
     return mll.eval()
 
 
-class FixedHyperparameterGP(SingleTaskGP):
+class FixedHyperparameterGP(ConfigurableGP):
     """A ``SingleTaskGP`` that BoTorch's model fitting leaves as it is.
 
     Args:
@@ -72,13 +72,6 @@ class FixedHyperparameterGP(SingleTaskGP):
             outcome_transform=outcome_transform,
         )
         self.requires_grad_(False)
-
-    @classmethod
-    def construct_inputs(
-        cls, training_data: SupervisedDataset, **hyperparameters: float | list[float]
-    ) -> dict[str, Any]:
-        """Constructor arguments from a data set and the hyperparameters, for Ax's surrogate."""
-        return {**super().construct_inputs(training_data=training_data), **hyperparameters}
 
 
 class FixedTimeVaryingGP(TimeVaryingGP):

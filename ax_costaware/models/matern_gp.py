@@ -12,23 +12,21 @@ as they are, or by a softplus; by their logarithms the same optimum takes a part
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
-from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
-from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch import Module
 from gpytorch.constraints import GreaterThan
 from torch import Tensor
 
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
+from ax_costaware.models.configurable_gp import ConfigurableGP
 
 
-class MaternGP(SingleTaskGP):
+class MaternGP(ConfigurableGP):
     """An exact GP of one outcome with a scaled Matern-5/2 kernel and Gamma priors.
 
     Args:
@@ -67,13 +65,6 @@ class MaternGP(SingleTaskGP):
             input_transform=input_transform,
         )
         search_by_logarithms(self)
-
-    @classmethod
-    def construct_inputs(
-        cls, training_data: SupervisedDataset, choices: Sequence[Sequence[int]] = (), **options: Any
-    ) -> dict[str, Any]:
-        """Constructor arguments from a data set and options, for Ax."""
-        return {**super().construct_inputs(training_data, **options), "choices": choices}
 
 
 def search_by_logarithms(model: Module) -> None:

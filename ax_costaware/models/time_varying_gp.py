@@ -17,11 +17,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
-from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.constraints import Interval, Positive
 from gpytorch.kernels import Kernel, ProductKernel
@@ -31,6 +29,7 @@ from gpytorch.priors import NormalPrior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.models.configurable_gp import ConfigurableGP
 from ax_costaware.queries.argument_checks import number_between_zero_and_one, positive_number
 
 PRIOR_FORGETTING = 0.01
@@ -134,7 +133,7 @@ def _set_raw(kernel: ForgettingKernel, value: Tensor) -> None:
     kernel.initialize(raw_forgetting=value)
 
 
-class TimeVaryingGP(SingleTaskGP):
+class TimeVaryingGP(ConfigurableGP):
     """A ``SingleTaskGP`` whose last input column is time.
 
     What is not given is fitted by the marginal likelihood, as for any BoTorch model.
@@ -233,11 +232,6 @@ class TimeVaryingGP(SingleTaskGP):
         """The kernel over the time."""
         kernel: ForgettingKernel = self.covar_module.kernels[1]
         return kernel
-
-    @classmethod
-    def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
-        """Constructor arguments from a data set and ``forgetting`` or ``noise``, for Ax."""
-        return {**super().construct_inputs(training_data=training_data), **options}
 
 
 def known_noise(noise: float, batch_shape: torch.Size | None = None) -> GaussianLikelihood:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import objectives, optimize_control_sets
 from ax_costaware.acquisition.criteria import LogProbability
-from ax_costaware.acquisition.feasible_queries import FeasibleQueries
+from ax_costaware.acquisition.objectives import FeasibleQueries
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.constraints import OutcomeConstraint

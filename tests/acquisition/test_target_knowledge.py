@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from ax_costaware.acquisition.target_knowledge import target_knowledge_per_cost
+from ax_costaware.acquisition.batch_knowledge import target_knowledge_per_cost
 from ax_costaware.models import IndirectPosterior
 from tests.acquisition.indirect_models import line_model
 

@@ -19,7 +19,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from ax_costaware.acquisition.target_knowledge import target_knowledge_per_cost
+from ax_costaware.acquisition.batch_knowledge import target_knowledge_per_cost
 from ax_costaware.acquisition.target_optima import TargetSpace, sample_optima
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.deployment import best_points, recommendation_record

@@ -22,7 +22,7 @@ from torch import Tensor
 from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
 from ax_costaware.acquisition.batch_knowledge import batch_knowledge
 from ax_costaware.acquisition.criteria import Criterion, LogProbability
-from ax_costaware.acquisition.feasible_queries import FeasibleQueries
+from ax_costaware.acquisition.objectives import FeasibleQueries
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.methods.control_sets.checks import CONTROL_SET

@@ -24,7 +24,7 @@ from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition import ControlSetOptima
 from ax_costaware.acquisition.criteria import LogExpectedImprovement
-from ax_costaware.acquisition.feasible_queries import FeasibleQueries
+from ax_costaware.acquisition.objectives import FeasibleQueries
 from ax_costaware.methods.change_overs import change_over, kept_settings
 from ax_costaware.methods.constraints import MARGIN, STEEP
 from ax_costaware.methods.control_sets.query_space import QuerySpace

@@ -13,16 +13,14 @@ nodes; Huszar and Duvenaud 2012). The nodes are points of the data.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
-from scipy.sparse import csr_matrix
-from typing_extensions import override
+from scipy.sparse import csc_matrix
 
 from ax_costaware.queries.conditionals.landmarks import (
     NUM_CANDIDATES,
@@ -63,65 +61,45 @@ _CHUNK = 4096
 _JITTER = 1e-8
 
 
-class Projection(ABC):
+@dataclass(frozen=True, eq=False)
+class Projection:
     """A linear map from weights of ``N`` points to weights of ``M`` nodes."""
 
     nodes: Array
     """``M x d``, in raw units."""
 
-    @abstractmethod
-    def product(self, rows: slice, values: Array) -> Array:
-        """The part ``M x k`` of these points in a sum over all points.
+    product: Callable[[slice, Array], Array]
+    """The part ``M x k`` of some points, of weights ``n x k``, in a sum over all points."""
 
-        Args:
-            rows: Which points.
-            values: Weights of them, ``n x k``.
-        """
-
-    def finish(self, sums: Array) -> Array:
-        """The weights ``M x k`` of the nodes, from the sum of all products."""
-        return sums
-
-
-class _EqualPoints(Projection):
-    def __init__(self, X: Array) -> None:
-        self.nodes, position = np.unique(X, axis=0, return_inverse=True)
-        self._position = position.ravel()
-
-    @override
-    def product(self, rows: slice, values: Array) -> Array:
-        position = self._position[rows]
-        n = len(position)
-        chosen = csr_matrix((np.ones(n), (position, np.arange(n))), shape=(len(self.nodes), n))
-        return np.asarray(chosen @ values)
-
-
-class _Interpolation(Projection):
-    def __init__(self, X: Array, spreads: Array, num_nodes: int, seed: int) -> None:
-        candidates = X[some_rows(len(X), NUM_CANDIDATES, seed)]
-        self._X = X
-        self._unit = spreads * half_median_distance(candidates / spreads)
-        self.nodes = candidates[landmarks_of(candidates / self._unit, rbf_mixture, num_nodes)]
-        self._scaled = self.nodes / self._unit
-        kernel = rbf_mixture(self._scaled, self._scaled)
-        kernel[np.diag_indices_from(kernel)] += _JITTER
-        self._factor = cho_factor(kernel, lower=True, overwrite_a=True)
-
-    @override
-    def product(self, rows: slice, values: Array) -> Array:
-        return np.asarray(rbf_mixture(self._scaled, self._X[rows] / self._unit) @ values)
-
-    @override
-    def finish(self, sums: Array) -> Array:
-        return np.asarray(cho_solve(self._factor, sums))
+    finish: Callable[[Array], Array] = np.asarray
+    """The weights ``M x k`` of the nodes, from the sum of all products."""
 
 
 def equal_points(X: Array) -> Projection | None:
     """The exact map where no more than ``MOST_DISTINCT`` of the points ``N x d`` differ."""
     if len(np.unique(X[:_FIRST_LOOK], axis=0)) > MOST_DISTINCT:
         return None
-    found = _EqualPoints(X)
-    return found if len(found.nodes) <= MOST_DISTINCT else None
+    nodes, position = np.unique(X, axis=0, return_inverse=True)
+    if len(nodes) > MOST_DISTINCT:
+        return None
+    places = position.ravel(), np.arange(len(X))
+    chosen = csc_matrix((np.ones(len(X)), places), shape=(len(nodes), len(X)))
+    return Projection(nodes, lambda rows, values: np.asarray(chosen[:, rows] @ values))
+
+
+def _interpolation(X: Array, spreads: Array, num_nodes: int, seed: int) -> Projection:
+    candidates = X[some_rows(len(X), NUM_CANDIDATES, seed)]
+    unit = spreads * half_median_distance(candidates / spreads)
+    nodes = candidates[landmarks_of(candidates / unit, rbf_mixture, num_nodes)]
+    scaled = nodes / unit
+    kernel = rbf_mixture(scaled, scaled)
+    kernel[np.diag_indices_from(kernel)] += _JITTER
+    factor = cho_factor(kernel, lower=True, overwrite_a=True)
+
+    def product(rows: slice, values: Array) -> Array:
+        return np.asarray(rbf_mixture(scaled, X[rows] / unit) @ values)
+
+    return Projection(nodes, product, partial(cho_solve, factor))
 
 
 def projection_of(X: Array, spreads: Array, num_nodes: int, seed: int) -> Projection:
@@ -133,7 +111,7 @@ def projection_of(X: Array, spreads: Array, num_nodes: int, seed: int) -> Projec
         num_nodes: The most nodes of an interpolation.
         seed: Of the candidates for nodes.
     """
-    return equal_points(X) or _Interpolation(X, spreads, num_nodes, seed)
+    return equal_points(X) or _interpolation(X, spreads, num_nodes, seed)
 
 
 @dataclass(frozen=True, eq=False)

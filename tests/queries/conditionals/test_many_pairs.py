@@ -34,15 +34,10 @@ def sample(d: int, lengthscale: float, seed: int = 0) -> Callable[[Array], Array
     return lambda X: np.asarray(np.cos(X @ frequencies + shifts) @ weights)
 
 
-class _Values(Projection):
+def _sums_of(values: Array) -> Projection:
     """No nodes: sums of the values of functions at the points."""
-
-    def __init__(self, values: Array) -> None:
-        self.nodes = np.zeros((values.shape[1], 1))
-        self._values = values
-
-    def product(self, rows: slice, values: Array) -> Array:
-        return np.asarray(self._values[rows].T @ values)
+    nodes = np.zeros((values.shape[1], 1))
+    return Projection(nodes, lambda rows, weights: np.asarray(values[rows].T @ weights))
 
 
 @pytest.fixture
@@ -128,7 +123,7 @@ def test_projected_weights_in_five_dimensions() -> None:
     )
     for factor, most in ((1.0, 0.05), (2.0, 0.01), (4.0, 0.004)):
         f = sample(5, factor * spread)
-        whole = embedding.fit(X, A, *options, projection=_Values(f(X)))
+        whole = embedding.fit(X, A, *options, projection=_sums_of(f(X)))
         assert np.array_equal(whole.centres, fitted.embedding.centres)
         expected = kernel @ whole.projection.T
         found = rule.weights.numpy() @ f(rule.nodes.numpy())
