@@ -183,6 +183,11 @@ def optimize_control_sets(
         moments, near, criterion = information, torch.cat([near, information.points]), MEAN
     elif name == "ei":
         if best_f is None:
+            if posterior.observed.shape[-1] != num_inputs:  # as where one says the task
+                raise InputError(
+                    f"best_f: got None; expected a number, since the training inputs of a "
+                    f"{type(model).__name__} are not points in the bounds."
+                )
             best_f = _best_mean(
                 build_objectives(posterior, laws, MEAN, product), posterior.observed
             )

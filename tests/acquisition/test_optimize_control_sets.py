@@ -5,7 +5,7 @@ import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.generation.gen import gen_candidates_scipy
-from botorch.models import SingleTaskGP
+from botorch.models import MultiTaskGP, SingleTaskGP
 from botorch.models.transforms import Normalize
 from botorch.models.transforms.input import ChainedInputTransform, Round
 from botorch.utils.sampling import draw_sobol_samples
@@ -320,3 +320,16 @@ def test_bad_input(change, message, model, rule, bounds):
     }
     with pytest.raises(InputError, match=message):
         optimize_control_sets(model, **arguments)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:linear_operator")
+def test_improvement_needs_an_incumbent_where_the_data_have_a_task(rule, bounds):
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(12, 3, generator=generator, dtype=torch.double)
+    task = torch.arange(12).remainder(2).to(X).unsqueeze(-1)
+    model = MultiTaskGP(torch.cat([X, task], -1), X.sum(-1, keepdim=True), -1, output_tasks=[0])
+    options = {"acquisition": "ei", "num_restarts": 1, "raw_samples": 16}
+    with pytest.raises(InputError, match=r"best_f: got None; expected a number, .* MultiTaskGP"):
+        optimize_control_sets(model, bounds, [[0]], *rule, **options)
+    found = optimize_control_sets(model, bounds, [[0]], *rule, best_f=1.0, **options)
+    assert float(found.values[0]) > 0
