@@ -211,12 +211,16 @@ def test_a_column_without_width_stays() -> None:
     assert float(found.point[1]) == 0.4
 
 
+@pytest.mark.parametrize("beyond", [0.1, 0.1003])
 @pytest.mark.parametrize("held", [(), (0,)])
-def test_constraints(held: tuple[int, ...]) -> None:
-    """On the sum of the columns, such that the best point without it is left out."""
+def test_constraints(held: tuple[int, ...], beyond: float) -> None:
+    """On the sum of the columns, such that the best point without it is left out.
+
+    The way to the strongest rival leads through points that are none.
+    """
     posterior = PosteriorNow(model(2), NOW)
     best = ConfidenceSearch(posterior, box(2), CORRELATION).upper_confidence_bound(BETA).point
-    limit = float(best.sum()) - 0.1
+    limit = float(best.sum()) - beyond
     constraints = [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -limit)]
     valid = grid(2)[grid(2).sum(-1) <= limit]
     starts = valid[:: 1 if held else 11]
