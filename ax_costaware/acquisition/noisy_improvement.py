@@ -44,7 +44,7 @@ NUM_BASELINE = 128
 """Points that may be the best one which are looked at; the others are hardly ever."""
 
 _JITTER = 1e-8
-"""Part of the prior variance that is added to the variances of the baseline."""
+"""Part of the prior variance that is added to the variances of the baseline, at least."""
 
 _HOPELESS = -30.0
 """Log of an expected improvement, in prior standard deviations, below which it falls slower.
@@ -156,8 +156,10 @@ class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
             self._known = self._posterior.beside(X[rows])
             mean, covariance = self._posterior.joint(X[rows])
             prior = self._posterior.prior_variance(X[rows]).mean()
-            self._hopeless, jitter = _HOPELESS + 0.5 * prior.log(), _JITTER * prior
-            root = psd_safe_cholesky(covariance + jitter * torch.eye(len(rows)).to(covariance))
+            self._hopeless = _HOPELESS + 0.5 * prior.log()
+            jitter = max(_JITTER, 100 * torch.finfo(prior.dtype).eps) * prior
+            covariance = covariance + jitter * torch.eye(len(rows)).to(covariance)
+            root = psd_safe_cholesky(covariance, jitter=float(jitter))
             z = draw_sobol_normal_samples(
                 len(rows), self._samples, device=X.device, dtype=covariance.dtype, seed=self._seed
             )

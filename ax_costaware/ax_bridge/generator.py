@@ -37,6 +37,7 @@ from ax_costaware.methods.finite_spaces import untried
 from ax_costaware.methods.lending import best_untried, is_out_of_scale, maximum_within
 from ax_costaware.methods.model import GIVEN, knows_choices, options_within, winsorized
 from ax_costaware.methods.problem import Maximum, reproducible
+from ax_costaware.models.cached_posterior import any_unit
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
@@ -112,6 +113,11 @@ class CostAwareGenerator(BoTorchGenerator):
         if model is not None:
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
+
+    def predict(self, X: Tensor, use_posterior_predictive: bool = False) -> tuple[Tensor, Tensor]:
+        """Means and covariances, in any unit of the outcomes."""
+        with any_unit():
+            return super().predict(X, use_posterior_predictive)
 
     def _winsorized(self, data: SupervisedDataset) -> SupervisedDataset:
         """Data in which bad outliers of the objective are less bad ones."""

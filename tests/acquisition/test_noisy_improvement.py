@@ -23,6 +23,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.noisy_improvement import NUM_BASELINE, has_found_noise
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.models.standardize import StandardizeAnyScale
 from tests.acquisition.test_pandora_box import ensemble
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
@@ -164,6 +165,20 @@ def test_points_that_were_evaluated_twice_are_no_harm() -> None:
     twice = LogNoisyExpectedImprovementPerCost(model, X.repeat(2, 1), 1.0, num_samples=2**12)
     assert agree(twice(POINTS), once(POINTS).detach(), 0.03)
     assert bool(twice(X.unsqueeze(-2)).isfinite().all())
+
+
+@pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_single_precision_in_any_unit(unit: float) -> None:
+    X = torch.rand(40, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double) / 10
+    values = []
+    for dtype, scale in ((torch.double, 1.0), (torch.float, unit)):
+        Y = scale * (40 * X).sin().sum(-1, keepdim=True)
+        model = SingleTaskGP(X.to(dtype), Y.to(dtype), outcome_transform=StandardizeAnyScale(1))
+        model.likelihood.noise = torch.tensor([0.1]).to(dtype)
+        acquisition = LogNoisyExpectedImprovementPerCost(model, X.to(dtype), 1.0)
+        values.append(acquisition(POINTS.to(dtype)).double() - math.log(scale))
+    assert agree(values[1], values[0].detach(), 0.2)
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,18 @@ def test_decay_and_units() -> None:
     assert scaled[0]["lambda"] == pytest.approx(decisions[0]["lambda"] * 1000 / 60, rel=1e-6)
 
 
+def test_predictions_in_any_unit() -> None:
+    """Ax's own have the standard deviation of a small unit, where GPyTorch has a least one."""
+    found = []
+    for unit in (1.0, 1e-9):
+        spec = FixedHyperparameters(0.5, outputscale=unit**2, noise_variance=1e-5 * unit**2)
+        client = make_client(surrogate_spec=spec, initial_trials=2)
+        run_trials(client, 3, sign=unit)
+        (predicted,) = client.predict([{"x1": 0.3, "x2": 0.9}])
+        found.append([value / unit for value in predicted["y"]])
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
 @pytest.mark.parametrize("acquisition", ["log_ei_per_cost", "log_ei_cost_cooling"])
 @pytest.mark.parametrize("rule", [GittinsStop(0.003), ImprovementPerCostStop(0.003)])
 def test_peers_and_rules(acquisition: str, rule: Any) -> None:
