@@ -33,6 +33,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition.check import check_pending
 from ax_costaware.acquisition.criteria import log_expected_gain
+from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
 from ax_costaware.acquisition.input_constructor import takes_its_inputs
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.exceptions import InputError, UnsupportedInputError
@@ -45,6 +46,12 @@ NUM_BASELINE = 128
 
 _JITTER = 1e-8
 """Part of the prior variance that is added to the variances of the baseline, at least."""
+
+_LARGEST_LOG = 500.0
+"""Logarithm of a cost, in units of the objective, above which all count as this one."""
+
+_HALVINGS = 60
+"""Of an interval, after which it is one number."""
 
 _HOPELESS = -30.0
 """Log of an expected improvement, in prior standard deviations, below which it falls slower.
@@ -178,14 +185,44 @@ class LogNoisyExpectedImprovementPerCost(AcquisitionFunction):
             A ``batch_shape``-tensor of values.
         """
         points = X.squeeze(-2).reshape(-1, X.shape[-1])
+        log_ei = self._log_improvement(*self._gains(points))
+        below = (self._hopeless - log_ei).clamp_min(0.0)
+        log_ei = torch.maximum(log_ei, self._hopeless) - below.log1p()
+        value: Tensor = log_ei - self.exponent * self._log_cost(points)
+        return value.reshape(X.shape[:-2])
+
+    def margin(self, X: Tensor, price: float) -> Tensor:
+        """How much better all that is in hand would have to be for a trial to be just worth it.
+
+        It is what the Gittins index of a trial exceeds a certain best value by: above zero just
+        where the expected improvement per cost is above the price.
+
+        Args:
+            X: ``n x d`` points.
+            price: What one unit of cost is worth, in units of the objective.
+
+        Returns:
+            ``n`` values, in units of the objective.
+        """
+        gain, std = self._gains(X)
+        log_cost = (self.exponent * self._log_cost(X) + math.log(price)).clamp_max(_LARGEST_LOG)
+        each = gittins_index_of_log_cost(gain, std, log_cost.unsqueeze(-1))
+        low, high = each.amin(dim=-1), each.amax(dim=-1)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            is_worth = self._log_improvement(gain - middle.unsqueeze(-1), std) > log_cost
+            low, high = low.where(~is_worth, middle), high.where(is_worth, middle)
+        return low
+
+    def _gains(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean gains ``n x samples`` of points ``n x d``, and standard deviations ``n x 1``."""
         mean, variance, covariance = self._known(points)
         whitened = torch.linalg.solve_triangular(self._root, covariance.mT, upper=False).mT
         means = self._sign * (mean.unsqueeze(-1) + whitened @ self._z.mT)
         left = variance - whitened.square().sum(dim=-1)
         std = left.clamp_min(_JITTER**2 * variance.detach() + least(left)).sqrt().unsqueeze(-1)
-        log_ei = torch.logsumexp(log_expected_gain(means - self._best, std), dim=-1)
-        log_ei = log_ei - math.log(self._samples)
-        below = (self._hopeless - log_ei).clamp_min(0.0)
-        log_ei = torch.maximum(log_ei, self._hopeless) - below.log1p()
-        value: Tensor = log_ei - self.exponent * self._log_cost(points)
-        return value.reshape(X.shape[:-2])
+        return means - self._best, std
+
+    def _log_improvement(self, gain: Tensor, std: Tensor) -> Tensor:
+        log_ei = torch.logsumexp(log_expected_gain(gain, std), dim=-1)
+        return log_ei - math.log(self._samples)

@@ -19,6 +19,7 @@ from torch import Tensor
 from ax_costaware.acquisition import (
     LogExpectedImprovementPerCost,
     LogNoisyExpectedImprovementPerCost,
+    PandoraBoxGittinsIndex,
     incumbent,
 )
 from ax_costaware.acquisition.noisy_improvement import NUM_BASELINE, has_found_noise
@@ -107,6 +108,23 @@ def test_without_noise_it_is_improvement_on_the_best_value() -> None:
     plain = LogExpectedImprovementPerCost(model, best, cost, exponent=0.5)
     noisy = LogNoisyExpectedImprovementPerCost(model, X, cost, exponent=0.5)
     assert agree(noisy(POINTS), plain(POINTS).detach(), 5e-3)
+
+
+def test_a_trial_is_worth_its_cost_where_its_margin_is_above_zero() -> None:
+    model, X = gp()
+    acquisition = LogNoisyExpectedImprovementPerCost(model, X, cost)
+    values = acquisition(POINTS).detach()
+    for price in values.exp().tolist():
+        excess = values - math.log(price)
+        margins = acquisition.margin(POINTS.squeeze(-2), price)
+        assert bool(((margins > 0) == (excess > 0)).logical_or(excess.abs() < 1e-9).all())
+
+
+def test_without_noise_its_margin_is_that_of_the_index() -> None:
+    model, X = gp(noise=1e-6)
+    margin = LogNoisyExpectedImprovementPerCost(model, X, cost).margin(POINTS.squeeze(-2), 0.1)
+    index = PandoraBoxGittinsIndex(model, cost, 0.1)(POINTS)
+    assert torch.allclose(incumbent(model, X)[0] + margin, index, atol=2e-3)
 
 
 def test_noise_alone_is_no_improvement() -> None:

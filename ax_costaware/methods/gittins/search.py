@@ -309,11 +309,6 @@ class Search(Generic[Priced]):
         found = self.in_hand(self.problem.X_pending)
         return max(best, found.value) if found.is_feasible else best
 
-    def index_at(self, point: Tensor, price: float) -> float:
-        """The Gittins index of a point, ``d``, at a price."""
-        with torch.no_grad():
-            return float(self.index(price)(point.reshape(1, 1, -1)))
-
     def costs(self, X: Tensor) -> Tensor:
         """Expected costs at points ``n x d``: ``n``."""
         with torch.no_grad():
