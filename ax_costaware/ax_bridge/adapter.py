@@ -110,6 +110,7 @@ class CostAwareAdapter(TorchAdapter):
 
         Raises:
             OptimizationShouldStop: If no trial is worth its cost, or none can be paid.
+            DataRequiredError: If no trial is worth its cost beside those that run.
             UserInputError: If the experiment does not fit the method, or what it learns from is
                 missing.
             UnsupportedError: If ``n`` is not one, or the experiment asks for what the method
@@ -136,7 +137,13 @@ class CostAwareAdapter(TorchAdapter):
         fixed = {n: value for n, value in problem.fixed.items() if n not in problem.disabled}
         note = f" The caller had fixed {fixed}." if fixed else ""
         if isinstance(decision, Stop):
-            raise OptimizationShouldStop(decision.reason + note)
+            running = [o.trial_index for o in problem.pending if o.trial_index is not None]
+            if decision.is_final or problem.undelivered or not running:
+                raise OptimizationShouldStop(decision.reason + note)
+            raise DataRequiredError(
+                f"{decision.reason}{note} Trials {running} are under way, and what they report may "
+                "change that: ask again once they have, or were marked as abandoned."
+            )
         return self._run_of(replace(decision, why=decision.why + note), problem, started)
 
     def problem(

@@ -223,6 +223,19 @@ def test_decay_and_units() -> None:
     assert scaled[0]["lambda"] == pytest.approx(decisions[0]["lambda"] * 1000 / 60, rel=1e-6)
 
 
+@pytest.mark.parametrize("acquisition", ["gittins", "log_nei_per_cost"])
+def test_no_run_ends_at_a_price_while_trials_are_under_way(acquisition: str) -> None:
+    """It ended though what they reported made further trials worth their cost."""
+    client = make_client(lmbda=10.0, acquisition=acquisition)
+    run_trials(client, 4)
+    running = client.attach_trial({"x1": 0.3, "x2": 0.6})
+    with pytest.raises(DataRequiredError, match=r"Stopped: .* Trials \[4\] are under way"):
+        client.get_next_trials(max_trials=1)
+    complete(client, running, {"x1": 0.3, "x2": 0.6})
+    with pytest.raises(OptimizationShouldStop, match="Deploy trial 4"):
+        client.get_next_trials(max_trials=1)
+
+
 def test_predictions_in_any_unit() -> None:
     """Ax's own have the standard deviation of a small unit, where GPyTorch has a least one."""
     found = []
