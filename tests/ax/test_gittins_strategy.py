@@ -236,6 +236,19 @@ def test_no_run_ends_at_a_price_while_trials_are_under_way(acquisition: str) -> 
         client.get_next_trials(max_trials=1)
 
 
+@pytest.mark.parametrize("initial_trials", [4, 9])
+def test_money_that_is_reserved_by_a_learned_cost_may_come_back(initial_trials: int) -> None:
+    """Of a run of trials side by side nearly half of the budget could be left."""
+    client = make_client(cost="hours", budget=9.0, initial_trials=initial_trials)
+    run_trials(client, 4, report=True)
+    while (spending(client).remaining or 0.0) > 0.6:
+        running = client.attach_trial({"x1": 0.3, "x2": 0.6})
+    with pytest.raises(DataRequiredError, match=rf"Trials \[.*{running}\] are under way"):
+        client.get_next_trials(max_trials=5)
+    complete_trial(client, running, -0.1, cost=0.1)
+    assert client.get_next_trials(max_trials=1)
+
+
 def test_predictions_in_any_unit() -> None:
     """Ax's own have the standard deviation of a small unit, where GPyTorch has a least one."""
     found = []
