@@ -310,3 +310,13 @@ def test_the_index_with_noise_is_on_the_side_of_the_incumbent_that_the_rule_is(
         excess = (weighed.compared[0] - weighed.incumbent) * (-1 if minimize else 1)
         assert weighed.stop is (excess <= 0)
     assert abs(excess) < 0.1 * price
+
+
+def test_at_a_price_repeats_are_worth_their_cost_where_noise_is_much() -> None:
+    """They improve on no value in hand, and the run ended once each variety was tried."""
+    space = Space.of([Choice("variety", ("a", "b", "c"), is_ordered=False)])
+    model = FixedHyperparameters(lengthscale=1.0, outputscale=4.0, noise_variance=2.0)
+    simulation = Simulation(Gittins(1.0, lmbda=1e-3), space, hyperparameters=model)
+    for variety, outcome in (("a", 0.1), ("b", 0.3), ("c", 0.2)):
+        simulation.tell(Decision({"variety": variety}, ""), Outcome(outcome))
+    assert isinstance(simulation.ask(), Decision)
