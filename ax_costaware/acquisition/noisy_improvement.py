@@ -30,6 +30,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from ax_costaware.acquisition.criteria import log_expected_gain
+from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
 from ax_costaware.exceptions import InputError, UnsupportedInputError
@@ -41,7 +42,13 @@ NUM_BASELINE = 128
 """Points that may be the best one which are looked at; the others are hardly ever."""
 
 _JITTER = 1e-8
-"""Part of the prior variance that is added to the variances of the baseline."""
+"""Part of the prior variance that is added to the variances of the baseline, at least."""
+
+_LARGEST_LOG = 500.0
+"""Logarithm of a cost, in units of the objective, above which all count as this one."""
+
+_HALVINGS = 60
+"""Of an interval, after which it is one number."""
 
 _HOPELESS = -30.0
 """Log of an expected improvement, in prior standard deviations, below which it falls slower.
@@ -146,8 +153,10 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
             self._known = self._posterior.beside(X[rows])
             mean, covariance = self._posterior.joint(X[rows])
             prior = self._posterior.prior_variance(X[rows]).mean()
-            self._hopeless, jitter = _HOPELESS + 0.5 * prior.log(), _JITTER * prior
-            root = psd_safe_cholesky(covariance + jitter * torch.eye(len(rows)).to(covariance))
+            self._hopeless = _HOPELESS + 0.5 * prior.log()
+            jitter = max(_JITTER, 100 * torch.finfo(prior.dtype).eps) * prior
+            covariance = covariance + jitter * torch.eye(len(rows)).to(covariance)
+            root = psd_safe_cholesky(covariance, jitter=float(jitter))
             z = draw_sobol_normal_samples(
                 len(rows), self._samples, device=X.device, dtype=covariance.dtype, seed=self._seed
             )
@@ -156,13 +165,43 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
             self._root, self._z = root, z
 
     def _values(self, points: Tensor) -> Tensor:
+        log_ei = self._log_improvement(*self._gains(points))
+        below = (self._hopeless - log_ei).clamp_min(0.0)
+        log_ei = torch.maximum(log_ei, self._hopeless) - below.log1p()
+        return log_ei - self.exponent * self._log_cost(points)
+
+    def margin(self, X: Tensor, price: float) -> Tensor:
+        """How much better all that is in hand would have to be for a trial to be just worth it.
+
+        It is what the Gittins index of a trial exceeds a certain best value by: above zero just
+        where the expected improvement per cost is above the price.
+
+        Args:
+            X: ``n x d`` points.
+            price: What one unit of cost is worth, in units of the objective.
+
+        Returns:
+            ``n`` values, in units of the objective.
+        """
+        gain, std = self._gains(X)
+        log_cost = (self.exponent * self._log_cost(X) + math.log(price)).clamp_max(_LARGEST_LOG)
+        each = gittins_index_of_log_cost(gain, std, log_cost.unsqueeze(-1))
+        low, high = each.amin(dim=-1), each.amax(dim=-1)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            is_worth = self._log_improvement(gain - middle.unsqueeze(-1), std) > log_cost
+            low, high = low.where(~is_worth, middle), high.where(is_worth, middle)
+        return low
+
+    def _gains(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean gains ``n x samples`` of points ``n x d``, and standard deviations ``n x 1``."""
         mean, variance, covariance = self._known(points)
         whitened = torch.linalg.solve_triangular(self._root, covariance.mT, upper=False).mT
         means = self._sign * (mean.unsqueeze(-1) + whitened @ self._z.mT)
         left = variance - whitened.square().sum(dim=-1)
         std = left.clamp_min(_JITTER**2 * variance.detach() + least(left)).sqrt().unsqueeze(-1)
-        log_ei = torch.logsumexp(log_expected_gain(means - self._best, std), dim=-1)
-        log_ei = log_ei - math.log(self._samples)
-        below = (self._hopeless - log_ei).clamp_min(0.0)
-        log_ei = torch.maximum(log_ei, self._hopeless) - below.log1p()
-        return log_ei - self.exponent * self._log_cost(points)
+        return means - self._best, std
+
+    def _log_improvement(self, gain: Tensor, std: Tensor) -> Tensor:
+        log_ei = torch.logsumexp(log_expected_gain(gain, std), dim=-1)
+        return log_ei - math.log(self._samples)

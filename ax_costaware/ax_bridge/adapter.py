@@ -26,7 +26,7 @@ from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
 from ax.core.types import TModelPredictArm, TParameterization
-from ax.exceptions.core import DataRequiredError, OptimizationShouldStop
+from ax.exceptions.core import DataRequiredError
 from ax.generators.torch.botorch_modular.multi_acquisition import MultiAcquisition
 from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
@@ -37,6 +37,7 @@ from ax_costaware.ax_bridge.checks import (
     check_one_arm,
     check_optimization_config,
     constraints_of,
+    no_trial,
 )
 from ax_costaware.ax_bridge.generator import CostAwareGenerator, LentOptimizer
 from ax_costaware.ax_bridge.log import recorded
@@ -110,6 +111,7 @@ class CostAwareAdapter(TorchAdapter):
 
         Raises:
             OptimizationShouldStop: If no trial is worth its cost, or none can be paid.
+            DataRequiredError: If that may change when those that run have reported.
             UserInputError: If the experiment does not fit the method, or what it learns from is
                 missing.
             UnsupportedError: If ``n`` is not one, or the experiment asks for what the method
@@ -136,7 +138,7 @@ class CostAwareAdapter(TorchAdapter):
         fixed = {n: value for n, value in problem.fixed.items() if n not in problem.disabled}
         note = f" The caller had fixed {fixed}." if fixed else ""
         if isinstance(decision, Stop):
-            raise OptimizationShouldStop(decision.reason + note)
+            raise no_trial(self.method, problem, decision, note)
         return self._run_of(replace(decision, why=decision.why + note), problem, started)
 
     def problem(

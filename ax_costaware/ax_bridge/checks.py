@@ -12,13 +12,21 @@ from contextlib import contextmanager
 import torch
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.types import ComparisonOp
-from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.exceptions.core import (
+    AxError,
+    DataRequiredError,
+    OptimizationShouldStop,
+    UnsupportedError,
+    UserInputError,
+)
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
+from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import check_lengthscales
 from ax_costaware.methods.parameters import Choice, Row, takes
+from ax_costaware.methods.problem import Problem, Stop
 from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import nonempty_string
 
@@ -128,3 +136,18 @@ def usable_device(name: str) -> torch.device:
             f"precision ({error}). Expected 'cpu', or a device of this machine such as 'cuda:0'."
         ) from error
     return torch.device(name)
+
+
+def no_trial(method: Method, problem: Problem, stop: Stop, note: str = "") -> AxError:
+    """What to raise where there is no further trial: the run ends, or waits for those under way.
+
+    They may show that more is worth its cost, and cost less than was learned to expect of them.
+    """
+    running = [other for other in problem.pending if other.trial_index is not None]
+    is_final = stop.is_final and all(method.cost_at(o.parameters) is not None for o in running)
+    if is_final or problem.undelivered or not running:
+        return OptimizationShouldStop(stop.reason + note)
+    return DataRequiredError(
+        f"{stop.reason}{note} Trials {[other.trial_index for other in running]} are under way, and "
+        "what they report may change that: ask again once they have, or were marked as abandoned."
+    )

@@ -21,6 +21,7 @@ from ax.generators.torch.utils import get_rounding_func
 from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.datasets import SupervisedDataset
+from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales_of
 from ax_costaware.methods import (
@@ -34,6 +35,7 @@ from ax_costaware.methods.finite_spaces import untried
 from ax_costaware.methods.lending import best_untried, is_out_of_scale, maximum_within
 from ax_costaware.methods.model import GIVEN, knows_choices, options_within, winsorized
 from ax_costaware.methods.problem import Maximum, reproducible
+from ax_costaware.models.cached_posterior import any_unit
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
@@ -99,6 +101,11 @@ class CostAwareGenerator(BoTorchGenerator):
         if model is not None:
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
+
+    def predict(self, X: Tensor, use_posterior_predictive: bool = False) -> tuple[Tensor, Tensor]:
+        """Means and covariances, in any unit of the outcomes."""
+        with any_unit():
+            return super().predict(X, use_posterior_predictive)
 
     def _winsorized(self, data: SupervisedDataset) -> SupervisedDataset:
         """Data in which bad outliers of the objective are less bad ones."""

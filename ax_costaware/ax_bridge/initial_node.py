@@ -15,7 +15,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.trial_status import TrialStatus
 from ax.core.utils import get_trial_indices_with_required_metrics
-from ax.exceptions.core import OptimizationShouldStop, SearchSpaceExhausted, UserInputError
+from ax.exceptions.core import SearchSpaceExhausted, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 
@@ -25,6 +25,7 @@ from ax_costaware.ax_bridge.checks import (
     check_lengthscales_of,
     check_one_arm,
     check_optimization_config,
+    no_trial,
 )
 from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.nodes import MethodNode, method_of, model_spec_of
@@ -141,6 +142,7 @@ class InitialNode(MethodNode):
 
         Raises:
             OptimizationShouldStop: If the budget pays for none.
+            DataRequiredError: If that may change when trials that run have reported their costs.
             UserInputError: If the experiment does not fit the method.
             UnsupportedError: If several arms are asked for.
         """
@@ -185,7 +187,7 @@ class InitialNode(MethodNode):
             following = self.generation_strategy.nodes_by_name[self.next_node]
             return following.gen(experiment=experiment, skip_fit=skip_fit, **kwargs)
         if isinstance(decision, Stop):
-            raise OptimizationShouldStop(decision.reason)
+            raise no_trial(method, problem, decision)
 
         def in_common(run: GeneratorRun) -> int:
             return sum(run.arms[0].parameters[n] == x for n, x in decision.parameters.items())

@@ -222,7 +222,7 @@ class MultiFidelity(PricedMethod):
         if self.lmbda is not None and best is not None and is_asked:
             verdict = ImprovementPerCostStop().decide(found.value, self.lmbda)
             if verdict.stop:
-                return self._stop(search, verdict.reason)
+                return replace(self._stop(search, verdict.reason), is_final=False)
         return self._decision(search, worth, found, hand)
 
     def deployed(self, parameters: Row) -> Row:

@@ -280,8 +280,7 @@ class Problem:
     @property
     def num_initial(self) -> int:
         """Earlier trials of the initial design, undelivered ones included."""
-        initial = [trial for trial in self.trials if trial.record.get("phase") == "initial"]
-        return len(initial) + len(self.undelivered)
+        return [t.record.get("phase") for t in self.trials].count("initial") + len(self.undelivered)
 
     @property
     def num_begun(self) -> int:
@@ -364,6 +363,9 @@ class Stop:
 
     reason: str
     """Why, what was saved, and what to deploy, in sentences."""
+
+    is_final: bool = True
+    """Whether it stays so, whatever comes of what is under way."""
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,12 @@ from torch import Tensor
 from ax_costaware.acquisition import (
     LogExpectedImprovementPerCost,
     LogNoisyExpectedImprovementPerCost,
+    PandoraBoxGittinsIndex,
     incumbent,
 )
 from ax_costaware.acquisition.noisy_improvement import NUM_BASELINE, has_found_noise
 from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.models.standardize import StandardizeAnyScale
 from tests.acquisition.test_pandora_box import ensemble
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
@@ -108,6 +110,23 @@ def test_without_noise_it_is_improvement_on_the_best_value() -> None:
     assert agree(noisy(POINTS), plain(POINTS).detach(), 5e-3)
 
 
+def test_a_trial_is_worth_its_cost_where_its_margin_is_above_zero() -> None:
+    model, X = gp()
+    acquisition = LogNoisyExpectedImprovementPerCost(model, X, cost)
+    values = acquisition(POINTS).detach()
+    for price in values.exp().tolist():
+        excess = values - math.log(price)
+        margins = acquisition.margin(POINTS.squeeze(-2), price)
+        assert bool(((margins > 0) == (excess > 0)).logical_or(excess.abs() < 1e-9).all())
+
+
+def test_without_noise_its_margin_is_that_of_the_index() -> None:
+    model, X = gp(noise=1e-6)
+    margin = LogNoisyExpectedImprovementPerCost(model, X, cost).margin(POINTS.squeeze(-2), 0.1)
+    index = PandoraBoxGittinsIndex(model, cost, 0.1)(POINTS)
+    assert torch.allclose(incumbent(model, X)[0] + margin, index, atol=2e-3)
+
+
 def test_noise_alone_is_no_improvement() -> None:
     """Next to the best point its own uncertainty is improvement on its mean, and here it is not."""
     model, X = gp()
@@ -164,6 +183,20 @@ def test_points_that_were_evaluated_twice_are_no_harm() -> None:
     twice = LogNoisyExpectedImprovementPerCost(model, X.repeat(2, 1), 1.0, num_samples=2**12)
     assert agree(twice(POINTS), once(POINTS).detach(), 0.03)
     assert bool(twice(X.unsqueeze(-2)).isfinite().all())
+
+
+@pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_single_precision_in_any_unit(unit: float) -> None:
+    X = torch.rand(40, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double) / 10
+    values = []
+    for dtype, scale in ((torch.double, 1.0), (torch.float, unit)):
+        Y = scale * (40 * X).sin().sum(-1, keepdim=True)
+        model = SingleTaskGP(X.to(dtype), Y.to(dtype), outcome_transform=StandardizeAnyScale(1))
+        model.likelihood.noise = torch.tensor([0.1]).to(dtype)
+        acquisition = LogNoisyExpectedImprovementPerCost(model, X.to(dtype), 1.0)
+        values.append(acquisition(POINTS.to(dtype)).double() - math.log(scale))
+    assert agree(values[1], values[0].detach(), 0.2)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,12 @@ import pandas as pd
 import pytest
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig, StorageConfig
-from ax.exceptions.core import OptimizationShouldStop, UnsupportedError, UserInputError
+from ax.exceptions.core import (
+    DataRequiredError,
+    OptimizationShouldStop,
+    UnsupportedError,
+    UserInputError,
+)
 
 from ax_costaware import (
     AffineCost,
@@ -111,6 +116,9 @@ def test_costs_are_learned_and_a_price_stops(tmp_path: Path) -> None:
     for _ in range(3):
         step(client, cost=True)
     with pytest.raises(OptimizationShouldStop, match="not above the price of 100"):
+        client.get_next_trials(max_trials=1)
+    client.attach_trial(client._experiment.trials[0].arm.parameters)
+    with pytest.raises(DataRequiredError, match=r"price of 100.* Trials \[3\] are under way"):
         client.get_next_trials(max_trials=1)
 
 

@@ -223,6 +223,44 @@ def test_decay_and_units() -> None:
     assert scaled[0]["lambda"] == pytest.approx(decisions[0]["lambda"] * 1000 / 60, rel=1e-6)
 
 
+@pytest.mark.parametrize("acquisition", ["gittins", "log_nei_per_cost"])
+def test_no_run_ends_at_a_price_while_trials_are_under_way(acquisition: str) -> None:
+    """It ended though what they reported made further trials worth their cost."""
+    client = make_client(lmbda=10.0, acquisition=acquisition)
+    run_trials(client, 4)
+    running = client.attach_trial({"x1": 0.3, "x2": 0.6})
+    with pytest.raises(DataRequiredError, match=r"Stopped: .* Trials \[4\] are under way"):
+        client.get_next_trials(max_trials=1)
+    complete(client, running, {"x1": 0.3, "x2": 0.6})
+    with pytest.raises(OptimizationShouldStop, match="Deploy trial 4"):
+        client.get_next_trials(max_trials=1)
+
+
+@pytest.mark.parametrize("initial_trials", [4, 9])
+def test_money_that_is_reserved_by_a_learned_cost_may_come_back(initial_trials: int) -> None:
+    """Of a run of trials side by side nearly half of the budget could be left."""
+    client = make_client(cost="hours", budget=9.0, initial_trials=initial_trials)
+    run_trials(client, 4, report=True)
+    while (spending(client).remaining or 0.0) > 0.6:
+        running = client.attach_trial({"x1": 0.3, "x2": 0.6})
+    with pytest.raises(DataRequiredError, match=rf"Trials \[.*{running}\] are under way"):
+        client.get_next_trials(max_trials=5)
+    complete_trial(client, running, -0.1, cost=0.1)
+    assert client.get_next_trials(max_trials=1)
+
+
+def test_predictions_in_any_unit() -> None:
+    """Ax's own have the standard deviation of a small unit, where GPyTorch has a least one."""
+    found = []
+    for unit in (1.0, 1e-9):
+        spec = FixedHyperparameters(0.5, outputscale=unit**2, noise_variance=1e-5 * unit**2)
+        client = make_client(surrogate_spec=spec, initial_trials=2)
+        run_trials(client, 3, sign=unit)
+        (predicted,) = client.predict([{"x1": 0.3, "x2": 0.9}])
+        found.append([value / unit for value in predicted["y"]])
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
 @pytest.mark.parametrize("acquisition", ["log_ei_per_cost", "log_ei_cost_cooling"])
 @pytest.mark.parametrize("rule", [GittinsStop(0.003), ImprovementPerCostStop(0.003)])
 def test_peers_and_rules(acquisition: str, rule: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ax.api.client import Client
-from ax.exceptions.core import OptimizationShouldStop
+from ax.exceptions.core import DataRequiredError, OptimizationShouldStop
 
 from ax_costaware import complete_trial
 from ax_costaware.methods.stopping import IN_A_ROW
@@ -57,3 +57,6 @@ def test_a_run_ends_at_its_price(
         with pytest.raises(OptimizationShouldStop) as again:
             decide(load(str(tmp_path / store)))
         assert str(again.value) == str(stop.value)
+    running = client.attach_trial(client._experiment.trials[len(records) - 1].arm.parameters)
+    with pytest.raises(DataRequiredError, match=rf"Trials \[{running}\] are under way"):
+        decide(client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Choice, Decision, Range, Simulation, Space
 from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
@@ -264,25 +266,57 @@ def test_a_design_that_can_afford_it_is_the_usual_one() -> None:
     assert designs(free) == designs(Gittins("seconds", seed=1, initial_share=None))
 
 
+def waves(method: Gittins, noise: float, minimize: bool = False) -> Simulation:
+    """Twelve trials of a method, with errors of a size."""
+    error = noise * torch.randn(12, generator=torch.Generator().manual_seed(0))
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
+    simulation = Simulation(method, space, minimize=minimize)
+    for i in range(12):
+        x, y = (0.37 * i) % 1, (0.71 * i) % 1
+        outcome = float(np.sin(5 * x)) + y + float(error[i])
+        decision = Decision({"x": x, "y": y}, "")
+        simulation.tell(decision, Outcome(-outcome if minimize else outcome))
+    torch.manual_seed(0)
+    return simulation
+
+
 @pytest.mark.parametrize(("noise", "same"), [(0.0, True), (2.0, False)])
 def test_improvement_is_noisy_where_noise_is_found(noise: float, same: bool) -> None:
     """Without it decisions are those over the best posterior mean, digit for digit."""
-    generator = torch.Generator().manual_seed(0)
-    error = noise * torch.randn(12, generator=generator)
 
     def decision(acquisition: str) -> Decision:
         method = Gittins(1.0, budget=50.0, acquisition=acquisition, num_restarts=2, raw_samples=32)
-        space = Space.of([Range("x", 0.0, 1.0), Range("y", 0.0, 1.0)])
-        simulation = Simulation(method, space)
-        for i in range(12):
-            x, y = (0.37 * i) % 1, (0.71 * i) % 1
-            outcome = float(np.sin(5 * x)) + y + float(error[i])
-            simulation.tell(Decision({"x": x, "y": y}, ""), Outcome(outcome))
-        torch.manual_seed(0)
-        found = method.decide(simulation.problem())
+        found = method.decide(waves(method, noise).problem())
         assert isinstance(found, Decision)
         return found
 
     noisy, mean = (decision(name) for name in ("log_nei_per_cost", "log_ei_per_cost"))
     assert (noisy.value == mean.value) is same
     assert not same or noisy.parameters == mean.parameters
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_the_index_with_noise_is_on_the_side_of_the_incumbent_that_the_rule_is(
+    minimize: bool,
+) -> None:
+    """It was above the best posterior mean where no trial was worth its cost."""
+    price = 0.1
+    for factor in (1.0, 0.99, 1.01):
+        method = Gittins(2.0, lmbda=factor * price, num_restarts=2, raw_samples=32)
+        weighed = weigh(method, waves(method, 2.0, minimize).problem(), method.rule)
+        assert weighed.decision is not None
+        assert weighed.compared is not None
+        price = price if factor != 1 else math.exp(weighed.decision.value or 0.0)
+        excess = (weighed.compared[0] - weighed.incumbent) * (-1 if minimize else 1)
+        assert weighed.stop is (excess <= 0)
+    assert abs(excess) < 0.1 * price
+
+
+def test_at_a_price_repeats_are_worth_their_cost_where_noise_is_much() -> None:
+    """They improve on no value in hand, and the run ended once each variety was tried."""
+    space = Space.of([Choice("variety", ("a", "b", "c"), is_ordered=False)])
+    model = FixedHyperparameters(lengthscale=1.0, outputscale=4.0, noise_variance=2.0)
+    simulation = Simulation(Gittins(1.0, lmbda=1e-3), space, hyperparameters=model)
+    for variety, outcome in (("a", 0.1), ("b", 0.3), ("c", 0.2)):
+        simulation.tell(Decision({"variety": variety}, ""), Outcome(outcome))
+    assert isinstance(simulation.ask(), Decision)

@@ -296,7 +296,8 @@ class Targets(Method):
         verdict = at_price(problem, self.lmbda, gain_per_cost)
         if verdict.reason is not None:
             return Stop(
-                f"Stopped: {verdict.reason}. Spent {money.spent:g}. {self._to_deploy(problem)}"
+                f"Stopped: {verdict.reason}. Spent {money.spent:g}. {self._to_deploy(problem)}",
+                is_final=False,
             )
         acquisition, chosen = self._chosen(problem, region, money, optima)
         best = self.recommend(problem)[0]

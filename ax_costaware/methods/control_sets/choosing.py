@@ -8,6 +8,7 @@ maximisation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,8 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     payable = [i for i, is_able in enumerate(able) if is_able]
     verdict = at_price(problem, method.lmbda, lambda: values.gain_per_cost(payable))
     if verdict.reason is not None:
-        return _stop(values, f"Stopped: {verdict.reason}. Spent {values.money.spent:g}.")
+        stop = _stop(values, f"Stopped: {verdict.reason}. Spent {values.money.spent:g}.")
+        return replace(stop, is_final=False)
     # Until something is feasible, values are the probability of being so.
     rule: Any = method.rule if values.is_feasible else LargestValuePerCost()
     orient = getattr(rule, "oriented", None)

@@ -137,7 +137,7 @@ class Gittins(PricedMethod):
         """The trial that is most worth its cost; or that none is, or none can be paid."""
         weighed = weigh(self, problem, self.rule)
         if weighed.stop or weighed.decision is None:
-            return Stop(weighed.stop_message())
+            return Stop(weighed.stop_message(), is_final=weighed.decision is None)
         return weighed.decision
 
     def _check_lambda_and_stop(self) -> None:

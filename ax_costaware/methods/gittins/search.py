@@ -235,10 +235,12 @@ class Search(Generic[Priced]):
         """Log noisy expected improvement per cost, where the model has found noise.
 
         Else, and where the caller fixes parameters, since what is in hand there was not evaluated
-        there, it is over the best mean.
+        there, it is over the best mean; and at a price where only repeats are left, as they improve
+        on no value that is in hand.
         """
         problem, cost = self.problem, self.cost
-        if problem.held or not has_found_noise(problem.model):
+        repeats = self.method.lmbda is not None and problem.is_exhausted
+        if problem.held or repeats or not has_found_noise(problem.model):
             return self.improvement(best_f)
         points = [problem.evaluated, *([] if problem.X_pending is None else [problem.X_pending])]
         X, chance = self._deployed(torch.cat(points))
@@ -308,11 +310,6 @@ class Search(Generic[Priced]):
             return best
         found = self.in_hand(self.problem.X_pending)
         return max(best, found.value) if found.is_feasible else best
-
-    def index_at(self, point: Tensor, price: float) -> float:
-        """The Gittins index of a point, ``d``, at a price."""
-        with torch.no_grad():
-            return float(self.index(price)(point.reshape(1, 1, -1)))
 
     def costs(self, X: Tensor) -> Tensor:
         """Expected costs at points ``n x d``: ``n``."""

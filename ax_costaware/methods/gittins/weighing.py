@@ -6,12 +6,16 @@ Inside, values have the sign of maximisation; what it returns has the objective'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from torch import Tensor
 
+from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.gittins.prices import HELD, is_provisional, price_of_cost, relative_lambda
 from ax_costaware.methods.gittins.search import PER_COST, Found, Search
@@ -121,21 +125,24 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         relative = after = relative_lambda(method, problem)
         price = price_of_cost(search, relative, best)
         reach = search.reach(best)
+        criterion: AcquisitionFunction
         if method.acquisition == "gittins":
-            found = search.best(search.index(price))
+            criterion = search.index(price)
         elif method.acquisition == "log_nei_per_cost":
-            found = search.best(search.noisy_improvement(reach))
+            criterion = search.noisy_improvement(reach)
         else:
-            exponent = _cost_exponent(method, money)
-            found = search.best(search.improvement(reach, exponent))
+            criterion = search.improvement(reach, _cost_exponent(method, money))
+        by_improvement = isinstance(rule, ImprovementPerCostStop)
+        index_at = partial(_index_at, search, best, criterion if by_improvement else None)
+        found = search.best(criterion)
         if found is None:
             return replace(weighed, reason=search.pays_for_none)
-        index = largest = search.index_at(found.point, price)
+        index = largest = index_at(found.point, price)
         compared = None
         # That a trial is worth its cost was said before it came back to one that runs.
         if rule is not None and (count or not problem.known):
             hand = reach if count else best
-            verdict, looked_at = _verdict(search, rule, found, index, price, hand)
+            verdict, looked_at = _verdict(search, rule, found, index_at, price, hand)
             compared = sign * looked_at, rule.price(price)
             if verdict.stop and rule.lmbda is None and is_provisional(method, problem):
                 verdict = StopDecision(False, _PROVISIONAL)
@@ -143,7 +150,7 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
             # Beside what is under evaluation nothing is worth the price: the trial that would
             # be at the highest price below it, and not once more one that is pending.
             found = search.best(search.improvement(reach)) or found
-            index = search.index_at(found.point, price)
+            index = index_at(found.point, price)
     except SpaceExhausted:
         return replace(weighed, reason=SpaceExhausted.REASON)
     reason = verdict.reason
@@ -184,8 +191,31 @@ def _cost_exponent(method: Gittins, money: Money) -> float:
     return max(money.remaining, 0.0) / method.budget
 
 
+def _index_at(
+    search: Search[Gittins],
+    best: float,
+    criterion: AcquisitionFunction | None,
+    point: Tensor,
+    price: float,
+) -> float:
+    """The Gittins index of a point, ``d``, at a price.
+
+    Where improvement on what is in hand, which is uncertain, is what a rule goes by, so does the
+    index: it is above the best posterior mean just where improvement is above the price of cost.
+    """
+    with torch.no_grad():
+        if isinstance(criterion, LogNoisyExpectedImprovementPerCost):
+            return best + float(criterion.margin(point.unsqueeze(0), price))
+        return float(search.index(price)(point.reshape(1, 1, -1)))
+
+
 def _verdict(
-    search: Search[Gittins], rule: StopRule, found: Found, index: float, price: float, best: float
+    search: Search[Gittins],
+    rule: StopRule,
+    found: Found,
+    index_at: Callable[[Tensor, float], float],
+    price: float,
+    best: float,
 ) -> tuple[StopDecision, float]:
     """What a stopping rule says, of its own maximum where the search was for another criterion.
 
@@ -197,7 +227,8 @@ def _verdict(
         if acquisition not in PER_COST:
             found = search.best(search.improvement(best)) or found
         # Its index at that price is on the same side of the incumbent.
-        return rule.decide(found.value, price), search.index_at(found.point, own)
+        return rule.decide(found.value, price), index_at(found.point, own)
+    index = index_at(found.point, price)
     if acquisition != "gittins" or own != price:
         other = search.best(search.index(own))
         index = index if other is None else other.value
