@@ -29,6 +29,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ from botorch.acquisition.cost_aware import InverseCostWeightedUtility
 from botorch.acquisition.fixed_feature import FixedFeatureAcquisitionFunction
 from botorch.acquisition.knowledge_gradient import qMultiFidelityKnowledgeGradient
 from botorch.acquisition.max_value_entropy_search import qMultiFidelityMaxValueEntropy
+from botorch.exceptions.errors import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.gp_regression_fidelity import SingleTaskMultiFidelityGP
@@ -164,7 +166,9 @@ def _botorch(problem: Problem, seed: int, by_gradient: bool) -> Iterator[Record]
                 input_transform=Normalize(d, bounds=bounds),
                 outcome_transform=Standardize(1),
             )
-            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+            with suppress(ModelFittingError):  # it goes on with what the last attempt came to
+                fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+            model.eval()
             mean = FixedFeatureAcquisitionFunction(
                 PosteriorMean(model), d, columns, [1.0] * len(target)
             )
