@@ -29,7 +29,6 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -166,9 +165,10 @@ def _botorch(problem: Problem, seed: int, by_gradient: bool) -> Iterator[Record]
                 input_transform=Normalize(d, bounds=bounds),
                 outcome_transform=Standardize(1),
             )
-            with suppress(ModelFittingError):  # it goes on with what the last attempt came to
+            try:
                 fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-            model.eval()
+            except ModelFittingError:  # the run ends with what it had
+                return
             mean = FixedFeatureAcquisitionFunction(
                 PosteriorMean(model), d, columns, [1.0] * len(target)
             )
