@@ -91,11 +91,15 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
             row = decision.parameters
             if is_near_failures(problem, (row, method.deployed(row))):
                 points = method.failed_points(problem)
-                decision = method.decide(wary_of_failures(problem, points, most, often))
+                warier = wary_of_failures(problem, points, most, often)
+                decision = _checked(method, method.decide(warier))
         return decision
 
     try:
-        decision = method.initial(problem) if initial else apart(method, problem, wary)
+        if initial:
+            decision = _checked(method, method.initial(problem))
+        else:
+            decision = apart(method, problem, wary)
     except SpaceExhausted:
         return Stop(SpaceExhausted.REASON)
     if not isinstance(decision, Stop):
@@ -114,7 +118,7 @@ def _checked(method: Method, decision: Decision | Stop) -> Decision | Stop:
     """What a method decided, if it is a decision: a method may be a user's."""
     if not isinstance(decision, Decision | Stop):
         raise InputError(
-            f"{type(method).__name__}.decide returned {decision!r}: expected a Decision or a Stop."
+            f"{type(method).__name__} decided on {decision!r}: expected a Decision or a Stop."
         )
     return decision
 

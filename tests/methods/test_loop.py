@@ -179,8 +179,12 @@ def test_a_decision_that_is_no_trial_is_refused(
         next_trial(METHODS["goes on"], problem, initial=False)
 
 
-def test_a_method_that_decides_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("initial", [False, True])
+def test_a_method_that_decides_nothing_is_refused(
+    initial: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A method of one's own that forgets to return is named, and not some attribute of None."""
-    monkeypatch.setattr(Gittins, "decide", lambda *_: None)
-    with pytest.raises(InputError, match=r"Gittins.decide returned None: expected a Decision or"):
-        next_trial(METHODS["goes on"], _run("goes on").problem(), initial=False)
+    problem = _run("goes on").problem()
+    monkeypatch.setattr(Gittins, "initial" if initial else "decide", lambda *_: None)
+    with pytest.raises(InputError, match=r"Gittins decided on None: expected a Decision or a Stop"):
+        next_trial(METHODS["goes on"], problem, initial)
