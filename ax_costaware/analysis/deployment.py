@@ -70,13 +70,20 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
 def _subtitle(frame: pd.DataFrame, objective: Objective) -> str:
     worth = frame[frame["worth_it"]]
     cheapest, best = worth.iloc[0], worth.iloc[-1]
-    return (
-        f"The line joins what is worth its cost: nothing as cheap is expected to be better. From "
-        f"{objective.metric} = {cheapest['expected_value']:.6g} at a cost of "
-        f"{cheapest['expected_cost']:.6g} to {best['expected_value']:.6g} at "
-        f"{best['expected_cost']:.6g}. recommend(client, max_cost=...) names the best within a "
-        "limit. Bars are two standard deviations, of what the model does not know."
-    )
+    first = f"{objective.metric} = {cheapest['expected_value']:.6g}"
+    if len(worth) > 1:
+        found = (
+            f"The line joins what is worth its cost: nothing as cheap is expected to be better. "
+            f"From {first} at a cost of {cheapest['expected_cost']:.6g} to "
+            f"{best['expected_value']:.6g} at {best['expected_cost']:.6g}. "
+            "recommend(client, max_cost=...) names the best within a limit."
+        )
+    else:
+        found = (
+            f"What is expected to be best, {first}, costs {best['expected_cost']:.6g}, and nothing "
+            "costs less."
+        )
+    return f"{found} Bars are two standard deviations, of what the model does not know."
 
 
 def deployment_figure(frame: pd.DataFrame, objective: Objective) -> go.Figure:
@@ -93,8 +100,8 @@ def deployment_figure(frame: pd.DataFrame, objective: Objective) -> go.Figure:
     rows = frame.fillna({"control_set": ""})
     worth = rows["worth_it"]
     for name, shown, color in (
+        ("beaten by what costs no more", rows[~worth], GREY),
         ("worth its cost", rows[worth], BLUE),
-        ("beaten by what is cheaper", rows[~worth], GREY),
     ):
         bars = {"array": 2 * shown["standard_deviation"]}
         panel.dots(shown, x, y, name, text, color=color, error_y=bars)

@@ -179,8 +179,10 @@ def _add_decisions(panel: Panel, frame: pd.DataFrame, cost: str, stop: bool) -> 
     panel.dots(now, "trial_index", y, verdict, verdict, color=color, marker=diamond)
     pairs = rows[["index", "incumbent"]]
     late = pairs.iloc[len(rows) // 2 :]
-    panel.yaxis(range=_value_range(pairs.stack(), late.stack()))
-    panel.xaxis(title_text="Before trial", **trial_ticks(len(rows)))
+    axis = _value_range(pairs.stack(), late.stack())
+    panel.yaxis(range=axis)
+    title = f"Before trial{_hidden(pairs.stack(), axis, 'value')}"
+    panel.xaxis(title_text=title, **trial_ticks(len(rows)))
 
 
 def _add_outcomes(panel: Panel, frame: pd.DataFrame, objective: Objective, method: Gittins) -> None:
@@ -207,8 +209,7 @@ def _add_outcomes(panel: Panel, frame: pd.DataFrame, objective: Objective, metho
     )
     panel.yaxis(range=axis)
     title = "Cost spent" if method.cost_metric is None else f"Cost spent: {method.cost_metric}"
-    if axis is not None and (hidden := int((~outcome.between(*axis)).sum())):
-        title += f"<br>({hidden} outcome{'' if hidden == 1 else 's'} beyond the axis)"
+    title += _hidden(outcome, axis, "outcome")
     panel.xaxis(title_text=title, rangemode="tozero")
     if method.budget is not None:
         place = {"annotation_position": "bottom left", **panel.place}
@@ -239,6 +240,12 @@ def _add_calibration(panel: Panel, rows: pd.DataFrame, inside: pd.Series, cost: 
     ticks = log_ticks(*ends)
     panel.xaxis(title_text=f"Reported {cost}", **ticks)
     panel.yaxis(title_text=f"Predicted {cost}", **ticks)
+
+
+def _hidden(values: pd.Series, axis: list[float] | None, name: str) -> str:
+    """How many values are beyond the axis, for its title."""
+    hidden = 0 if axis is None else int((~values.dropna().between(*axis)).sum())
+    return f"<br>({hidden} {name}{'' if hidden == 1 else 's'} beyond the axis)" if hidden else ""
 
 
 def _value_range(values: pd.Series, matter: pd.Series) -> list[float] | None:

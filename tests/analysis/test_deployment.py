@@ -32,6 +32,16 @@ def test_what_is_worth_its_cost_is_what_is_recommended_within_it(method) -> None
     assert sum(len(trace.x) for trace in figure.data[:-1]) == len(frame)
 
 
+def test_where_the_best_is_the_cheapest_there_is_no_line_to_speak_of() -> None:
+    client = gittins_toy.make_client(cost=2.0, initial_trials=2, budget=30.0)
+    gittins_toy.run_trials(client, 3)
+    (card,) = client.compute_analyses([DeploymentAnalysis()], display=False)
+    assert list(card.df["worth_it"]) == [True, False, False]
+    best = card.df["expected_value"].max()
+    start = f"What is expected to be best, y = {best:.6g}, costs 2, and nothing costs less. Bars"
+    assert card.subtitle.startswith(start)
+
+
 def test_what_has_no_cost_of_its_own_has_no_such_card() -> None:
     client = feedback_toy.make_client(initial_trials=2, budget=30.0)
     feedback_toy.run_trials(client, 3)

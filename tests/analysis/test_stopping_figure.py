@@ -69,6 +69,16 @@ def test_without_an_index_the_verdict_stands_at_the_incumbent() -> None:
     assert list(_trace(figure, "now: stop").y) == [0.9]
 
 
+@pytest.mark.parametrize(
+    ("index", "hidden"),
+    [([NAN, 0.95, 1.0, 0.85], ""), ([NAN, 50.0, 1.0, 0.85], "<br>(2 values beyond the axis)")],
+)
+def test_values_beyond_the_axis_are_counted(index: list[float], hidden: str) -> None:
+    frame = FRAME.assign(index=index, incumbent=[NAN, 0.9 if not hidden else -9.0, 0.9, 0.9])
+    figure = _figure(frame)
+    assert figure.layout.xaxis.title.text == f"Before trial{hidden}"
+
+
 def test_outcomes_over_cost_with_the_budget() -> None:
     figure = _figure()
     dots, best = _trace(figure, "trial (hollow: initial)"), _trace(figure, "best outcome so far")
