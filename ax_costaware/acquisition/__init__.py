@@ -26,7 +26,6 @@ from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost
 from ax_costaware.acquisition.target_optima import (
     TargetSpace,
     best_target,
-    gumbel_max_samples,
     sample_optima,
 )
 
@@ -46,7 +45,6 @@ __all__ = [
     "best_target",
     "expected_spend",
     "gittins_index",
-    "gumbel_max_samples",
     "incumbent",
     "lambda_for_budget",
     "noisy_truncated_information",

@@ -103,8 +103,7 @@ class ConditionalMaxValueEntropySearch(ConditionalEntropySearch):
     Args:
         model: A fitted ``ConditionalMeanProcess``.
         target_max_samples: ``S`` samples of the maximum of the function (not of its averages), in
-            raw units of the outcome with the sign of maximisation; see ``sample_optima`` and
-            ``gumbel_max_samples``.
+            raw units of the outcome with the sign of maximisation; see ``sample_optima``.
         noise_aware: Whether to take account of the noise of the answer (appendix A of the paper)
             rather than measure the information of the average itself (its equation 7).
         cost: A number > 0, a callable from queries ``n x p`` to ``n`` costs > 0, or an object with

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from scipy.optimize import brentq
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import SAME_OPTIMUM, START_DISTANCE, LocalSearch, ascend
@@ -53,9 +52,6 @@ _MOST_CHOICES = 64
 
 # Points that are sampled jointly where there are no paths.
 _JOINT_POINTS = 1000
-
-# Logarithms of probabilities are cut off here.
-_LARGEST = 1e100
 
 # Values that are held at once.
 _MOST_VALUES = 2**22
@@ -212,46 +208,6 @@ def sample_optima(
     return ends.squeeze(1), heights.squeeze(1)
 
 
-def gumbel_max_samples(
-    posterior: IndirectPosterior, space: TargetSpace, num_samples: int = 16, seed: int = 0
-) -> Tensor:
-    """Draw the function's maximum by an approximation that takes its values for independent.
-
-    A Gumbel distribution with the median and the interquartile range of the largest of independent
-    values at points spread over the space (Wang and Jegelka 2017, section 3.1). It needs no sample
-    path. It tends to be too large where the posterior is correlated over the space, and has no
-    optimal points.
-
-    Args:
-        posterior: The posterior.
-        space: Where the optimum may be.
-        num_samples: How many draws, ``S``.
-        seed: Seed of the draws and of the points.
-
-    Returns:
-        ``S`` values.
-
-    Raises:
-        InputError: If ``num_samples`` is no integer > 0.
-    """
-    num_samples = integer_at_least(num_samples, 1, "num_samples")
-    points = space.points
-    if points is None:
-        # Spread points miss the summit, below which the maximum hardly is.
-        summit, _, _ = best_target(posterior, space, num_restarts=4, seed=seed)
-        points = torch.cat([_raw_points(space, seed), summit])
-    with torch.no_grad():
-        mean, variance = moments_of(posterior, points)
-        quartiles = [_quantile_of_maximum(mean, variance.sqrt(), q) for q in (0.25, 0.5, 0.75)]
-        # y(q) = a - b log(-log q)
-        b = (quartiles[2] - quartiles[0]) / (math.log(math.log(0.25) / math.log(0.75)))
-        a = quartiles[1] + b * math.log(math.log(2))
-        generator = torch.Generator().manual_seed(seed)
-        u = torch.rand(num_samples, generator=generator, dtype=torch.double).to(mean)
-        tiny = torch.finfo(u.dtype).tiny
-        return a - b * (-u.clamp(tiny, 1 - torch.finfo(u.dtype).eps).log()).log()
-
-
 def best_target(
     posterior: IndirectPosterior,
     space: TargetSpace,
@@ -370,13 +326,3 @@ def _spaced_rows(values: Tensor, unit: Tensor) -> Tensor:
         near = torch.cdist(unit[best], unit) <= START_DISTANCE
         values = values.masked_fill(near, -torch.inf)
     return torch.stack(rows, dim=-1)
-
-
-def _quantile_of_maximum(mean: Tensor, sd: Tensor, level: float) -> float:
-    """Quantile of the largest of independent Gaussians."""
-
-    def excess(value: float) -> float:
-        log_cdf = torch.special.log_ndtr((value - mean) / sd).sum()
-        return max(float(log_cdf), -_LARGEST) - math.log(level)
-
-    return float(brentq(excess, float((mean - 6 * sd).max()), float((mean + 10 * sd).max())))

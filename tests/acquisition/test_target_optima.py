@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from scipy.stats import ks_2samp, norm
+from scipy.stats import ks_2samp
 from torch import Tensor
 
-from ax_costaware.acquisition import TargetSpace, best_target, gumbel_max_samples, sample_optima
+from ax_costaware.acquisition import TargetSpace, best_target, sample_optima
 from ax_costaware.acquisition.local_search import ascend
 from ax_costaware.exceptions import InputError
 from ax_costaware.models import ConditionalMeanProcess, TargetPaths
@@ -140,15 +140,13 @@ def test_a_kernel_without_features_is_sampled_jointly() -> None:
     assert bool(((outputs - mean).abs() < 6 * variance.sqrt()).all())
 
 
-@pytest.mark.parametrize("draw", [sample_optima, gumbel_max_samples])
-def test_draws_follow_from_the_seed_alone(draw: Any) -> None:
+def test_draws_follow_from_the_seed_alone() -> None:
     posterior = posterior_of(indirect_model())
     state = torch.get_rng_state()
 
     def values(seed: int) -> Tensor:
-        drawn = draw(posterior, SPACE, 4, seed)
-        value: Tensor = drawn if isinstance(drawn, Tensor) else torch.cat([*drawn[0].T, drawn[1]])
-        return value
+        inputs, outputs = sample_optima(posterior, SPACE, 4, seed)
+        return torch.cat([*inputs.T, outputs])
 
     first = values(7)
     torch.manual_seed(123)
@@ -159,35 +157,7 @@ def test_draws_follow_from_the_seed_alone(draw: Any) -> None:
     assert torch.equal(torch.get_rng_state(), state)
     assert not first.requires_grad
     with pytest.raises(InputError, match="num_samples=0"):
-        draw(posterior, SPACE, 0)
-
-
-def test_gumbel_for_independent_values() -> None:
-    """Its median and interquartile range are exact."""
-    points = tuple((float(i),) for i in range(30))
-    model = arms_model(points, ((0.5, 0.5, *[0.0] * 28),), lengthscale=0.05)
-    X = torch.tensor(points, dtype=torch.double)
-    space = TargetSpace(torch.tensor([[0.0], [29.0]], dtype=torch.double), candidates=X)
-    posterior = posterior_of(model)
-    gumbel = gumbel_max_samples(posterior, space, 40000, seed=1)
-    with torch.no_grad():
-        mean, variance = posterior.target_moments(X)
-    for level, tolerance in ((0.25, 0.025), (0.5, 0.01), (0.75, 0.025)):
-        cdf = norm.cdf(((gumbel.quantile(level) - mean) / variance.sqrt()).numpy()).prod()
-        assert cdf == pytest.approx(level, abs=tolerance)
-    _, exact = sample_optima(posterior, space, 40000, seed=1)
-    assert float(gumbel.mean()) == pytest.approx(float(exact.mean()), abs=0.05)
-
-
-def test_gumbel_is_near_the_maximum_of_paths() -> None:
-    posterior = posterior_of(indirect_model(40))
-    gumbel = gumbel_max_samples(posterior, SPACE, 2000)
-    _, exact = sample_optima(posterior, SPACE, 200)
-    best = best_target(posterior, SPACE)[1][0]
-    # The values are taken for independent, so the samples are rather too large.
-    spread = exact.std()
-    assert float(exact.mean() - spread) < float(gumbel.mean()) < float(exact.mean() + 4 * spread)
-    assert float(gumbel.min()) > float(best - 4 * spread)
+        sample_optima(posterior, SPACE, 0)
 
 
 @pytest.mark.parametrize("learned", [False, True])
