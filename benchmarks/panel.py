@@ -85,9 +85,18 @@ def summary(losses: npt.NDArray[np.float64], level: int) -> tuple[float, float]:
 
 
 def cost_to_reach(losses: npt.NDArray[np.float64], target: float) -> float:
-    """Part of the budget at which the mean loss is first no larger than a target; else infinity."""
-    reached = np.flatnonzero(losses.mean(axis=0) <= target)
-    return panel_trials.LEVELS[reached[0]] if len(reached) else math.inf
+    """Part of the budget at which the mean loss is first no larger than a target; else infinity.
+
+    Between two levels the loss is taken to fall in a straight line.
+    """
+    mean, levels = losses.mean(axis=0), panel_trials.LEVELS
+    reached = np.flatnonzero(mean <= target)
+    if not len(reached):
+        return math.inf
+    last = int(reached[0])
+    if last == 0:
+        return levels[0]
+    return float(np.interp(-target, -mean[last - 1 : last + 1], levels[last - 1 : last + 1]))
 
 
 def table(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> str:

@@ -148,6 +148,7 @@ def no_trial(method: Method, problem: Problem, stop: Stop, note: str = "") -> Ax
     if is_final or problem.undelivered or not running:
         return OptimizationShouldStop(stop.reason + note)
     return DataRequiredError(
-        f"{stop.reason}{note} Trials {[other.trial_index for other in running]} are under way, and "
-        "what they report may change that: ask again once they have, or were marked as abandoned."
+        f"No trial for now: {stop.reason.removeprefix('Stopped: ')}{note} Trials "
+        f"{[other.trial_index for other in running]} are under way, and what they report may "
+        "change that: ask again once they have, or were marked as abandoned."
     )
