@@ -346,7 +346,8 @@ class CostAwareAdapter(TorchAdapter):
         if lacking := [m for m in bounded if m not in seen or seen[m].isna().all()]:
             raise DataRequiredError(
                 f"no trial has a value of {lacking}, which have bounds: complete a trial with "
-                "them, as in complete_trial(client, i, {...}), before asking for the next."
+                "them, as in complete_trial(client, i, {...}), or add them to an earlier one, by "
+                "client.attach_data(i, {...}), before asking for the next."
             )
         self._set_search_space(self._search_space)
         self._set_model_space(arm_data=found.arm_data)

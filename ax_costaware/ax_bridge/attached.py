@@ -42,7 +42,10 @@ class PastRow:
 
 
 def attached_with_data(experiment: Experiment) -> set[int]:
-    """Indices of the trials with an outcome that no strategy of this package has generated."""
+    """Indices of the trials with an outcome that no initial design of this package has generated.
+
+    A model of ours has chosen some of them where an earlier strategy ran the experiment.
+    """
     measured = [values_in_data(experiment, name) for name in objective_metrics(experiment)]
     return {
         index
@@ -51,7 +54,7 @@ def attached_with_data(experiment: Experiment) -> set[int]:
         and all(index in values for values in measured)
         and trial.status.is_completed
         and not is_excluded(trial)
-        and not decision_record(trial)
+        and decision_record(trial).get("phase") != "initial"
     }
 
 

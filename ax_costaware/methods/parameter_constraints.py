@@ -41,7 +41,19 @@ def sums_and_equalities(
                     f"parameter constraint {shown(each, '<=')!r}: {name!r} {reason}. Expected "
                     "ranges, or choices with an order, on a linear scale."
                 )
-    for each in equalities:
+    rest, found = list(sums), list(equalities)
+    for weights, limit in sums:
+        opposite = {name: -weight for name, weight in weights.items()}, -limit
+        if (weights, limit) not in rest or opposite not in rest:
+            continue
+        read = [parameters[name] for name in weights]
+        is_real = any(isinstance(p, Range) and not p.is_integer for p in read)
+        # Of integers alone there are points to draw.
+        if is_real or not any(map(_reason_against, read)):
+            rest.remove((weights, limit))
+            rest.remove(opposite)
+            found.append((weights, limit))
+    for each in found:
         for name in each[0]:
             if reason := _reason_against(parameters.get(name)):
                 raise InputError(
@@ -49,15 +61,6 @@ def sums_and_equalities(
                     "real numbers on a linear scale. Leave out one parameter, and compute it from "
                     "the others where the trial is run."
                 )
-    rest, found = list(sums), list(equalities)
-    for weights, limit in sums:
-        opposite = {name: -weight for name, weight in weights.items()}, -limit
-        if (weights, limit) not in rest or opposite not in rest:
-            continue
-        if not any(_reason_against(parameters.get(name)) for name in weights):
-            rest.remove((weights, limit))
-            rest.remove(opposite)
-            found.append((weights, limit))
     return [_in_size(c, parameters) for c in rest], [_in_size(c, parameters) for c in found]
 
 

@@ -16,7 +16,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.nodes import method_of
-from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured
+from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured, objective_metrics
 from ax_costaware.ax_bridge.turns import running_strategy
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
@@ -164,10 +164,12 @@ def _check_reported(trial: Trial, optimized: set[str], raw_data: Any, returned: 
     due = sorted(name for name in optimized if _has_nothing_to_fetch(metrics.get(name)))
     if due and not returned:
         raise UserInputError(f"the function returned None for the metrics {due}: {EXPECTED}.")
-    if isinstance(raw_data, Mapping) and (absent := [n for n in due if n not in raw_data]):
+    # A number is the objective's.
+    given = raw_data if isinstance(raw_data, Mapping) else objective_metrics(trial.experiment)
+    if absent := [name for name in due if name not in given]:
         raise UserInputError(
-            f"the function returned values of {sorted(raw_data)} and none of {absent}, which the "
-            "experiment optimizes: expected one of each."
+            f"the function returned values of {sorted(given)} and none of {absent}, which the "
+            "experiment optimizes or bounds: expected one of each."
         )
 
 

@@ -12,7 +12,7 @@ import torch
 from ax.analysis.plotly.objective_p_feasible_frontier import ObjectivePFeasibleFrontierPlot
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import DataRequiredError, UserInputError
 
 import ax_costaware as ac
 from ax_costaware.analysis import overview
@@ -134,6 +134,11 @@ def test_bounds_that_come_change_and_go() -> None:
     assert ac.recommend(client) == free
     ((index, _),) = client.get_next_trials(max_trials=1).items()
     assert "feasibility" not in record(client, index)["decision"]
+    client.configure_optimization(objective="y", outcome_constraints=["smell <= 1"])
+    with pytest.raises(DataRequiredError, match=r"\['smell'\], which .* or add them to an earlier"):
+        client.get_next_trials(max_trials=1)
+    client.attach_data(0, {"smell": 0.5})
+    assert len(client.get_next_trials(max_trials=1)) == 1
 
 
 def test_what_is_missing_is_named() -> None:

@@ -207,6 +207,14 @@ def test_an_equality_of_what_is_no_real_number_is_refused(
         Space.of([*PARTS[:2], parameter], equalities=[WHOLE])
 
 
+def test_so_it_is_as_two_inequalities() -> None:
+    """Hardly a point that is drawn would keep to them."""
+    weights, total = WHOLE
+    opposite = {name: -weight for name, weight in weights.items()}, -total
+    with pytest.raises(InputError, match="'c' does not take all values"):
+        Space.of([*PARTS[:2], Range("c", 0, 3, is_integer=True)], [WHOLE, opposite])
+
+
 def test_an_equality_without_room_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"a \+ 2\*b == 3: they contradict each other, or leave no"

@@ -161,6 +161,13 @@ def test_nothing_returned_is_refused_also_where_no_metric_was_configured() -> No
     assert "returned None for the metrics" in trial.record["attempts"][0]["error"]
 
 
+def test_a_number_is_no_value_of_a_metric_with_bounds() -> None:
+    trial = Trial(ReportedMetric("size"))
+    trial.client.configure_optimization("growth", outcome_constraints=["size <= 3"])
+    assert trial.stands(finished(1.0)) == {TrialStatus.FAILED: {0}}
+    assert "values of ['growth'] and none of ['size']" in trial.record["attempts"][0]["error"]
+
+
 def test_a_refused_outcome_still_cost_something() -> None:
     trial = Trial()
     trial.stands(finished(TrialResult({"size": 1.0}, cost=4.0)))

@@ -117,6 +117,16 @@ def test_fewer_than_the_initial_trials() -> None:
     assert decision_record(client._experiment.trials[index])["phase"] == "rule"
 
 
+def test_trials_of_an_earlier_strategy_count() -> None:
+    """Its model has chosen most of them: the next strategy draws no quasi-random ones on top."""
+    client = make_client("gittins")
+    client.set_generation_strategy(ac.gittins_strategy(1.0, initial_trials=2, **FAST))
+    for _ in range(5):
+        complete(client, "gittins", *client.get_next_trials(max_trials=1).popitem())
+    client.set_generation_strategy(ac.gittins_strategy(1.0, initial_trials=4, **FAST))
+    assert decide(client)[1]["record"]["phase"] == "rule"
+
+
 @pytest.mark.parametrize("by_table", [True, False])
 def test_attached_trials_need_not_count(by_table: bool) -> None:
     """Nor do they in strategies of earlier releases, whose nodes do not say so."""
