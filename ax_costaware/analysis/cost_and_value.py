@@ -22,6 +22,7 @@ from ax_costaware.analysis.figures import (
     DARK,
     PALE,
     Panel,
+    cost_range,
     hollow,
     panels,
     short_names,
@@ -142,13 +143,14 @@ def cost_and_value_figure(
     title = "Cost spent (in the unit of the control sets' costs)"
     if budget is not None and total_cost < _LEAST_PART * budget:
         title += f"<br>The budget, {budget:.6g}, is beyond the axis"
-    elif budget is not None:
+        budget = None
+    if budget is not None:
         figure.add_vline(x=budget, annotation_position="top", **BUDGET, **upper.place)
         figure.add_vline(x=budget, line=BUDGET["line"], **lower.place)
     upper.yaxis(title_text=value_title(objective, "Expected "))
     order = [names[name] for name in used[::-1]]
     lower.yaxis(title_text="Control set", categoryorder="array", categoryarray=order)
-    lower.xaxis(title_text=title, rangemode="tozero")
+    lower.xaxis(title_text=title, range=cost_range(frame["cumulative_cost"], budget))
     figure.update_layout(
         barmode="overlay", bargap=0.25, margin_b=_BOTTOM_PIXELS, legend_groupclick="togglegroup"
     )

@@ -274,6 +274,5 @@ def _add_recommended(panel: Panel, frame: pd.DataFrame, objective: Objective) ->
 def _add_expected(panel: Panel, x: Any, mean: Any, deviation: Any, group: str, color: str) -> None:
     """A line with the band around it."""
     panel.band(x, mean, deviation, color, group, showlegend=False)
-    name, mode = f"{group} ± 2 standard deviations", "lines" if len(x) > 1 else "lines+markers"
-    text, options = "{x:.6g}: {y:.6g}", {"mode": mode, "legendgroup": group}
-    panel.line(None, x, mean, name, text, color=color, **options)
+    name, text = f"{group} ± 2 standard deviations", "{x:.6g}: {y:.6g}"
+    panel.line(None, x, mean, name, text, color=color, legendgroup=group)

@@ -17,7 +17,16 @@ import torch
 from ax.core.analysis_card import AnalysisCard
 from plotly import graph_objects as go
 
-from ax_costaware.analysis.figures import BLUE, DARK, RED, Panel, pale, panels
+from ax_costaware.analysis.figures import (
+    BLUE,
+    DARK,
+    RED,
+    Panel,
+    pale,
+    panels,
+    short_name,
+    trial_ticks,
+)
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
 from ax_costaware.analysis.replay import even_selection
 from ax_costaware.methods.control_sets import ControlSets
@@ -161,7 +170,7 @@ class InputPanel:
     def title(self) -> str:
         """The verdict."""
         verdict = "as assumed" if self.agrees else "NOT as assumed"
-        return f"{self.fit.name}: {verdict} (p = {self.fit.p_value:.2g})"
+        return f"{short_name(self.fit.name)}: {verdict} (p = {self.fit.p_value:.2g})"
 
     @property
     def tested(self) -> list[RawValue]:
@@ -300,7 +309,7 @@ def _add_distribution(panel: Panel, drawn: InputPanel) -> None:
     x = [float(x[0]), *values, float(x[-1])]
     y = [*np.linspace(0.0, 1.0, len(values) + 1).tolist(), 1.0]
     panel.line(None, x, y, drawn.realised, text, color=drawn.color, line_shape="hv")
-    panel.xaxis(title_text=drawn.fit.name, title_standoff=4)
+    panel.xaxis(title_text=short_name(drawn.fit.name), title_standoff=4)
     panel.yaxis(title_text="Share up to there", range=[-0.03, 1.03])
 
 
@@ -315,7 +324,7 @@ def _add_shares(panel: Panel, drawn: InputPanel) -> None:
     ):
         text = f"{name}: {{y:.3f}} of the values are {{x}}"
         panel.add("bar", None, x, heights, name, text, marker_color=color)
-    panel.xaxis(title_text=drawn.fit.name, title_standoff=4, type="category")
+    panel.xaxis(title_text=short_name(drawn.fit.name), title_standoff=4, type="category")
     panel.yaxis(title_text="Share", rangemode="tozero")
 
 
@@ -335,7 +344,8 @@ def _add_course(panel: Panel, drawn: InputPanel) -> None:
         marker={"size": 7, "opacity": opacity},
     )
     # A title at the side would be drawn over the left panel where the figure is narrow.
-    panel.xaxis(title_text=f"{name} by trial", title_standoff=4)
+    ticks = trial_ticks(max(drawn.trial_indices) - min(drawn.trial_indices))
+    panel.xaxis(title_text=f"{short_name(name)} by trial", title_standoff=4, **ticks)
     panel.yaxis(type=None if is_number else "category")
     if band is not None:
         style = {"fillcolor": pale(BLUE), "line_width": 0, "layer": "below"}

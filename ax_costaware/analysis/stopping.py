@@ -23,11 +23,15 @@ from ax_costaware.analysis.figures import (
     DARK,
     GREEN,
     GREY,
+    LONG_METRIC,
     RED,
     Panel,
+    cost_range,
+    cost_title,
     hollow,
     log_ticks,
     panels,
+    short_name,
     trial_ticks,
     value_title,
 )
@@ -141,7 +145,7 @@ def stopping_figure(
             f"Learned cost: {inside.sum()} of {len(inside)}<br>within the predicted 95 %",
         ][: 3 if learned else 2],
     )
-    cost = method.cost_metric or "cost"
+    cost = short_name(method.cost_metric or "cost", LONG_METRIC)
     upper, lower = Panel(figure), Panel(figure, 2)
     _add_decisions(upper, frame, cost, stop)
     _add_outcomes(lower, frame, objective, method)
@@ -197,6 +201,7 @@ def _add_outcomes(panel: Panel, frame: pd.DataFrame, objective: Objective, metho
         "trial {trial_index}: {metric} {y:.6g}<br>charged {charged:.4g}",
         {"metric": objective.metric},
         color=GREY,
+        cliponaxis=False,
         marker={"size": 7, "symbol": hollow(rows["initial"])},
     )
     x, name, text = "cumulative_cost", "best outcome so far", "best so far {y:.6g} at cost {x:.4g}"
@@ -208,12 +213,13 @@ def _add_outcomes(panel: Panel, frame: pd.DataFrame, objective: Objective, metho
         outcome, outcome[outcome <= middle if objective.minimize else outcome >= middle]
     )
     panel.yaxis(range=axis)
-    title = "Cost spent" if method.cost_metric is None else f"Cost spent: {method.cost_metric}"
+    title = cost_title("Cost spent", method.cost_metric)
     title += _hidden(outcome, axis, "outcome")
-    panel.xaxis(title_text=title, rangemode="tozero")
-    if method.budget is not None:
+    budget = method.budget
+    panel.xaxis(title_text=title, range=cost_range(frame["cumulative_cost"], budget))
+    if budget is not None:
         place = {"annotation_position": "bottom left", **panel.place}
-        panel.figure.add_vline(x=method.budget, **BUDGET, **place)
+        panel.figure.add_vline(x=budget, **BUDGET, **place)
 
 
 def _add_calibration(panel: Panel, rows: pd.DataFrame, inside: pd.Series, cost: str) -> None:

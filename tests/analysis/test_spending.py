@@ -54,6 +54,7 @@ def test_figure() -> None:
     assert (list(found["expected cost"].x), list(found["expected cost"].y)) == ([1], [4.0])
     assert list(found["a"].marker.pattern.shape) == ["", "x", "."]
     assert list(found["not charged"].x) == [3]
+    assert found["initial (pale)"].marker.color.startswith("rgba")  # a legend has no opacity
     assert figure.layout.yaxis.title.text == "Spent so far (hours)"
     assert figure.layout.yaxis.range[1] > 10.0
     assert [shape.y0 for shape in figure.layout.shapes] == [10.0]
@@ -112,7 +113,7 @@ def test_table_escapes_and_stays_one_block() -> None:
     assert "&lt;a&gt;" in table
     assert "x &lt;script&gt;" in table
     assert "\n\n" not in table
-    assert "min-width:22em" in table
+    assert "overflow-wrap:anywhere;min-width:22em" in table
 
 
 def test_short_names_stay_apart() -> None:
