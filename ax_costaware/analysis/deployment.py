@@ -63,6 +63,7 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
     def _card(self, run: Run[Method]) -> AnalysisCard:
         best, objective = recommend(run.client), run.objective
         found = [r for r in (best, *best.alternatives) if r.expected_cost is not None]
+        everything = len(found)
         if best.feasibility is not None:
             # Where nothing is likely to be feasible, the likeliest is what there is.
             least = min(best.feasibility, run.method.feasible)
@@ -75,7 +76,10 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
         frame["worth_it"] = rank < rank.cummin().shift(fill_value=len(frame))
         frame = frame.reset_index(drop=True)
         figure = deployment_figure(frame, objective, run.method.cost_metric)
-        return self._card_of(_subtitle(frame, objective), frame, figure)
+        subtitle = _subtitle(frame, objective)
+        if len(found) < everything:
+            subtitle += " What is less likely to be feasible is left out."
+        return self._card_of(subtitle, frame, figure)
 
 
 def _subtitle(frame: pd.DataFrame, objective: Objective) -> str:

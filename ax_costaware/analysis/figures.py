@@ -67,7 +67,10 @@ LONG_METRIC = 20
 """Characters of a metric's name along an axis."""
 
 _LONG_TITLE = 24
-"""Characters that have room along the axis of a low panel."""
+"""Characters that have room along the upright axis of a low panel."""
+
+_LEAST_PART = 0.25
+"""Part of a budget that has to be spent before the axis reaches as far as the budget."""
 
 
 def panels(height: int, legend: float = -0.16, top: int = 60, **options: Any) -> go.Figure:
@@ -144,6 +147,20 @@ class Panel:
         """Change the vertical axis."""
         self.figure.update_yaxes(**options, **self.place)
 
+    def spent_axis(self, title: str, costs: pd.Series, budget: float | None) -> float | None:
+        """Make the horizontal axis one of what was spent, with room for what stands at nothing.
+
+        Returns:
+            The budget; None if there is none, or it is beyond the axis, as the title says then.
+        """
+        spent = float(costs.max())
+        if budget is not None and spent < _LEAST_PART * budget:
+            title += f"<br>The budget, {budget:.6g}, is beyond the axis"
+            budget = None
+        most = max(spent, budget or 0.0) or 1.0
+        self.xaxis(title_text=title, range=[-0.02 * most, 1.05 * most])
+        return budget
+
     def add(
         self,
         kind: str,
@@ -199,18 +216,12 @@ def pale(color: str, part: float = 0.15) -> str:
     return f"rgba{(*hex_to_rgb(color), part)}"
 
 
-def cost_range(costs: pd.Series, budget: float | None) -> list[float]:
-    """An axis of what was spent, with room for what stands at nothing, and at the budget."""
-    most = max(float(costs.max()), budget or 0.0) or 1.0
-    return [-0.02 * most, 1.05 * most]
-
-
-def cost_title(title: str, cost_metric: str | None) -> str:
+def cost_title(title: str, cost_metric: str | None, upright: bool = False) -> str:
     """Title of an axis of costs: after ``title`` the metric in which they are reported."""
     if cost_metric is None:
         return title
     unit = f"({short_name(cost_metric, LONG_METRIC)})"
-    return title + (" " if len(title + unit) <= _LONG_TITLE else "<br>") + unit
+    return title + ("<br>" if upright and len(title + unit) > _LONG_TITLE else " ") + unit
 
 
 def hollow(is_hollow: pd.Series) -> list[str]:

@@ -144,12 +144,13 @@ def spending_figure(
     # Room for the name of the line.
     top = 1.12 * max(float(frame["cumulative_cost"].max()), budget or 0.0)
     upper.yaxis(
-        title_text=cost_title("Spent so far", cost_metric), range=[0, top] if top > 0 else None
+        title_text=cost_title("Spent so far", cost_metric, upright=True),
+        range=[0, top] if top > 0 else None,
     )
     # Room for the marks of trials that were charged nothing.
     largest = float(frame[["charged", "expected_cost"]].max().max())
     room = [-0.06 * largest, 1.06 * largest] if largest > 0 else None
-    lower.yaxis(title_text=cost_title("Charged", cost_metric), range=room)
+    lower.yaxis(title_text=cost_title("Charged", cost_metric, upright=True), range=room)
     lower.xaxis(title_text="Trial", **trial_ticks(len(frame)))
     figure.update_layout(barmode="stack", bargap=0.15, legend_traceorder="normal")
     return figure

@@ -73,7 +73,7 @@ def _recommended(frame: pd.DataFrame, objective: Objective, method: Method) -> s
     elif chance < method.feasible:
         among = f" of what is likeliest to be feasible, with a probability of {chance:.3g} only,"
     else:
-        among = f" of what is feasible with a probability of {method.feasible:g}"
+        among = f" of what is feasible with a probability of at least {method.feasible:g}"
     cautious = ""
     if method.caution:
         sign = "plus" if objective.minimize else "less"
