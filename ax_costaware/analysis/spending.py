@@ -81,7 +81,7 @@ def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
     groups = frame.groupby("spent_on")["charged"].agg(["size", "sum"])
     by_cost = groups.sort_values("sum", ascending=False, kind="stable")
     shares = [
-        f"{name} {row['sum']:.6g} in {int(row['size'])} trial{'' if row['size'] == 1 else 's'}"
+        f"{row['sum']:.6g} in {int(row['size'])} trial{'' if row['size'] == 1 else 's'} ({name})"
         for name, row in by_cost.iterrows()
     ]
     parts.append(f"By what it was spent on: {'; '.join(shares)}.")

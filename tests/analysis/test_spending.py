@@ -77,7 +77,7 @@ def test_spending(client: Client) -> None:
     assert card.df["cumulative_cost"].iloc[-1] == paid.spent == 9.0
     assert card.subtitle.startswith(
         "Spent 9 of 20 (3 of it reserved for unfinished trials), 11 remaining. By what it was "
-        "spent on: water+acid 6 in 2 trials; water 3 in 3 trials. Above, "
+        "spent on: 6 in 2 trials (water+acid); 3 in 3 trials (water). Above, "
     )
 
 
