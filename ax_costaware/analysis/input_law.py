@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -64,6 +64,9 @@ _EARLIER = 0.35
 
 _MARGIN = 0.07
 """Room above and below, as a part of what is shown."""
+
+_ROOM, _LEAST, _BETWEEN = 42, 6, 16
+"""Characters below a panel and of one of its values at least, and between two panels."""
 
 _ROW_PIXELS = 190
 _TOP_PIXELS, _BOTTOM_PIXELS = 95, 40
@@ -324,19 +327,28 @@ def _add_shares(panel: Panel, drawn: InputPanel) -> None:
     ):
         text = f"{name}: {{y:.3f}} of the values are {{x}}"
         panel.add("bar", None, x, heights, name, text, marker_color=color)
-    panel.xaxis(title_text=short_name(drawn.fit.name), title_standoff=4, type="category")
+    ticks = _category_ticks(x, max(_ROOM // len(x), _LEAST))
+    panel.xaxis(title_text=short_name(drawn.fit.name), title_standoff=4, **ticks)
     panel.yaxis(title_text="Share", rangemode="tozero")
+
+
+def _category_ticks(names: Sequence[str], most: int) -> dict[str, Any]:
+    """Options of an axis of names, each written with at most so many characters."""
+    names = list(dict.fromkeys(names))
+    texts = [short_name(name, most) for name in names]
+    return {"type": "category", "tickvals": names, "ticktext": texts}
 
 
 def _add_course(panel: Panel, drawn: InputPanel) -> None:
     """The values in order of the trials, those that were not tested pale."""
     name, band, values = drawn.fit.name, drawn.band, drawn.values
     is_number = band is not None or not any(isinstance(v, str | bool) for v in values)
+    shown = list(values) if is_number else [str(value) for value in values]
     opacity = [_EARLIER] * (len(values) - drawn.fit.n) + [1.0] * drawn.fit.n
     panel.dots(
         None,
         list(drawn.trial_indices),
-        list(values) if is_number else [str(value) for value in values],
+        shown,
         drawn.realised,
         "trial {x}: {name} = {y}",
         {"name": name},
@@ -346,7 +358,8 @@ def _add_course(panel: Panel, drawn: InputPanel) -> None:
     # A title at the side would be drawn over the left panel where the figure is narrow.
     ticks = trial_ticks(max(drawn.trial_indices) - min(drawn.trial_indices))
     panel.xaxis(title_text=f"{short_name(name)} by trial", title_standoff=4, **ticks)
-    panel.yaxis(type=None if is_number else "category")
+    if not is_number:
+        panel.yaxis(**_category_ticks([str(value) for value in shown], _BETWEEN))
     if band is not None:
         style = {"fillcolor": pale(BLUE), "line_width": 0, "layer": "below"}
         panel.figure.add_hrect(*band, **style, **panel.place)

@@ -62,6 +62,10 @@ def test_every_entry_of_the_legend_comes_once() -> None:
     assert sorted(shown) == ["assumed", "realised", "realised, not as assumed"]
     assert list(figure.data[-1].y) == ["a", "b", "b", "a"]
     assert figure.layout.yaxis4.type == "category"
+    named = replace(other, values=["a", "the name of a value that is long"])
+    layout = input_law_figure([named]).layout
+    assert list(layout.xaxis.ticktext) == ["a", "b", "the na…s long"]
+    assert list(layout.yaxis2.ticktext) == ["a", "the nam…is long"]
     assert len(figure.layout.shapes) == 1
 
 
