@@ -20,6 +20,7 @@ from plotly import graph_objects as go
 from ax_costaware.analysis.figures import (
     BLUE,
     DARK,
+    LONG_METRIC,
     RED,
     Panel,
     pale,
@@ -173,7 +174,7 @@ class InputPanel:
     def title(self) -> str:
         """The verdict."""
         verdict = "as assumed" if self.agrees else "NOT as assumed"
-        return f"{short_name(self.fit.name)}: {verdict} (p = {self.fit.p_value:.2g})"
+        return f"{short_name(self.fit.name, LONG_METRIC)}: {verdict} (p = {self.fit.p_value:.2g})"
 
     @property
     def tested(self) -> list[RawValue]:
@@ -312,7 +313,7 @@ def _add_distribution(panel: Panel, drawn: InputPanel) -> None:
     x = [float(x[0]), *values, float(x[-1])]
     y = [*np.linspace(0.0, 1.0, len(values) + 1).tolist(), 1.0]
     panel.line(None, x, y, drawn.realised, text, color=drawn.color, line_shape="hv")
-    panel.xaxis(title_text=short_name(drawn.fit.name), title_standoff=4)
+    panel.xaxis(title_text=short_name(drawn.fit.name, LONG_METRIC), title_standoff=4)
     panel.yaxis(title_text="Share up to there", range=[-0.03, 1.03])
 
 
@@ -328,7 +329,7 @@ def _add_shares(panel: Panel, drawn: InputPanel) -> None:
         text = f"{name}: {{y:.3f}} of the values are {{x}}"
         panel.add("bar", None, x, heights, name, text, marker_color=color)
     ticks = _category_ticks(x, max(_ROOM // len(x), _LEAST))
-    panel.xaxis(title_text=short_name(drawn.fit.name), title_standoff=4, **ticks)
+    panel.xaxis(title_text=short_name(drawn.fit.name, LONG_METRIC), title_standoff=4, **ticks)
     panel.yaxis(title_text="Share", rangemode="tozero")
 
 
@@ -357,7 +358,7 @@ def _add_course(panel: Panel, drawn: InputPanel) -> None:
     )
     # A title at the side would be drawn over the left panel where the figure is narrow.
     ticks = trial_ticks(max(drawn.trial_indices) - min(drawn.trial_indices))
-    panel.xaxis(title_text=f"{short_name(name)} by trial", title_standoff=4, **ticks)
+    panel.xaxis(title_text=f"{short_name(name, LONG_METRIC)} by trial", title_standoff=4, **ticks)
     if not is_number:
         panel.yaxis(**_category_ticks([str(value) for value in shown], _BETWEEN))
     if band is not None:

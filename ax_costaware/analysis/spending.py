@@ -51,8 +51,8 @@ class SpendingAnalysis(MethodAnalysis[Method]):
     The card's data frame has one row per trial, by trial index: the columns of
     ``spending(client).to_frame()``, and
 
-    - ``spent_on``: the control set, the level of a tree, else whether the trial is initial, was
-      chosen by the model, or was attached;
+    - ``spent_on``: the control set, the level of a tree, whether fidelities are at the target, else
+      whether the trial is initial, was chosen by the model, or was attached;
     - ``cumulative_cost``: what this and all earlier trials were charged.
     """
 

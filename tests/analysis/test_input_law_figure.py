@@ -49,7 +49,7 @@ def test_values_that_the_law_lacks_have_a_bar() -> None:
 def test_a_long_name_is_shortened() -> None:
     fit = replace(PANEL.fit, name="the temperature of the first furnace in hall B by night")
     layout = input_law_figure([replace(PANEL, fit=fit)]).layout
-    short = "the temperature…hall B by night"
+    short = "the tempe…by night"
     assert layout.annotations[0].text == f"{short}: NOT as assumed (p = 0)"
     assert (layout.xaxis.title.text, layout.xaxis2.title.text) == (short, f"{short} by trial")
 
