@@ -252,8 +252,9 @@ def _axis(parameter: FreeParameter, grid: Array, fills: bool = False) -> dict[st
     options: dict[str, Any] = {"title_text": short_name(parameter.name)}
     if parameter.log_scale:
         options |= log_ticks(grid[0], grid[-1])
-    elif fills and parameter.grid is None:
-        options["range"] = [grid[0], grid[-1]]
+    if fills and parameter.grid is None:
+        ends = grid[[0, -1]]
+        options["range"] = (np.log10(ends) if parameter.log_scale else ends).tolist()
     if isinstance(parameter, Choice) and not parameter.is_ordered:
         names = [str(parameter.decode(value)) for value in grid.tolist()]
         options |= {"tickvals": grid, "ticktext": names}
@@ -262,7 +263,7 @@ def _axis(parameter: FreeParameter, grid: Array, fills: bool = False) -> dict[st
 
 def _add_best(panel: Panel, x: float, y: float) -> None:
     name, star = "recommended now", {"symbol": "star", "size": 15, "line_width": 1}
-    style = {"marker": star, "marker_line_color": "white"}
+    style = {"marker": star, "marker_line_color": "white", "cliponaxis": False}
     panel.dots(None, [x], [y], name, name, color=RED, **style)
 
 

@@ -78,6 +78,7 @@ def test_two_parameters() -> None:
     assert len(values(drawn["queries"].x)) == 5
     (star,) = drawn["recommended now"].x
     assert star == best.parameters["x1"]
+    assert drawn["recommended now"].cliponaxis is False  # a star at the border is seen whole
 
 
 def test_three_parameters_with_long_names() -> None:
@@ -87,7 +88,7 @@ def test_three_parameters_with_long_names() -> None:
     client.configure_experiment(parameters=asked)
     client.configure_optimization(objective="z")
     law = GaussianConditional(tuple(tuple(row) for row in 10 * np.eye(3)), covariance=0.25)
-    targets = [RangeParameterConfig(name, (0, 10), "float") for name in names]
+    targets = [RangeParameterConfig(name, (0.1, 10), "float", scaling="log") for name in names]
     client.set_generation_strategy(
         indirect_query_strategy(target_parameters=targets, conditional=law, **FAST)
     )
@@ -98,6 +99,7 @@ def test_three_parameters_with_long_names() -> None:
     layout = card.get_figure().layout
     assert layout.yaxis.title.text == "a_very_long_name…second_parameter"
     assert layout.yaxis2.title.text == "Value"
+    assert list(layout.xaxis.range) == pytest.approx([-1, 1])  # which the map fills
 
 
 def test_cells() -> None:
