@@ -28,7 +28,7 @@ from ax_costaware.analysis.figures import (
     value_title,
 )
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
-from ax_costaware.analysis.replay import expected_values, recommendations
+from ax_costaware.analysis.replay import MAX_REPLAYED, expected_values, recommendations
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 
@@ -38,9 +38,6 @@ _TOP_PIXELS = 50
 _BOTTOM_PIXELS = 120
 _LEGEND_PIXELS = 72
 """Distance of the legend below the lower panel."""
-
-_LEAST_PART = 0.25
-"""Part of a budget that has to be spent before the axis reaches as far as the budget."""
 
 _WIDE_BAR = 0.01
 """Bars wider than this part of the axis are set apart by a white border, which would cover the
@@ -93,16 +90,22 @@ def _frame(run: Run[ControlSets]) -> pd.DataFrame:
 
 def _subtitle(frame: pd.DataFrame, run: Run[ControlSets]) -> str:
     last = frame.iloc[-1]
+    has_data = frame["query_value"].notna()
+    which = "each trial" if has_data.sum() <= MAX_REPLAYED else f"{MAX_REPLAYED} of the trials"
+    drawn = (
+        "The line is the expected value, over the uncontrolled inputs, of what would have been "
+        f"recommended after {which}: chosen with the data up to that trial, valued with all "
+        "data, both with the model's present hyperparameters."
+    )
+    if frame["recommendation_value"].notna().idxmax() > has_data.idxmax():
+        drawn = "What would have been recommended before is not worked out."
     return (
         f"Spent {run.spent(frame)}; the current recommendation controls "
         f"{last['recommended_control_set']} and is expected to give {run.objective.metric} = "
         f"{last['recommendation_value']:.6g} ± {2 * last['recommendation_sd']:.2g} (two standard "
-        "deviations). The line is the expected value, over the uncontrolled inputs, of what would "
-        "have been recommended after each trial: chosen with the data up to that trial, valued "
-        "with all data, both with the model's present hyperparameters. Dots are the expected "
-        "values of the trials' own queries by the present model, not measured outcomes; hollow "
-        "dots and pale bars are initial trials. A bar below spans what its trial was charged, in "
-        "order of trial index."
+        f"deviations). {drawn} Dots are the expected values of the trials' own queries by the "
+        "present model, not measured outcomes; hollow dots and pale bars are initial trials. A bar "
+        "below spans what its trial was charged, in order of trial index."
     )
 
 
@@ -140,15 +143,13 @@ def cost_and_value_figure(
         rows = frame[frame["control_set"] == name]
         _add_control_set(upper, lower, rows, names[name], color, total_cost)
     title = "Cost spent (in the unit of the control sets' costs)"
-    if budget is not None and total_cost < _LEAST_PART * budget:
-        title += f"<br>The budget, {budget:.6g}, is beyond the axis"
-    elif budget is not None:
+    budget = lower.spent_axis(title, frame["cumulative_cost"], budget)
+    if budget is not None:
         figure.add_vline(x=budget, annotation_position="top", **BUDGET, **upper.place)
         figure.add_vline(x=budget, line=BUDGET["line"], **lower.place)
     upper.yaxis(title_text=value_title(objective, "Expected "))
     order = [names[name] for name in used[::-1]]
     lower.yaxis(title_text="Control set", categoryorder="array", categoryarray=order)
-    lower.xaxis(title_text=title, rangemode="tozero")
     figure.update_layout(
         barmode="overlay", bargap=0.25, margin_b=_BOTTOM_PIXELS, legend_groupclick="togglegroup"
     )

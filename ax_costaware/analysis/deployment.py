@@ -12,7 +12,16 @@ import pandas as pd
 from ax.core.analysis_card import AnalysisCard
 from plotly import graph_objects as go
 
-from ax_costaware.analysis.figures import BLUE, DARK, GREY, Panel, panels, value_title
+from ax_costaware.analysis.figures import (
+    BLUE,
+    DARK,
+    GREY,
+    Panel,
+    cost_title,
+    log_ticks,
+    panels,
+    value_title,
+)
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.analysis.tables import deployments
 from ax_costaware.exceptions import InputError
@@ -20,6 +29,9 @@ from ax_costaware.methods.method import Method
 from ax_costaware.session.recommendation import recommend
 
 _HEIGHT_PIXELS = 420
+
+_FAR_APART = 100
+"""Ratio of the largest cost to the least from which their axis is logarithmic."""
 
 
 @final
@@ -32,8 +44,7 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
     - ``control_set`` (None for a method without), ``set``: the values to set, as text;
     - ``expected_cost``: of a trial there;
     - ``expected_value``, ``standard_deviation``: of the objective, by the present model;
-    - ``worth_it``: whether nothing that costs as little is expected to be better, so that
-      ``recommend(client, max_cost=...)`` has it first for some limit.
+    - ``worth_it``: whether ``recommend(client, max_cost=...)`` has it first for some limit.
     """
 
     title = "Value against the cost of what is deployed"
@@ -52,19 +63,23 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
     def _card(self, run: Run[Method]) -> AnalysisCard:
         best, objective = recommend(run.client), run.objective
         found = [r for r in (best, *best.alternatives) if r.expected_cost is not None]
+        everything = len(found)
         if best.feasibility is not None:
             # Where nothing is likely to be feasible, the likeliest is what there is.
             least = min(best.feasibility, run.method.feasible)
             found = [r for r in found if (r.feasibility or 0.0) >= least]
         if not found:
             raise InputError("No trial has reported its cost yet.")
-        order = {"by": ["expected_cost", "expected_value"], "ascending": [True, objective.minimize]}
-        frame = deployments(found).sort_values(**order)
-        signed = frame["expected_value"] * (-1 if objective.minimize else 1)
-        frame["worth_it"] = signed > signed.cummax().shift(fill_value=-float("inf"))
+        # Best first, so that what is worth its cost comes before all that costs less.
+        frame = deployments(found).sort_values("expected_cost", kind="stable")
+        rank = frame.index.to_series()
+        frame["worth_it"] = rank < rank.cummin().shift(fill_value=len(frame))
         frame = frame.reset_index(drop=True)
-        figure = deployment_figure(frame, objective)
-        return self._card_of(_subtitle(frame, objective), frame, figure)
+        figure = deployment_figure(frame, objective, run.method.cost_metric)
+        subtitle = _subtitle(frame, objective)
+        if len(found) < everything:
+            subtitle += " What is less likely to be feasible is left out."
+        return self._card_of(subtitle, frame, figure)
 
 
 def _subtitle(frame: pd.DataFrame, objective: Objective) -> str:
@@ -73,26 +88,29 @@ def _subtitle(frame: pd.DataFrame, objective: Objective) -> str:
     first = f"{objective.metric} = {cheapest['expected_value']:.6g}"
     if len(worth) > 1:
         found = (
-            f"The line joins what is worth its cost: nothing as cheap is expected to be better. "
-            f"From {first} at a cost of {cheapest['expected_cost']:.6g} to "
-            f"{best['expected_value']:.6g} at {best['expected_cost']:.6g}. "
-            "recommend(client, max_cost=...) names the best within a limit."
+            f"The line joins what is worth its cost, from {first} at a cost of "
+            f"{cheapest['expected_cost']:.6g} to {best['expected_value']:.6g} at "
+            f"{best['expected_cost']:.6g}: recommend(client, max_cost=...) names the best within a "
+            "limit."
         )
     else:
         found = (
-            f"What is expected to be best, {first}, costs {best['expected_cost']:.6g}, and nothing "
-            "costs less."
+            f"What is recommended, {first}, costs {best['expected_cost']:.6g}, and nothing costs "
+            "less."
         )
     return f"{found} Bars are two standard deviations, of what the model does not know."
 
 
-def deployment_figure(frame: pd.DataFrame, objective: Objective) -> go.Figure:
+def deployment_figure(
+    frame: pd.DataFrame, objective: Objective, cost_metric: str | None = None
+) -> go.Figure:
     """The figure of a frame made by ``DeploymentAnalysis``.
 
     Args:
         frame: A row for each thing that could be deployed, with the columns that
             ``DeploymentAnalysis`` documents.
         objective: The objective.
+        cost_metric: The metric in which costs are reported; None where they are known beforehand.
     """
     figure = panels(_HEIGHT_PIXELS, legend=-0.2, top=40, rows=1)
     panel, x, y = Panel(figure), "expected_cost", "expected_value"
@@ -107,6 +125,10 @@ def deployment_figure(frame: pd.DataFrame, objective: Objective) -> go.Figure:
         panel.dots(shown, x, y, name, text, color=color, error_y=bars)
     step = {"line_shape": "hv", "line_width": 1, "showlegend": False}
     panel.line(rows[worth], x, y, None, color=DARK, **step)
-    panel.xaxis(title_text="Expected cost of a trial")
+    title = cost_title("Expected cost of a trial", cost_metric)
+    panel.xaxis(title_text=title, rangemode="nonnegative")
+    low, high = float(frame[x].min()), float(frame[x].max())
+    if 0 < low <= high / _FAR_APART:
+        panel.xaxis(**log_ticks(low, high))
     panel.yaxis(title_text=value_title(objective, "Expected "))
     return figure

@@ -22,7 +22,6 @@ from ax_costaware.analysis.figures import (
     RED,
     Panel,
     hollow,
-    pale,
     panels,
     trial_ticks,
     value_title,
@@ -87,7 +86,8 @@ def _subtitle(frame: pd.DataFrame, run: Run[CostlyFeedback]) -> str:
     last = frame.iloc[-1]
     measured, skipped = int(last["cumulative_measurements"]), int(frame["skipped"].sum())
     return (
-        f"{measured} trials were measured and {skipped} were used without a measurement; spent "
+        f"{measured} trial{' was' if measured == 1 else 's were'} measured and {skipped} "
+        f"{'was' if skipped == 1 else 'were'} used without a measurement; spent "
         f"{run.spent(frame)}. Dots are outcomes as they were reported, hollow ones "
         "of trials that no model chose. The line is what the model expected of the objective at "
         "the point of each trial before it was run, with two standard deviations on either side; a "
@@ -153,12 +153,7 @@ def feedback_figure(frame: pd.DataFrame, objective: Objective, time: str | None)
 def _add_expected(panel: Panel, frame: pd.DataFrame) -> None:
     """Posterior mean at the point of each trial, as it was before the trial, with its band."""
     rows = frame.dropna(subset=["mean", "standard_deviation"])
-    if rows.empty:
-        return
-    deviation = rows["standard_deviation"]
-    is_single = len(rows) == 1  # which has neither a line nor a band
-    panel.band(rows["time"], rows["mean"], deviation, BLUE)
-    bar = {"array": 2 * deviation, "visible": is_single, "color": pale(BLUE), "thickness": 6}
+    panel.band(rows["time"], rows["mean"], rows["standard_deviation"], BLUE)
     panel.line(
         rows,
         "time",
@@ -166,7 +161,4 @@ def _add_expected(panel: Panel, frame: pd.DataFrame) -> None:
         "expected at the point in use",
         "before trial {trial_index}: expected {y:.6g} ± {standard_deviation:.3g}",
         color=BLUE,
-        mode="markers" if is_single else "lines",
-        marker={"color": BLUE, "symbol": "line-ew-open", "size": 14},
-        error_y=bar,
     )

@@ -63,8 +63,14 @@ _DECADES = 4
 _LONG_NAME = 34
 """Characters of a name in a legend or at an axis; a hover text has all of them."""
 
-_LONG_METRIC = 20
+LONG_METRIC = 20
 """Characters of a metric's name along an axis."""
+
+_LONG_TITLE = 24
+"""Characters that have room along the upright axis of a low panel."""
+
+_LEAST_PART = 0.25
+"""Part of a budget that has to be spent before the axis reaches as far as the budget."""
 
 
 def panels(height: int, legend: float = -0.16, top: int = 60, **options: Any) -> go.Figure:
@@ -141,6 +147,20 @@ class Panel:
         """Change the vertical axis."""
         self.figure.update_yaxes(**options, **self.place)
 
+    def spent_axis(self, title: str, costs: pd.Series, budget: float | None) -> float | None:
+        """Make the horizontal axis one of what was spent, with room for what stands at nothing.
+
+        Returns:
+            The budget; None if there is none, or it is beyond the axis, as the title says then.
+        """
+        spent = float(costs.max())
+        if budget is not None and spent < _LEAST_PART * budget:
+            title += f"<br>The budget, {budget:.6g}, is beyond the axis"
+            budget = None
+        most = max(spent, budget or 0.0) or 1.0
+        self.xaxis(title_text=title, range=[-0.02 * most, 1.05 * most])
+        return budget
+
     def add(
         self,
         kind: str,
@@ -166,17 +186,24 @@ class Panel:
         self.add("scatter", *what, **{**style, **options})
 
     def line(self, *what: Any, color: str, **options: Any) -> None:
-        """Draw a line through the rows."""
-        style = {"mode": "lines", "line_color": color, "line_width": 2}
+        """Draw a line through the rows; a single one, which has none, is a dot."""
+        rows, x = what[:2]
+        mode = "lines+markers" if len(x if rows is None else rows) == 1 else "lines"
+        style = {"mode": mode, "line_color": color, "line_width": 2}
         self.add("scatter", *what, **{**style, **options})
 
     def band(
         self, x: Any, mean: Any, deviation: Any, color: str, group: str = "band", **options: Any
     ) -> None:
-        """Draw an area of two standard deviations on either side of a line."""
+        """Draw an area of two standard deviations on either side of a line; of a dot a bar."""
+        name = "± 2 standard deviations"
+        if len(x) == 1:
+            bar = {"array": 2 * deviation, "color": pale(color), "thickness": 6, "width": 0}
+            shown = {"showlegend": options.get("showlegend", True), "legendgroup": group}
+            self.dots(None, x, mean, name, color=pale(color), error_y=bar, **shown)
+            return
         style = {"line_width": 0, "fillcolor": pale(color), "legendgroup": group, **options}
         for edge, end in ((2 * deviation, {"showlegend": False}), (-2 * deviation, _FILLED)):
-            name = "± 2 standard deviations"
             self.line(None, x, mean + edge, name, color=color, **{**style, **end})
 
     def entry(self, kind: str, name: str, **options: Any) -> None:
@@ -184,9 +211,17 @@ class Panel:
         self.add(kind, None, [None], [None], name, legendgroup=name, **options)
 
 
-def pale(color: str) -> str:
+def pale(color: str, part: float = 0.15) -> str:
     """A colour of areas, through which the axes are seen."""
-    return f"rgba{(*hex_to_rgb(color), 0.15)}"
+    return f"rgba{(*hex_to_rgb(color), part)}"
+
+
+def cost_title(title: str, cost_metric: str | None, upright: bool = False) -> str:
+    """Title of an axis of costs: after ``title`` the metric in which they are reported."""
+    if cost_metric is None:
+        return title
+    unit = f"({short_name(cost_metric, LONG_METRIC)})"
+    return title + ("<br>" if upright and len(title + unit) > _LONG_TITLE else " ") + unit
 
 
 def hollow(is_hollow: pd.Series) -> list[str]:
@@ -214,7 +249,7 @@ def log_ticks(low: float, high: float) -> dict[str, Any]:
 
 def value_title(objective: Objective, before: str = "") -> str:
     """Title of a value axis: the objective's name after ``before``, and which values are good."""
-    name = before + short_name(objective.metric, _LONG_METRIC)
+    name = before + short_name(objective.metric, LONG_METRIC)
     better = f"({objective.better} is better)"
     return name + (" " if len(name + better) <= _LONG_NAME else "<br>") + better
 

@@ -20,6 +20,7 @@ from ax.core.analysis_card import AnalysisCard
 from ax_costaware.analysis.figures import (
     BLUE,
     DARK,
+    LONG_METRIC,
     RED,
     Panel,
     log_ticks,
@@ -27,7 +28,8 @@ from ax_costaware.analysis.figures import (
     short_name,
     trial_ticks,
 )
-from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
+from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
+from ax_costaware.display import display_values
 from ax_costaware.methods import Best, Choice, Problem
 from ax_costaware.methods.averages import Targets
 from ax_costaware.methods.averages.deployment import recommendation_record
@@ -88,7 +90,7 @@ class IndirectQueryAnalysis(MethodAnalysis[Targets]):
         )
         add = _add_map if len(run.method.target_parameters) > 1 else _add_line
         add(Panel(figure), run, problem, best)
-        _add_recommended(Panel(figure, 2), frame, objective)
+        _add_recommended(Panel(figure, 2), frame)
         return self._card_of(_subtitle(frame, run, best), frame, figure)
 
 
@@ -115,7 +117,7 @@ def _subtitle(frame: pd.DataFrame, run: Run[Targets], best: Best) -> str:
     rest = ""
     if len(method.target_names) > 2:
         fixed = {name: best.parameters[name] for name in method.target_names[2:]}
-        rest = f" The other parameters are at the recommended {fixed}."
+        rest = f" The other parameters are as recommended: {display_values(fixed)}."
     where = (
         "Every cell that was measured is drawn in its extent."
         if method.are_cells
@@ -154,7 +156,7 @@ def _add_line(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> 
     )
     _add_best(panel, _encoded(best, run.method)[0], best.mean)
     panel.xaxis(**_axis(parameter, grid))
-    panel.yaxis(title_text=short_name(run.objective.metric))
+    panel.yaxis(title_text=short_name(run.objective.metric, LONG_METRIC))
 
 
 def _add_map(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> None:
@@ -170,6 +172,8 @@ def _add_map(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> N
         colorscale="Viridis",
         colorbar={"thickness": 12, "len": (1 - _LOWER_PART) * (1 - _GAP), "lenmode": "fraction"},
         colorbar_y=1,
+        colorbar_exponentformat="power",
+        colorbar_minexponent=4,
         colorbar_yanchor="top",
         name="posterior mean",
         hovertemplate=(
@@ -245,11 +249,12 @@ def _queries(problem: Problem, method: Targets) -> tuple[pd.DataFrame, Array, Ar
 
 def _axis(parameter: FreeParameter, grid: Array, fills: bool = False) -> dict[str, Any]:
     """Options of the axis of a parameter, whose panel a map fills."""
-    options: dict[str, Any] = {"title_text": parameter.name}
+    options: dict[str, Any] = {"title_text": short_name(parameter.name)}
     if parameter.log_scale:
         options |= log_ticks(grid[0], grid[-1])
-    elif fills and parameter.grid is None:
-        options["range"] = [grid[0], grid[-1]]
+    if fills and parameter.grid is None:
+        ends = grid[[0, -1]]
+        options["range"] = (np.log10(ends) if parameter.log_scale else ends).tolist()
     if isinstance(parameter, Choice) and not parameter.is_ordered:
         names = [str(parameter.decode(value)) for value in grid.tolist()]
         options |= {"tickvals": grid, "ticktext": names}
@@ -258,22 +263,21 @@ def _axis(parameter: FreeParameter, grid: Array, fills: bool = False) -> dict[st
 
 def _add_best(panel: Panel, x: float, y: float) -> None:
     name, star = "recommended now", {"symbol": "star", "size": 15, "line_width": 1}
-    style = {"marker": star, "marker_line_color": "white"}
+    style = {"marker": star, "marker_line_color": "white", "cliponaxis": False}
     panel.dots(None, [x], [y], name, name, color=RED, **style)
 
 
-def _add_recommended(panel: Panel, frame: pd.DataFrame, objective: Objective) -> None:
+def _add_recommended(panel: Panel, frame: pd.DataFrame) -> None:
     """What the recommended point was expected to be worth, before each trial."""
     rows = frame.dropna(subset=["recommended_value"])
     value, deviation = rows["recommended_value"], rows["recommended_standard_deviation"]
     _add_expected(panel, rows["trial_index"], value, deviation, "recommended", RED)
     panel.xaxis(title_text="Before trial", **trial_ticks(len(frame)))
-    panel.yaxis(title_text=short_name(objective.metric))
+    panel.yaxis(title_text="Value")  # of what the title names, which has no room here
 
 
 def _add_expected(panel: Panel, x: Any, mean: Any, deviation: Any, group: str, color: str) -> None:
     """A line with the band around it."""
     panel.band(x, mean, deviation, color, group, showlegend=False)
-    name, mode = f"{group} ± 2 standard deviations", "lines" if len(x) > 1 else "lines+markers"
-    text, options = "{x:.6g}: {y:.6g}", {"mode": mode, "legendgroup": group}
-    panel.line(None, x, mean, name, text, color=color, **options)
+    name, text = f"{group} ± 2 standard deviations", "{x:.6g}: {y:.6g}"
+    panel.line(None, x, mean, name, text, color=color, legendgroup=group)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,17 @@ import torch
 from ax.core.analysis_card import AnalysisCard
 from plotly import graph_objects as go
 
-from ax_costaware.analysis.figures import BLUE, DARK, RED, Panel, pale, panels
+from ax_costaware.analysis.figures import (
+    BLUE,
+    DARK,
+    LONG_METRIC,
+    RED,
+    Panel,
+    pale,
+    panels,
+    short_name,
+    trial_ticks,
+)
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
 from ax_costaware.analysis.replay import even_selection
 from ax_costaware.methods.control_sets import ControlSets
@@ -55,6 +65,9 @@ _EARLIER = 0.35
 
 _MARGIN = 0.07
 """Room above and below, as a part of what is shown."""
+
+_ROOM, _LEAST, _BETWEEN = 42, 6, 16
+"""Characters below a panel and of one of its values at least, and between two panels."""
 
 _ROW_PIXELS = 190
 _TOP_PIXELS, _BOTTOM_PIXELS = 95, 40
@@ -161,7 +174,7 @@ class InputPanel:
     def title(self) -> str:
         """The verdict."""
         verdict = "as assumed" if self.agrees else "NOT as assumed"
-        return f"{self.fit.name}: {verdict} (p = {self.fit.p_value:.2g})"
+        return f"{short_name(self.fit.name, LONG_METRIC)}: {verdict} (p = {self.fit.p_value:.2g})"
 
     @property
     def tested(self) -> list[RawValue]:
@@ -300,7 +313,7 @@ def _add_distribution(panel: Panel, drawn: InputPanel) -> None:
     x = [float(x[0]), *values, float(x[-1])]
     y = [*np.linspace(0.0, 1.0, len(values) + 1).tolist(), 1.0]
     panel.line(None, x, y, drawn.realised, text, color=drawn.color, line_shape="hv")
-    panel.xaxis(title_text=drawn.fit.name, title_standoff=4)
+    panel.xaxis(title_text=short_name(drawn.fit.name, LONG_METRIC), title_standoff=4)
     panel.yaxis(title_text="Share up to there", range=[-0.03, 1.03])
 
 
@@ -315,19 +328,28 @@ def _add_shares(panel: Panel, drawn: InputPanel) -> None:
     ):
         text = f"{name}: {{y:.3f}} of the values are {{x}}"
         panel.add("bar", None, x, heights, name, text, marker_color=color)
-    panel.xaxis(title_text=drawn.fit.name, title_standoff=4, type="category")
+    ticks = _category_ticks(x, max(_ROOM // len(x), _LEAST))
+    panel.xaxis(title_text=short_name(drawn.fit.name, LONG_METRIC), title_standoff=4, **ticks)
     panel.yaxis(title_text="Share", rangemode="tozero")
+
+
+def _category_ticks(names: Sequence[str], most: int) -> dict[str, Any]:
+    """Options of an axis of names, each written with at most so many characters."""
+    names = list(dict.fromkeys(names))
+    texts = [short_name(name, most) for name in names]
+    return {"type": "category", "tickvals": names, "ticktext": texts}
 
 
 def _add_course(panel: Panel, drawn: InputPanel) -> None:
     """The values in order of the trials, those that were not tested pale."""
     name, band, values = drawn.fit.name, drawn.band, drawn.values
     is_number = band is not None or not any(isinstance(v, str | bool) for v in values)
+    shown = list(values) if is_number else [str(value) for value in values]
     opacity = [_EARLIER] * (len(values) - drawn.fit.n) + [1.0] * drawn.fit.n
     panel.dots(
         None,
         list(drawn.trial_indices),
-        list(values) if is_number else [str(value) for value in values],
+        shown,
         drawn.realised,
         "trial {x}: {name} = {y}",
         {"name": name},
@@ -335,8 +357,10 @@ def _add_course(panel: Panel, drawn: InputPanel) -> None:
         marker={"size": 7, "opacity": opacity},
     )
     # A title at the side would be drawn over the left panel where the figure is narrow.
-    panel.xaxis(title_text=f"{name} by trial", title_standoff=4)
-    panel.yaxis(type=None if is_number else "category")
+    ticks = trial_ticks(max(drawn.trial_indices) - min(drawn.trial_indices))
+    panel.xaxis(title_text=f"{short_name(name, LONG_METRIC)} by trial", title_standoff=4, **ticks)
+    if not is_number:
+        panel.yaxis(**_category_ticks([str(value) for value in shown], _BETWEEN))
     if band is not None:
         style = {"fillcolor": pale(BLUE), "line_width": 0, "layer": "below"}
         panel.figure.add_hrect(*band, **style, **panel.place)

@@ -152,7 +152,7 @@ def _card(analysis: MethodAnalysis[Any], run: Run[Method]) -> AnalysisCardBase:
         return error_card_from_analysis_e(AnalysisE(message, error, analysis))
     return NotApplicableStateAnalysisCard(
         name=type(analysis).__name__,
-        title=f"{analysis.title}: not available yet",
+        title=f"{analysis.title} (not available yet)",
         subtitle=reason,
         df=pd.DataFrame(),
         blob=reason,

@@ -24,6 +24,8 @@ from ax_costaware.analysis.figures import (
     PALE,
     RED,
     Panel,
+    cost_title,
+    pale,
     panels,
     short_names,
     trial_ticks,
@@ -49,8 +51,8 @@ class SpendingAnalysis(MethodAnalysis[Method]):
     The card's data frame has one row per trial, by trial index: the columns of
     ``spending(client).to_frame()``, and
 
-    - ``spent_on``: the control set, the level of a tree, else whether the trial is initial, was
-      chosen by the model, or was attached;
+    - ``spent_on``: the control set, the level of a tree, whether fidelities are at the target, else
+      whether the trial is initial, was chosen by the model, or was attached;
     - ``cumulative_cost``: what this and all earlier trials were charged.
     """
 
@@ -79,7 +81,7 @@ def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
     groups = frame.groupby("spent_on")["charged"].agg(["size", "sum"])
     by_cost = groups.sort_values("sum", ascending=False, kind="stable")
     shares = [
-        f"{name} {row['sum']:.6g} in {int(row['size'])} trial{'' if row['size'] == 1 else 's'}"
+        f"{row['sum']:.6g} in {int(row['size'])} trial{'' if row['size'] == 1 else 's'} ({name})"
         for name, row in by_cost.iterrows()
     ]
     parts.append(f"By what it was spent on: {'; '.join(shares)}.")
@@ -139,14 +141,16 @@ def spending_figure(
         lower.dots(rows, "trial_index", "charged", name, text, color=RED, marker=mark)
     if budget is not None:
         figure.add_hline(y=budget, annotation_position="top left", **BUDGET, **upper.place)
-    unit = "" if cost_metric is None else f" ({cost_metric})"
     # Room for the name of the line.
     top = 1.12 * max(float(frame["cumulative_cost"].max()), budget or 0.0)
-    upper.yaxis(title_text=f"Spent so far{unit}", range=[0, top] if top > 0 else None)
+    upper.yaxis(
+        title_text=cost_title("Spent so far", cost_metric, upright=True),
+        range=[0, top] if top > 0 else None,
+    )
     # Room for the marks of trials that were charged nothing.
     largest = float(frame[["charged", "expected_cost"]].max().max())
     room = [-0.06 * largest, 1.06 * largest] if largest > 0 else None
-    lower.yaxis(title_text=f"Charged{unit}", range=room)
+    lower.yaxis(title_text=cost_title("Charged", cost_metric, upright=True), range=room)
     lower.xaxis(title_text="Trial", **trial_ticks(len(frame)))
     figure.update_layout(barmode="stack", bargap=0.15, legend_traceorder="normal")
     return figure
@@ -168,14 +172,14 @@ def _add_bars(panel: Panel, frame: pd.DataFrame, groups: Sequence[str]) -> None:
     names = short_names(groups)
     ended = frame["status"].map(_ended)
     # Initial trials are pale, unless what they were spent on says so already.
-    pale = frame["initial"].astype(bool) & (frame["spent_on"] != "initial")
+    is_pale = frame["initial"].astype(bool) & (frame["spent_on"] != "initial")
     legend = []
     for position, group in enumerate(groups):
         name, color = names[group], COLORS[position % len(COLORS)]
         mine = frame["spent_on"] == group
         rows = frame[mine]
         patterns = [_PATTERNS.get(how, "") for how in ended[mine]]
-        opacity = [PALE if one else 1.0 for one in pale[mine]]
+        opacity = [PALE if one else 1.0 for one in is_pale[mine]]
         panel.add(
             "bar",
             rows,
@@ -188,12 +192,13 @@ def _add_bars(panel: Panel, frame: pd.DataFrame, groups: Sequence[str]) -> None:
             legendgroup=name,
             showlegend=False,
         )
-        legend.append((name, "", color, 1.0))
-    legend += [(how, shape, GREY, 1.0) for how, shape in _PATTERNS.items() if how in set(ended)]
-    if pale.any():
-        legend.append(("initial (pale)", "", GREY, PALE))
-    for name, shape, color, part in legend:
-        marker = {"color": color, "opacity": part, "pattern": _pattern(shape)}
+        legend.append((name, "", color))
+    legend += [(how, shape, GREY) for how, shape in _PATTERNS.items() if how in set(ended)]
+    if is_pale.any():
+        # A legend takes no notice of an opacity.
+        legend.append(("initial (pale)", "", pale(GREY, PALE)))
+    for name, shape, color in legend:
+        marker = {"color": color, "pattern": _pattern(shape)}
         panel.entry("bar", name, marker=marker)
     # On top of a trial's bar, what its failed attempts were charged.
     text = "trial {x}: {y:.6g} of the {charged:.6g} charged went into attempts that failed"

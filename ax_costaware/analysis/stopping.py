@@ -23,15 +23,19 @@ from ax_costaware.analysis.figures import (
     DARK,
     GREEN,
     GREY,
+    LONG_METRIC,
     RED,
     Panel,
+    cost_title,
     hollow,
     log_ticks,
     panels,
+    short_name,
     trial_ticks,
     value_title,
 )
 from ax_costaware.analysis.method_analysis import NEXT, MethodAnalysis, Objective, Run
+from ax_costaware.ax_bridge.checks import constraints_of
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 
@@ -61,7 +65,8 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
 
     - ``trial_index``, ``initial``, ``status``, ``charged``, ``reported_cost``: as in the ledger;
     - ``cumulative_cost``: what this and all earlier trials were charged;
-    - ``outcome``, ``best_outcome``: reported objective (NaN without), and the best one so far;
+    - ``outcome``, ``best_outcome``: reported objective (NaN without), and the best one so far, of
+      those that kept to the outcome constraints;
     - ``index``, ``incumbent``, ``lambda``: as the strategy recorded them before it decided on the
       trial, in the last row as they are now; NaN for trials that its model did not choose. With
       another acquisition function than the index they say what the index would have been;
@@ -83,7 +88,7 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
 def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
     now = {"index": assessment.index, "incumbent": assessment.incumbent, "lambda": assessment.lmbda}
     frame = run.frame(_RECORDED, following=now)
-    outcome, minimize = frame["outcome"], run.objective.minimize
+    outcome, minimize = frame["outcome"].where(_kept(run, frame)), run.objective.minimize
     frame["best_outcome"] = (outcome.cummin() if minimize else outcome.cummax()).ffill()
     mean, deviation = frame["cost_log_mean"], frame["cost_log_sd"]
     frame["cost_lower"] = np.exp(mean - _TWO_SIDED_95 * deviation)
@@ -93,6 +98,16 @@ def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
     return frame[[*columns, "expected_cost", "cost_lower", "cost_upper"]]
 
 
+def _kept(run: Run[Gittins], frame: pd.DataFrame) -> pd.Series:
+    """Whether what each trial reported keeps to the outcome constraints."""
+    kept, data = pd.Series(True, frame.index), run.experiment.lookup_data().df
+    for constraint in constraints_of(run.experiment.optimization_config):
+        reported = data[data["metric_name"] == constraint.metric]
+        values = reported.groupby("trial_index")["mean"].last()
+        kept &= frame["trial_index"].map(values).between(*constraint.ends)
+    return kept
+
+
 def _subtitle(frame: pd.DataFrame, run: Run[Gittins], assessment: StopAssessment) -> str:
     subtitle = (
         f"{assessment.reason} Spent {run.spent(frame)}. The index is the value at "
@@ -100,6 +115,11 @@ def _subtitle(frame: pd.DataFrame, run: Run[Gittins], assessment: StopAssessment
         "expected value of a trial that was run. Both stand as they were before each decision, by "
         "the model of the time."
     )
+    if constraints_of(run.experiment.optimization_config):
+        subtitle += (
+            " They are of what is likely to keep to the outcome constraints, and the best outcome "
+            "is one that did."
+        )
     if frame["cost_lower"].notna().any():
         subtitle += (
             " A bar is the interval in which the learned model expected the cost of a trial to lie "
@@ -131,6 +151,7 @@ def stopping_figure(
     inside = predicted["reported_cost"].between(predicted["cost_lower"], predicted["cost_upper"])
     figure = panels(
         _HEIGHT_PIXELS,
+        legend=-0.2,
         cols=2 if learned else 1,
         specs=[[{"colspan": 2}, None], [{}, {}]] if learned else [[{}], [{}]],
         vertical_spacing=0.26,
@@ -141,7 +162,7 @@ def stopping_figure(
             f"Learned cost: {inside.sum()} of {len(inside)}<br>within the predicted 95 %",
         ][: 3 if learned else 2],
     )
-    cost = method.cost_metric or "cost"
+    cost = short_name(method.cost_metric or "cost", LONG_METRIC)
     upper, lower = Panel(figure), Panel(figure, 2)
     _add_decisions(upper, frame, cost, stop)
     _add_outcomes(lower, frame, objective, method)
@@ -161,7 +182,7 @@ def _add_decisions(panel: Panel, frame: pd.DataFrame, cost: str, stop: bool) -> 
         ("incumbent", "incumbent", DARK),
     ):
         panel.line(
-            rows,
+            rows if rows[column].notna().any() else rows.iloc[:0],
             "trial_index",
             column,
             name,
@@ -197,23 +218,25 @@ def _add_outcomes(panel: Panel, frame: pd.DataFrame, objective: Objective, metho
         "trial {trial_index}: {metric} {y:.6g}<br>charged {charged:.4g}",
         {"metric": objective.metric},
         color=GREY,
+        cliponaxis=False,
         marker={"size": 7, "symbol": hollow(rows["initial"])},
     )
     x, name, text = "cumulative_cost", "best outcome so far", "best so far {y:.6g} at cost {x:.4g}"
     steps = {"line_shape": "hv", "line_dash": "dot"}
-    panel.line(rows, x, "best_outcome", name, text, color=DARK, **steps)
+    best = rows.dropna(subset=["best_outcome"])
+    panel.line(best, x, "best_outcome", name, text, color=DARK, **steps)
     # What matters is how the better half of the trials compares.
     middle = outcome.median()
     axis = _value_range(
         outcome, outcome[outcome <= middle if objective.minimize else outcome >= middle]
     )
     panel.yaxis(range=axis)
-    title = "Cost spent" if method.cost_metric is None else f"Cost spent: {method.cost_metric}"
+    title = cost_title("Cost spent", method.cost_metric)
     title += _hidden(outcome, axis, "outcome")
-    panel.xaxis(title_text=title, rangemode="tozero")
-    if method.budget is not None:
+    budget = panel.spent_axis(title, frame["cumulative_cost"], method.budget)
+    if budget is not None:
         place = {"annotation_position": "bottom left", **panel.place}
-        panel.figure.add_vline(x=method.budget, **BUDGET, **place)
+        panel.figure.add_vline(x=budget, **BUDGET, **place)
 
 
 def _add_calibration(panel: Panel, rows: pd.DataFrame, inside: pd.Series, cost: str) -> None:

@@ -29,6 +29,7 @@ _MOST_OF_ERROR = 200
 """Characters of an error that the table shows; the data frame has all."""
 
 _CELL = "padding:3px 8px;vertical-align:top;border-bottom:1px solid #ddd;"
+_WRAP = "overflow-wrap:anywhere;min-width:"
 _ROOM = ((60, 22), (20, 11))
 """Characters from which a text gets room to wrap in, and how much of it, in em."""
 
@@ -51,7 +52,7 @@ class RecommendationAnalysis(MethodAnalysis[Method]):
     def _card(self, run: Run[Method]) -> AnalysisCard:
         best, objective = recommend(run.client), run.objective
         frame = deployments((best, *best.alternatives)[:_MOST_ROWS])
-        text = _recommended(frame, objective, run.method.feasible)
+        text = _recommended(frame, objective, run.method)
         return self._card_of(text, frame, _recommendations(frame, objective.metric))
 
 
@@ -64,18 +65,22 @@ def deployments(found: Sequence[Recommendation]) -> pd.DataFrame:
     return frame
 
 
-def _recommended(frame: pd.DataFrame, objective: Objective, feasible: float) -> str:
+def _recommended(frame: pd.DataFrame, objective: Objective, method: Method) -> str:
     first = frame.iloc[0]
     where = "" if first["control_set"] is None else f" with control set {first['control_set']}"
     if pd.isna(chance := first["feasibility"]):
         among = ""
-    elif chance < feasible:
+    elif chance < method.feasible:
         among = f" of what is likeliest to be feasible, with a probability of {chance:.3g} only,"
     else:
-        among = f" of what is feasible with a probability of {feasible:g}"
+        among = f" of what is feasible with a probability of at least {method.feasible:g}"
+    cautious = ""
+    if method.caution:
+        sign = "plus" if objective.minimize else "less"
+        cautious = f" {sign} {method.caution:g} standard deviations"
     return (
         f"Set {first['set']}{where}: it has the {'least' if objective.minimize else 'greatest'} "
-        f"expected {objective.metric}{among} by the model of all data, "
+        f"expected {objective.metric}{cautious}{among} by the model of all data; expected "
         f"{first['expected_value']:.6g} ± {2 * first['standard_deviation']:.2g} (two standard "
         "deviations, of what the model does not know; single outcomes vary by more)."
     )
@@ -194,5 +199,5 @@ def _cell(tag: str, value: Any, is_number: bool) -> str:
     elif is_number:
         style += "white-space:nowrap;"
     else:
-        style += next((f"min-width:{room}em;" for least, room in _ROOM if len(text) > least), "")
+        style += next((f"{_WRAP}{room}em;" for least, room in _ROOM if len(text) > least), "")
     return f'<{tag} style="{style}">{" ".join(escape(text).split())}</{tag}>'

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.exceptions.core import UserInputError
 
-from ax_costaware import recommend
-from ax_costaware.analysis import DeploymentAnalysis
+from ax_costaware import attach_table, recommend
+from ax_costaware.analysis import DeploymentAnalysis, RecommendationAnalysis
 from ax_costaware.analysis.deployment import deployment_figure
 from ax_costaware.analysis.method_analysis import Objective
-from tests.ax import feedback_toy, gittins_toy, toy
+from tests.ax import feedback_toy, gittins_toy, test_fidelity_strategy, toy
 
 
 @pytest.mark.parametrize("method", [toy, gittins_toy])
@@ -38,8 +39,32 @@ def test_where_the_best_is_the_cheapest_there_is_no_line_to_speak_of() -> None:
     (card,) = client.compute_analyses([DeploymentAnalysis()], display=False)
     assert list(card.df["worth_it"]) == [True, False, False]
     best = card.df["expected_value"].max()
-    start = f"What is expected to be best, y = {best:.6g}, costs 2, and nothing costs less. Bars"
+    start = f"What is recommended, y = {best:.6g}, costs 2, and nothing costs less. Bars"
     assert card.subtitle.startswith(start)
+
+
+def test_what_is_recommended_comes_before_what_is_expected_to_be_better_but_less_known() -> None:
+    client = test_fidelity_strategy.make_client()
+    runs = [(0.1, 50), (0.5, 50), (0.6, 10), (0.0, 20), (0.1, 30)]
+    rows = [{"x": x, "epochs": epochs, "data": "all"} for x, epochs in runs]
+    table = [{**row, "score": test_fidelity_strategy.score(row)} for row in rows]
+    attach_table(client, pd.DataFrame(table))
+    analyses = [DeploymentAnalysis(), RecommendationAnalysis()]
+    deployed, recommended = client.compute_analyses(analyses, display=False)
+    values = recommended.df["expected_value"]
+    assert values[0] < values.max()
+    assert "the greatest expected score less 0.5 standard deviations" in recommended.subtitle
+    assert deployed.df.loc[deployed.df["worth_it"], "expected_value"].tolist() == [values[0]]
+    assert deployed.subtitle.startswith(f"What is recommended, score = {values[0]:.6g}, costs 5.5")
+
+
+def test_costs_far_apart_have_a_logarithmic_axis() -> None:
+    names = ["control_set", "set", "expected_cost", "expected_value", "standard_deviation"]
+    rows = [["a", "x = 1", 1.0, 0.1, 0.0, True], ["b", "x = 2", 1000.0, 0.2, 0.0, True]]
+    frame = pd.DataFrame(rows, columns=[*names, "worth_it"])
+    axis = deployment_figure(frame, Objective("y", minimize=False), "hours").layout.xaxis
+    assert (axis.type, axis.title.text) == ("log", "Expected cost of a trial (hours)")
+    assert list(axis.ticktext)[:3] == ["1", "2", "5"]
 
 
 def test_what_has_no_cost_of_its_own_has_no_such_card() -> None:

@@ -78,6 +78,28 @@ def test_two_parameters() -> None:
     assert len(values(drawn["queries"].x)) == 5
     (star,) = drawn["recommended now"].x
     assert star == best.parameters["x1"]
+    assert drawn["recommended now"].cliponaxis is False  # a star at the border is seen whole
+
+
+def test_three_parameters_with_long_names() -> None:
+    names = [f"a_very_long_name_of_the_{place}_parameter" for place in ("first", "second", "third")]
+    client = Client()
+    asked = [RangeParameterConfig(n, (0.2, 0.8), "float") for n in ("a1", "a2", "a3")]
+    client.configure_experiment(parameters=asked)
+    client.configure_optimization(objective="z")
+    law = GaussianConditional(tuple(tuple(row) for row in 10 * np.eye(3)), covariance=0.25)
+    targets = [RangeParameterConfig(name, (0.1, 10), "float", scaling="log") for name in names]
+    client.set_generation_strategy(
+        indirect_query_strategy(target_parameters=targets, conditional=law, **FAST)
+    )
+    complete_trial(client, client.attach_trial(dict.fromkeys(("a1", "a2", "a3"), 0.5)), 1.0)
+    card = card_of(client)
+    third = recommend(client).parameters[names[2]]
+    assert f"other parameters are as recommended: {names[2]} = {third:.6g}. Below" in card.subtitle
+    layout = card.get_figure().layout
+    assert layout.yaxis.title.text == "a_very_long_name…second_parameter"
+    assert layout.yaxis2.title.text == "Value"
+    assert list(layout.xaxis.range) == pytest.approx([-1, 1])  # which the map fills
 
 
 def test_cells() -> None:

@@ -43,6 +43,15 @@ def test_values_that_the_law_lacks_have_a_bar() -> None:
     low, high = figure.layout.yaxis2.range
     assert low < 1
     assert high > 7
+    assert figure.layout.xaxis2.dtick == 1
+
+
+def test_a_long_name_is_shortened() -> None:
+    fit = replace(PANEL.fit, name="the temperature of the first furnace in hall B by night")
+    layout = input_law_figure([replace(PANEL, fit=fit)]).layout
+    short = "the tempe…by night"
+    assert layout.annotations[0].text == f"{short}: NOT as assumed (p = 0)"
+    assert (layout.xaxis.title.text, layout.xaxis2.title.text) == (short, f"{short} by trial")
 
 
 def test_every_entry_of_the_legend_comes_once() -> None:
@@ -53,6 +62,10 @@ def test_every_entry_of_the_legend_comes_once() -> None:
     assert sorted(shown) == ["assumed", "realised", "realised, not as assumed"]
     assert list(figure.data[-1].y) == ["a", "b", "b", "a"]
     assert figure.layout.yaxis4.type == "category"
+    named = replace(other, values=["a", "the name of a value that is long"])
+    layout = input_law_figure([named]).layout
+    assert list(layout.xaxis.ticktext) == ["a", "b", "the na…s long"]
+    assert list(layout.yaxis2.ticktext) == ["a", "the nam…is long"]
     assert len(figure.layout.shapes) == 1
 
 

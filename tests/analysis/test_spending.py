@@ -54,6 +54,7 @@ def test_figure() -> None:
     assert (list(found["expected cost"].x), list(found["expected cost"].y)) == ([1], [4.0])
     assert list(found["a"].marker.pattern.shape) == ["", "x", "."]
     assert list(found["not charged"].x) == [3]
+    assert found["initial (pale)"].marker.color.startswith("rgba")  # a legend has no opacity
     assert figure.layout.yaxis.title.text == "Spent so far (hours)"
     assert figure.layout.yaxis.range[1] > 10.0
     assert [shape.y0 for shape in figure.layout.shapes] == [10.0]
@@ -76,7 +77,7 @@ def test_spending(client: Client) -> None:
     assert card.df["cumulative_cost"].iloc[-1] == paid.spent == 9.0
     assert card.subtitle.startswith(
         "Spent 9 of 20 (3 of it reserved for unfinished trials), 11 remaining. By what it was "
-        "spent on: water+acid 6 in 2 trials; water 3 in 3 trials. Above, "
+        "spent on: 6 in 2 trials (water+acid); 3 in 3 trials (water). Above, "
     )
 
 
@@ -112,7 +113,7 @@ def test_table_escapes_and_stays_one_block() -> None:
     assert "&lt;a&gt;" in table
     assert "x &lt;script&gt;" in table
     assert "\n\n" not in table
-    assert "min-width:22em" in table
+    assert "overflow-wrap:anywhere;min-width:22em" in table
 
 
 def test_short_names_stay_apart() -> None:

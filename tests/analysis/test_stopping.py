@@ -12,9 +12,9 @@ from ax.api.client import Client
 from ax.core.analysis_card import NotApplicableStateAnalysisCard
 from ax.exceptions.core import OptimizationShouldStop, UserInputError
 
-from ax_costaware import should_stop, spending
+from ax_costaware import complete_trial, should_stop, spending
 from ax_costaware.analysis import StoppingAnalysis
-from tests.ax.gittins_toy import FAST, complete, make_client, record, run_trials
+from tests.ax.gittins_toy import FAST, complete, make_client, objective, record, run_trials
 
 from .conftest import make_client as make_control_set_client
 
@@ -73,6 +73,19 @@ def test_rows_hold_what_was_recorded_and_is_under_way() -> None:
     assert (row["index"], row["incumbent"]) == (decision["index"], decision["incumbent"])
     assert row["expected_cost"] == record(client, index)["expected_cost"] == row["charged"]
     assert row[["cost_lower", "cost_upper"]].isna().all()
+
+
+def test_the_best_outcome_keeps_to_the_outcome_constraints() -> None:
+    client = make_client(budget=30.0)
+    client.configure_optimization(objective="y", outcome_constraints=["dust <= 0.5"])
+    for x1, dust in ((0.3, 0.9), (0.8, 0.1), (0.6, 0.4)):
+        index = client.attach_trial({"x1": x1, "x2": 0.6})
+        complete_trial(client, index, {"y": objective({"x1": x1, "x2": 0.6}), "dust": dust})
+    card = _card(client)
+    best = card.df["best_outcome"].tolist()
+    assert math.isnan(best[0])
+    assert best[1:] == pytest.approx([-0.25, -0.09, -0.09])
+    assert "the best outcome is one that did" in card.subtitle
 
 
 def test_learned_costs_have_the_interval_that_was_predicted() -> None:

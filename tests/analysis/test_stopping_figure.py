@@ -86,6 +86,8 @@ def test_outcomes_over_cost_with_the_budget() -> None:
     assert list(dots.marker.symbol) == ["circle-open", "circle", "circle"]
     assert list(best.y) == [0.5, 0.9, 0.9]
     assert {shape.x0 for shape in figure.layout.shapes} == {10.0}
+    low, high = figure.layout.xaxis2.range
+    assert low < 0 < 10 < high  # so that free past data are not cut in two
     assert not _figure(method=Gittins(cost="hours", lmbda=0.1)).layout.shapes
 
 
@@ -96,7 +98,7 @@ def test_an_outlier_does_not_press_the_others_together(minimize: bool, outlier: 
     low, high = figure.layout.yaxis2.range
     assert low < 0.8 < 0.9 < high
     assert high - low < 1
-    assert figure.layout.xaxis2.title.text == "Cost spent: hours<br>(1 outcome beyond the axis)"
+    assert figure.layout.xaxis2.title.text == "Cost spent (hours)<br>(1 outcome beyond the axis)"
 
 
 def test_calibration_tells_inside_from_outside() -> None:

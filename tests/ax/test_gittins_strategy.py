@@ -229,7 +229,7 @@ def test_no_run_ends_at_a_price_while_trials_are_under_way(acquisition: str) -> 
     client = make_client(lmbda=10.0, acquisition=acquisition)
     run_trials(client, 4)
     running = client.attach_trial({"x1": 0.3, "x2": 0.6})
-    with pytest.raises(DataRequiredError, match=r"^No trial for now: .* Trials \[4\] are under way"):
+    with pytest.raises(DataRequiredError, match=r"^No trial for now: .* \[4\] are under way"):
         client.get_next_trials(max_trials=1)
     complete(client, running, {"x1": 0.3, "x2": 0.6})
     with pytest.raises(OptimizationShouldStop, match="Deploy trial 4"):
