@@ -118,7 +118,8 @@ class SimulationRunner(LocalRunner):
         """The values to set, and the name of the control set if there is one.
 
         Raises:
-            UserInputError: If an input that the trial leaves to chance has no law here.
+            UserInputError: If an input that the trial leaves to chance has no law here, or its
+                control set no cost.
         """
         arm = {} if trial.arm is None else trial.arm.parameters
         controlled = super().parameters_of(trial)
@@ -130,10 +131,16 @@ class SimulationRunner(LocalRunner):
                 f"marginals has {list(self.marginals)}: expected a law of each of {missing}, too, "
                 f"which trial {trial.index} leaves to chance, there or in joint."
             )
+        chosen = None if terms_of(trial).controlled is None else arm[CONTROL_SET]
+        if isinstance(self.cost, Mapping) and chosen not in self.cost:
+            what = "has no control set" if chosen is None else f"has the control set {chosen!r}"
+            raise UserInputError(
+                f"cost={self.cost!r}: trial {trial.index} {what}. Expected a cost for each control "
+                "set by its name, or one for all trials."
+            )
         if self.conditional is not None:  # whose columns they are, however an arm has them
             return {name: controlled[name] for name in inputs}
-        has_one = terms_of(trial).controlled is not None
-        return {**controlled, **({CHOSEN: arm[CONTROL_SET]} if has_one else {})}
+        return {**controlled, **({} if chosen is None else {CHOSEN: chosen})}
 
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
         """Simulate the trial.
@@ -180,10 +187,6 @@ class SimulationRunner(LocalRunner):
     ) -> float | None:
         cost: Any = self.cost
         if isinstance(cost, Mapping):
-            if control_set not in cost:
-                raise UserInputError(
-                    f"cost has no entry for the control set {control_set!r}: it has {list(cost)}."
-                )
             cost = cost[str(control_set)]
         if isinstance(cost, Cost):
             return cost.at(point)

@@ -134,9 +134,6 @@ def test_costs_are_fixed_or_drawn_or_depend_on_the_values() -> None:
     assert all(cost is not None and 1.0 <= cost <= 3.0 for cost in field)
     (hall,) = simulate(runner, 1, water=0.5, **{CHOSEN: "hall"})
     assert hall.cost == 1.0 + 2.0 * (hall.realized or {})["wind"]
-    assert "no entry for the control set 'roof'" in str(
-        state_of(runner, water=0.5, **{CHOSEN: "roof"}).error
-    )
 
 
 def test_ax_runs_a_simulation() -> None:
@@ -211,3 +208,13 @@ def test_an_input_left_to_chance_needs_a_law() -> None:
         runner.run(left)
     runner.run(controlled)
     SimulationRunner(yield_of, marginals=LAWS).run(left)
+    with pytest.raises(UserInputError, match=r"trial 1 has the control set 'water[+]wind'. Expect"):
+        SimulationRunner(yield_of, marginals=LAWS, cost={"water": 1.0}).run(controlled)
+
+
+def test_costs_of_control_sets_are_refused_where_there_are_none() -> None:
+    client = make_client(runner=SimulationRunner(yield_of, cost={"a": 1.0}))
+    client.attach_trial({"water": 0.5})
+    (trial,) = client._experiment.trials.values()
+    with pytest.raises(UserInputError, match=r"cost=\{'a': 1.0\}: trial 0 has no control set"):
+        client._experiment.runner.run(trial)
