@@ -93,10 +93,8 @@ def cost_to_reach(losses: npt.NDArray[np.float64], target: float) -> float:
     reached = np.flatnonzero(mean <= target)
     if not len(reached):
         return math.inf
-    last = int(reached[0])
-    if last == 0:
-        return levels[0]
-    return float(np.interp(-target, -mean[last - 1 : last + 1], levels[last - 1 : last + 1]))
+    part = slice(max(int(reached[0]) - 1, 0), int(reached[0]) + 1)
+    return float(np.interp(-target, -mean[part], levels[part]))
 
 
 def table(losses: Losses, cells: Sequence[str], methods: Sequence[str]) -> str:

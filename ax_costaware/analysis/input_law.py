@@ -344,12 +344,12 @@ def _add_course(panel: Panel, drawn: InputPanel) -> None:
     """The values in order of the trials, those that were not tested pale."""
     name, band, values = drawn.fit.name, drawn.band, drawn.values
     is_number = band is not None or not any(isinstance(v, str | bool) for v in values)
-    shown = list(values) if is_number else [str(value) for value in values]
+    names = [] if is_number else [str(value) for value in values]
     opacity = [_EARLIER] * (len(values) - drawn.fit.n) + [1.0] * drawn.fit.n
     panel.dots(
         None,
         list(drawn.trial_indices),
-        shown,
+        names or list(values),
         drawn.realised,
         "trial {x}: {name} = {y}",
         {"name": name},
@@ -359,8 +359,8 @@ def _add_course(panel: Panel, drawn: InputPanel) -> None:
     # A title at the side would be drawn over the left panel where the figure is narrow.
     ticks = trial_ticks(max(drawn.trial_indices) - min(drawn.trial_indices))
     panel.xaxis(title_text=f"{short_name(name, LONG_METRIC)} by trial", title_standoff=4, **ticks)
-    if not is_number:
-        panel.yaxis(**_category_ticks([str(value) for value in shown], _BETWEEN))
+    if names:
+        panel.yaxis(**_category_ticks(names, _BETWEEN))
     if band is not None:
         style = {"fillcolor": pale(BLUE), "line_width": 0, "layer": "below"}
         panel.figure.add_hrect(*band, **style, **panel.place)

@@ -36,6 +36,7 @@ from ax_costaware.analysis.figures import (
 )
 from ax_costaware.analysis.method_analysis import NEXT, MethodAnalysis, Objective, Run
 from ax_costaware.ax_bridge.checks import constraints_of
+from ax_costaware.ax_bridge.records import values_in_data
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.session.should_stop import StopAssessment, should_stop
 
@@ -100,10 +101,9 @@ def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
 
 def _kept(run: Run[Gittins], frame: pd.DataFrame) -> pd.Series:
     """Whether what each trial reported keeps to the outcome constraints."""
-    kept, data = pd.Series(True, frame.index), run.experiment.lookup_data().df
+    kept = pd.Series(True, frame.index)
     for constraint in constraints_of(run.experiment.optimization_config):
-        reported = data[data["metric_name"] == constraint.metric]
-        values = reported.groupby("trial_index")["mean"].last()
+        values = values_in_data(run.experiment, constraint.metric)
         kept &= frame["trial_index"].map(values).between(*constraint.ends)
     return kept
 

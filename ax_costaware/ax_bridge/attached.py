@@ -41,10 +41,10 @@ class PastRow:
     """What ``complete_trial`` would record of it."""
 
 
-def attached_with_data(experiment: Experiment) -> set[int]:
+def beside_designs(experiment: Experiment) -> set[int]:
     """Indices of the trials with an outcome that no initial design of this package has generated.
 
-    A model of ours has chosen some of them where an earlier strategy ran the experiment.
+    They are attached, of plain Ax, or chosen by the model of an earlier strategy.
     """
     measured = [values_in_data(experiment, name) for name in objective_metrics(experiment)]
     return {

@@ -19,7 +19,7 @@ from ax.exceptions.core import SearchSpaceExhausted, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 
-from ax_costaware.ax_bridge.attached import attached_with_data
+from ax_costaware.ax_bridge.attached import beside_designs
 from ax_costaware.ax_bridge.checks import (
     ax_errors,
     check_lengthscales_of,
@@ -117,7 +117,7 @@ class InitialNode(MethodNode):
 
     @property
     def trials_from_node(self) -> set[int]:
-        """Indices of the trials that are counted: its own, and those attached with data.
+        """Indices of the trials that are counted: its own, and those with data besides.
 
         Where too few have outcomes, those that ended without one are made up for by others, unless
         the method may do without.
@@ -125,7 +125,7 @@ class InitialNode(MethodNode):
         found: set[int] = super().trials_from_node
         experiment = self.experiment
         if self.counts_attached:
-            found = found | attached_with_data(experiment)
+            found = found | beside_designs(experiment)
         _, outcomes = self.transition_criteria
         assert isinstance(outcomes, MinTrials)
         lacking = outcomes.num_till_threshold(experiment, found)
@@ -174,7 +174,7 @@ class InitialNode(MethodNode):
             live_observations(experiment, kwargs["pending_observations"]),
             kwargs.get("fixed_features"),
             draw=draw,
-            num_attached=len(attached_with_data(experiment)) if self.counts_attached else 0,
+            num_attached=len(beside_designs(experiment)) if self.counts_attached else 0,
         )
         design = design_of(problem, method)
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):

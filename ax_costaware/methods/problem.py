@@ -131,7 +131,7 @@ class Problem:
     """Bounds on further outcomes, one for each of them."""
 
     num_attached: int = 0
-    """Attached trials with data that count towards the initial ones."""
+    """Trials with data that count towards the initial ones: attached, or of an earlier strategy."""
 
     pairs: Pairs = field(default_factory=dict)
     """Pairs that were gathered while the experiment runs."""
@@ -284,7 +284,7 @@ class Problem:
 
     @property
     def num_begun(self) -> int:
-        """Trials that count towards ``initial_trials``: those of the design, and attached ones."""
+        """Trials that count towards ``initial_trials``: the design's, and ``num_attached``."""
         return self.num_initial + self.num_attached
 
 

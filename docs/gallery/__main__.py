@@ -6,26 +6,30 @@ import json
 from pathlib import Path
 from typing import Any
 
-from plotly.io import write_image
+from plotly.io import write_images
 
 FOLDER = Path(__file__).parent
 TUTORIALS = FOLDER.parents[1] / "tutorials"
 
 FIGURES = {
-    "control_sets": ("control_sets", 1),
-    "costly_feedback": ("costly_feedback", 1),
-    "first_ten_minutes": ("first_ten_minutes", 1),
-    "gittins": ("gittins", 0),
-    "indirect_bandits": ("indirect_bandits", 0),
-    "indirect_queries": ("indirect_queries", 0),
-    "resolution_tree": ("resolution_tree", 1),
-    "short_runs": ("short_runs", 1),
-    "unknown_costs": ("unknown_costs", 1),
+    "control_sets": 1,
+    "costly_feedback": 1,
+    "first_ten_minutes": 1,
+    "gittins": 0,
+    "indirect_bandits": 0,
+    "indirect_queries": 0,
+    "resolution_tree": 1,
+    "short_runs": 1,
+    "unknown_costs": 1,
+}
+"""Which of a tutorial's figures is shown."""
+
+CARDS = {
     "card_feedback": ("costly_feedback", 3),
     "card_input_law": ("unknown_costs", 3),
     "card_stopping": ("gittins", 1),
 }
-"""The pictures of tutorials and of cards, each with its tutorial and which of the figures it is."""
+"""Cards as tutorials show them, by the name of the picture."""
 
 
 def figures(tutorial: str) -> list[dict[str, Any]]:
@@ -41,7 +45,11 @@ def figures(tutorial: str) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    for name, (tutorial, number) in FIGURES.items():
-        figure = figures(tutorial)[number]
-        height = figure["layout"].get("height", 480) if name.startswith("card") else 480
-        write_image(figure, FOLDER / f"{name}.png", width=720, height=height, validate=False)
+    cards = [figures(tutorial)[number] for tutorial, number in CARDS.values()]
+    write_images(
+        [*(figures(tutorial)[number] for tutorial, number in FIGURES.items()), *cards],
+        [FOLDER / f"{name}.png" for name in (*FIGURES, *CARDS)],
+        width=720,
+        height=[*(480 for _ in FIGURES), *(card["layout"].get("height", 480) for card in cards)],
+        validate=False,
+    )
