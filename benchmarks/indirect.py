@@ -38,7 +38,7 @@ import torch
 from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
 from gpytorch.utils.warnings import NumericalWarning
 from indirect_methods import Chooser, GridChooser, TreeChooser
-from indirect_problems import PROBLEMS
+from indirect_problems import PUBLISHED
 from indirect_tables import tables
 from kept_runs import keep, run_all
 
@@ -104,7 +104,7 @@ def run_and_keep(run: Run) -> None:
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    names = [*PROBLEMS, *TREES]
+    names = [*PUBLISHED, *TREES]
     parser.add_argument("--problems", nargs="+", choices=names, default=names)
     parser.add_argument(
         "--hyperparameters", nargs="+", choices=["fixed", "fitted"], default=["fixed", "fitted"]
@@ -124,7 +124,7 @@ def main() -> None:
             if args.methods is None or method in args.methods
         ]
         run_all(run_and_keep, runs, lambda run: run.key, args.processes, "indirect")
-    tables([*PROBLEMS, *TREES], {*METHODS, *TREE_METHODS})
+    tables([*PUBLISHED, *TREES], {*METHODS, *TREE_METHODS})
 
 
 if __name__ == "__main__":

@@ -26,9 +26,6 @@ from ax_costaware.queries import (
 POINTS = 31
 """Points of a grid per dimension."""
 
-NUM_PAIRS = 300
-"""Pairs from which the conditional is learned."""
-
 Function = Callable[[Tensor], Tensor]
 
 
@@ -44,6 +41,32 @@ def two_hills(X: Tensor) -> Tensor:
     narrow = (X - 0.25).square().sum(dim=-1) / 0.1**2
     broad = (X - 0.7).square().sum(dim=-1) / 0.25**2
     return (-0.5 * narrow).exp() + 0.8 * (-0.5 * broad).exp()
+
+
+def camel(X: Tensor) -> Tensor:
+    """Minus the logarithm of the six-hump camel function; two maxima of the same value."""
+    x, y = X[..., 0], X[..., 1]
+    hump = (4 - 2.1 * x**2 + x**4 / 3) * x**2 + x * y + (4 * y**2 - 4) * y**2
+    return -(hump + 1.04).log1p()
+
+
+def peaks(X: Tensor) -> Tensor:
+    """Three hills and two pits."""
+    x, y = X[..., 0], X[..., 1]
+    first = 3 * (1 - x) ** 2 * (-(x**2) - (y + 1) ** 2).exp()
+    second = 10 * (x / 5 - x**3 - y**5) * (-(x**2) - y**2).exp()
+    return first - second - (-((x + 1) ** 2) - y**2).exp() / 3
+
+
+def ackley(X: Tensor) -> Tensor:
+    """Minus Ackley's function, but for a constant: one peak among ripples."""
+    waves = (2 * math.pi * X).cos().mean(dim=-1).exp()
+    return 20 * (-0.2 * X.square().mean(dim=-1).sqrt()).exp() + waves
+
+
+def bowl(X: Tensor) -> Tensor:
+    """A quadratic function with its maximum inside."""
+    return -8 * (X[..., 0] - 0.37) ** 2 - (X[..., 1] - 0.62) ** 2
 
 
 @dataclass(frozen=True)
@@ -64,6 +87,8 @@ class Problem:
     """Standard deviation of the noise of an average."""
     known: bool = False
     """Whether the conditional is known, and not learned from pairs."""
+    num_pairs: int = 300
+    """Pairs from which it is learned."""
 
     def mean(self, A: Tensor) -> Tensor:
         """Mean of the point given queries ``... x 2``."""
@@ -82,7 +107,7 @@ class Problem:
         return (self.mean(A) + math.sqrt(self.variance) * normals).clamp(lower, upper)
 
 
-PROBLEMS = {
+PUBLISHED = {
     "linear": Problem(branin, ((-5, 0), (10, 15)), "linear", 0.5, (0.25, 0.55), 2.0),
     "linear_wide": Problem(branin, ((-5, 0), (10, 15)), "linear", 4.0, (0.25, 0.55), 2.0),
     "cosine": Problem(branin, ((-5, 0), (10, 15)), "cosine", 0.5, (0.25, 0.55), 2.0),
@@ -91,6 +116,22 @@ PROBLEMS = {
         two_hills, ((0, 0), (1, 1)), "linear", 0.0064, (0.15, 0.15), 2.0, 0.02, True
     ),
 }
+"""Those of ``indirect.py``."""
+
+_BRANIN = ((-5.0, 0.0), (10.0, 15.0))
+_GIVEN = (0.3, 0.3), 2.0
+
+PROBLEMS = {
+    **PUBLISHED,
+    "linear, few pairs": Problem(branin, _BRANIN, "linear", 0.5, *_GIVEN, num_pairs=30),
+    "peaks": Problem(peaks, ((-3, -3), (3, 3)), "linear", 0.1, *_GIVEN, 0.2, True),
+    "ackley": Problem(ackley, ((-4, -4), (5, 5)), "cosine", 0.3, *_GIVEN),
+    "camel": Problem(camel, ((-2, -1.5), (2, 1.5)), "linear", 0.04, *_GIVEN, 0.1, True),
+    "cosine, noisy": Problem(branin, _BRANIN, "cosine", 4.0, *_GIVEN, 0.3, num_pairs=30),
+    "peaks, few pairs": Problem(peaks, ((-3, -3), (3, 3)), "linear", 0.1, *_GIVEN, num_pairs=40),
+    "bowl": Problem(bowl, ((0, 0), (1, 1)), "linear", 0.01, *_GIVEN, 0.3, True),
+}
+"""Those of ``averages.py``, too."""
 
 
 def unit_grid(points: int = POINTS) -> Tensor:
@@ -131,9 +172,10 @@ def average_grid(name: str) -> Tensor:
 
 def pairs(name: str, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Points and their queries."""
-    A = torch.rand(NUM_PAIRS, 2, dtype=torch.double, generator=generator)
-    normals = torch.randn(NUM_PAIRS, 2, dtype=torch.double, generator=generator)
-    return PROBLEMS[name].draw(A, normals), A
+    problem = PROBLEMS[name]
+    A = torch.rand(problem.num_pairs, 2, dtype=torch.double, generator=generator)
+    normals = torch.randn(problem.num_pairs, 2, dtype=torch.double, generator=generator)
+    return problem.draw(A, normals), A
 
 
 def conditional_of(name: str, seed: int) -> Conditional:

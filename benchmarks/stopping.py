@@ -5,8 +5,8 @@ the recommendation is. The price does not change which trial comes next, so one 
 would have ended at each price. Compared is the regret plus the price of what was spent, in standard
 deviations of the objective; at the prices the whole budget is worth 0.1, 0.3, 1 or 3 of these.
 
-Control sets: the cells of the panel. Averages: problems of ``indirect.py``, through the methods
-themselves, with cells that are boxes of the points for the trees. Hyperparameters are fitted.
+Control sets: the cells of the panel. Averages: problems of ``averages.py``. Hyperparameters are
+fitted.
 
     python benchmarks/stopping.py                 # half a CPU hour
     python benchmarks/stopping.py --seeds 14 20   # other seeds: from, and up to
@@ -20,23 +20,15 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+import averages
 import numpy as np
-import torch
-from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
-from gpytorch.utils.warnings import NumericalWarning
-from indirect_methods import tree_of
-from indirect_problems import PROBLEMS, conditional_of, target_grid, value
 from kept_runs import RESULTS, keep, path_of, read, run_all
 from panel_sets import CELLS, in_hand
 from panel_sets import trials as trials_of_sets
-from torch import Tensor
 
-from ax_costaware.methods import IndirectQueries, Range, Simulation, Space, Stop, TreeSearch
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.methods import Simulation
 from ax_costaware.methods.stopping import IN_A_ROW
 
 PRICES = (0.1, 0.3, 1.0, 3.0)
@@ -79,55 +71,10 @@ def _sets(name: str, seed: int) -> Iterator[Step]:
 
 def _averages(name: str, seed: int) -> Iterator[Step]:
     """A run on a problem of averages."""
-    key, budget = name.removeprefix("tree "), AVERAGES[name]
-    problem, grid = PROBLEMS[key], target_grid(key)
-    lower, upper = problem.box().tolist()
-    targets = tuple(Range(f"x{i}", lower[i], upper[i]) for i in range(2))
-    common: dict[str, Any] = {"budget": budget, "lmbda": _LEAST, "seed": seed}
-    chance = torch.Generator().manual_seed(seed)
-    unit = torch.quasirandom.SobolEngine(2, scramble=True, seed=0).draw(2048, dtype=torch.double)
-    normals = torch.special.ndtri(unit.clamp(1e-9, 1 - 1e-9))
-    method: IndirectQueries | TreeSearch
-    if key == name:
-        law = conditional_of(key, seed)
-        method = IndirectQueries(target_parameters=targets, conditional=law, **common)
-        space = Space.of([Range(f"a{i}", 0, 1) for i in range(2)])
-    else:
-        tree = tree_of()
-        method = TreeSearch(
-            target_parameters=targets,
-            max_level=tree.max_level,
-            costs=tree.costs,
-            noise_sd=tree.noise,
-            **common,
-        )
-        space = Space.of([Range("level", 0, tree.max_level, is_integer=True), *targets])
-
-    def answer(row: Mapping[str, Any]) -> float:
-        if isinstance(method, TreeSearch):
-            cell = method.cell_of(row)
-            centre, half = method.tree.centre(cell), method.tree.half_widths(cell.level)
-            points = unit.new_tensor(centre) + unit.new_tensor(half) * (2 * unit - 1)
-            noise = method.tree.noise_of(cell.level) or 0.0
-        else:
-            points = problem.draw(unit.new_tensor([[row["a0"], row["a1"]]]), normals)
-            noise = problem.noise
-        random = float(torch.randn(1, generator=chance, dtype=torch.double))
-        return float(value(key, points).mean()) + noise * random
-
-    def regret() -> float:
-        best = simulation.recommend().parameters
-        point: Tensor = grid.new_tensor([float(best[target.name] or 0.0) for target in targets])
-        return float(value(key, grid).max() - value(key, point))
-
-    simulation, spent = Simulation(method, space), 0.0
-    while not isinstance(decision := simulation.ask(), Stop):
-        worth = decision.details.get("worth_per_cost")
-        if worth is not None:
-            yield spent, regret(), worth
-        spent += decision.expected_cost or 0.0
-        simulation.tell(decision, Outcome(answer(decision.parameters)))
-    yield spent, regret(), None
+    for step in averages.steps(name, seed, AVERAGES[name], lmbda=_LEAST):
+        worth = None if step.decision is None else step.decision.details.get("worth_per_cost")
+        if worth is not None or step.decision is None:
+            yield step.spent, step.regret(name), worth
 
 
 def _key(task: Task) -> str:
@@ -136,9 +83,7 @@ def _key(task: Task) -> str:
 
 def _run(task: Task) -> None:
     """Run one seed and keep it."""
-    torch.set_num_threads(1)
-    for category in (NumericalWarning, BotorchWarning, OptimizationWarning):
-        warnings.simplefilter("ignore", category)
+    averages.quiet()
     started, (name, seed) = time.process_time(), task
     steps = list((_averages if name in AVERAGES else _sets)(name, seed))
     keep(_key(task), {"steps": steps, "cpu_s": time.process_time() - started})
