@@ -197,10 +197,11 @@ class ConditionalJointEntropySearch(ConditionalEntropySearch):
         super().set_X_pending(X_pending)
         with torch.no_grad():
             self._optimal_moments = self.posterior.target_moments(self.optimal_inputs)
+            self._joint_with_optima = self.posterior.joint_with(self.optimal_inputs)
 
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
         optimal_mean, optimal_variance = self._optimal_moments
-        mean, variance, covariance = self.posterior.joint_moments(queries, self.optimal_inputs)
+        mean, variance, covariance = self._joint_with_optima(queries)
         mean, variance = mean.unsqueeze(-1), variance.unsqueeze(-1)
         explained = covariance.square() / optimal_variance
         share = (explained / (variance + noise)).clamp_max(_MOST_EXPLAINED)
@@ -242,10 +243,11 @@ class BoundInformation(ConditionalEntropySearch):
         super().set_X_pending(X_pending)
         with torch.no_grad():
             self._moments = self.posterior.target_moments(self.points)
+            self._joint_with_points = self.posterior.joint_with(self.points)
 
     def _information(self, queries: Tensor, noise: Tensor) -> Tensor:
         mean, variance = self._moments
-        _, own, covariance = self.posterior.joint_moments(queries, self.points)
+        _, own, covariance = self._joint_with_points(queries)
         share = (covariance.square() / variance / (own.unsqueeze(-1) + noise)).clamp_max(1.0)
         information = torch.zeros_like(share)
         for room in (self.upper - mean, mean - self.lower):

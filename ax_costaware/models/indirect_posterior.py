@@ -15,6 +15,8 @@ else sums over the nodes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -24,7 +26,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.average_kernel import AverageKernel
-from ax_costaware.models.averages import Averages, SharedAverages
+from ax_costaware.models.averages import Averages, Points, SharedAverages
 from ax_costaware.models.cached_posterior import CachedPosterior, only_model
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 
@@ -118,15 +120,28 @@ class IndirectPosterior:
         Returns:
             Two tensors ``...``, and one ``... x S``.
         """
-        queries, points = self._queries(A), self._points(X)
-        cross = self.cross(queries)
-        mean, variance = self._moments(queries, A.shape[:-1], cross)
-        covariance = self.cached.covariance_of(
-            cross @ self.cached.root,
-            self.cross(points) @ self.cached.root,
-            queries.covariance(points, self.kernel.base_kernel),
-        )
-        return mean, variance, covariance.reshape(*A.shape[:-1], X.shape[-2])
+        return self.joint_with(X)(A)
+
+    def joint_with(self, X: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+        """``joint_moments`` as a function of queries: what points need is worked out once."""
+        points, kernel, root = self._points(X), self.kernel.base_kernel, self.cached.root
+        whitened = self.cross(points) @ root
+        with_nodes: Tensor | None = None
+        if isinstance(self.data, SharedAverages):
+            with_nodes = points.covariance(Points(self.data.nodes), kernel).mT
+
+        def moments(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            queries = self._queries(A)
+            cross = self.cross(queries)
+            mean, variance = self._moments(queries, A.shape[:-1], cross)
+            if with_nodes is not None and isinstance(queries, SharedAverages):
+                prior = queries.weights @ with_nodes
+            else:
+                prior = queries.covariance(points, kernel)
+            covariance = self.cached.covariance_of(cross @ root, whitened, prior)
+            return mean, variance, covariance.reshape(*A.shape[:-1], X.shape[-2])
+
+        return moments
 
     def target_covariance(self, X: Tensor) -> Tensor:
         """Joint covariance of the function at points ``S x d`` in raw units, ``S x S``."""
