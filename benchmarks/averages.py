@@ -29,9 +29,8 @@ import torch
 from botorch.exceptions.warnings import BotorchWarning, OptimizationWarning
 from gpytorch.utils.warnings import NumericalWarning
 from indirect_methods import tree_of
-from indirect_problems import PROBLEMS, conditional_of, target_grid, value
+from indirect_problems import PROBLEMS, conditional_of, optimum, value
 from kept_runs import RESULTS, KeptRuns
-from torch import Tensor
 
 from ax_costaware.methods import IndirectQueries, Range, Simulation, Space, Stop, TreeSearch
 from ax_costaware.methods.averages.information import Information
@@ -66,10 +65,9 @@ class Step(NamedTuple):
     def regret(self, name: str) -> float:
         """Of the point that would be deployed now, in standard deviations of the function."""
         key = name.removeprefix("tree ")
-        grid = target_grid(key)
         best = self.simulation.recommend().parameters
-        point: Tensor = grid.new_tensor([float(best[f"x{i}"] or 0.0) for i in range(2)])
-        return float(value(key, grid).max() - value(key, point))
+        point = torch.tensor([float(best[f"x{i}"] or 0.0) for i in range(2)], dtype=torch.double)
+        return optimum(key) - float(value(key, point))
 
 
 def steps(name: str, seed: int, budget: float, **options: Any) -> Iterator[Step]:

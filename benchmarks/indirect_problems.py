@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from ax_costaware.queries import (
@@ -159,6 +160,24 @@ def value(name: str, X: Tensor) -> Tensor:
     mean, deviation = _scale(name)
     scaled: Tensor = (PROBLEMS[name].function(X) - mean) / deviation
     return scaled
+
+
+@cache
+def optimum(name: str) -> float:
+    """The largest value, from the best points of the grid uphill."""
+    grid = target_grid(name)
+    starts = grid[value(name, grid).topk(20).indices]
+    lower, upper = PROBLEMS[name].box().tolist()
+    ends = (
+        minimize(
+            lambda x: -float(value(name, grid.new_tensor(x))),
+            start.numpy(),
+            bounds=list(zip(lower, upper, strict=True)),
+            method="L-BFGS-B",
+        )
+        for start in starts
+    )
+    return max(float(value(name, grid).max()), *(-float(end.fun) for end in ends))
 
 
 @cache
