@@ -79,9 +79,11 @@ def relative_lambda(method: Gittins, problem: Problem) -> float | None:
     """The lambda of a decay that is in force, in its own unit; None without a decay."""
     if method.decay is None:
         return None
+    initial, past = method.decay.initial, list(_decisions(problem, "decay"))
+    # What came before its first price was another strategy's.
+    begun = next((i for i, d in enumerate(past) if d["relative_lambda"] == initial), len(past))
     # Lambda only falls; the least is the last, in whatever order trials were generated.
-    past = [float(d["next_relative_lambda"]) for d in _decisions(problem, "decay")]
-    return min([method.decay.initial, *past])
+    return min([initial, *(float(d["next_relative_lambda"]) for d in past[begun:])])
 
 
 def _scale(search: Search[Gittins]) -> float:
