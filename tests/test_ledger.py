@@ -292,24 +292,25 @@ def test_data_of_a_running_trial_are_not_its_cost_yet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "value", "cost", "charged"),
+    ("expected", "value", "cost", "charged"),
     [
-        (True, 1.0, None, 2.5),
-        (True, None, None, 0.0),
-        (True, float("nan"), None, 0.0),
-        (False, None, None, 0.0),
-        (False, None, 0.5, 0.5),
-        (False, 1.0, None, 2.5),
-        (False, 1.0, 0.5, 0.5),
+        (2.5, 1.0, None, 2.5),
+        (1.0, 1.0, None, 1.0),  # as an earlier strategy had it
+        (2.5, None, None, 0.0),
+        (2.5, float("nan"), None, 0.0),
+        (0.0, None, None, 0.0),
+        (0.0, None, 0.5, 0.5),
+        (0.0, 1.0, None, 2.5),
+        (0.0, 1.0, 0.5, 0.5),
     ],
 )
 def test_a_skipped_measurement_is_free(
-    asked: bool, value: float | None, cost: float | None, charged: float
+    expected: float, value: float | None, cost: float | None, charged: float
 ) -> None:
     """Whether it was skipped is a matter of what was reported, not of what was asked for."""
     experiment = _experiment(objective="-y")
     record = {} if cost is None else {"cost": cost}
-    trial = _add(experiment, record=record, expected_cost=2.5 if asked else 0.0)
+    trial = _add(experiment, record=record, expected_cost=expected)
     assert ledger(experiment, _Costly())[0].skipped is False
     _observe(experiment, 0, "hours", 3.0)
     if value is not None:

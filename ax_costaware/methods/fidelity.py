@@ -36,6 +36,7 @@ from ax_costaware.methods.parameters import Fixed, Row, Value, takes
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.methods.space import Space
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields
@@ -87,7 +88,10 @@ class MultiFidelity(PricedMethod):
 
     def check(self, problem: Problem) -> None:
         """Refuse an experiment without these fidelities, or in which they are no free choice."""
-        space = problem.space
+        self._check_target(problem.space)
+        super().check(problem)
+
+    def _check_target(self, space: Space) -> None:
         for name, value in self.target.items():
             shown = f"target={dict(self.target)!r}: {name!r}"
             parameter = space.parameters.get(name)
@@ -112,7 +116,6 @@ class MultiFidelity(PricedMethod):
                 f"resumes=True with target={dict(self.target)!r}: expected one fidelity that is a "
                 "number, with a range, to go on in."
             )
-        super().check(problem)
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
         """What undelivered decisions are expected to cost, which may go on from earlier trials."""
@@ -174,7 +177,7 @@ class MultiFidelity(PricedMethod):
 
     def model_now(self, problem: Problem) -> ModelOptions:
         """A Gaussian process whose bias vanishes at the target."""
-        self.check(problem)
+        self._check_target(problem.space)
         fidelities = [problem.space.columns_of({name: self.target[name]}) for name in self.target]
         # What a run has of its own would have it that going on tells less than beginning anew.
         own = {"own": not self.resumes}

@@ -225,7 +225,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
         if estimate is not None:
             # Of the trials before it, the one that it was to follow may never have run.
             estimate += change - float(trial.record.get("change_over", change))
-        if method.may_skip and is_measured:
+        if method.may_skip and is_measured and not estimate:
             # Where the strategy asked for no measurement, none was expected to be paid.
             estimate = method.cost_at(trial.parameters)
         if not trial.is_live and not trial.never_ran:
