@@ -30,6 +30,7 @@ from botorch.models.model import Model
 from ax_costaware.ax_bridge.checks import ax_errors, check_fixed, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.methods import Method, PastTrial, Problem, Space
+from ax_costaware.methods.averages.law import joined
 from ax_costaware.methods.past import check_complete
 from ax_costaware.methods.problem import Pending, nothing_to_lend
 
@@ -389,12 +390,5 @@ def append_pairs(
         added: Points ``X`` and queries ``A``, columns by name.
     """
     record = dict(experiment._properties.get(RECORD) or {})
-    old = record.get(PAIRS) or {}
-    record[PAIRS] = {
-        side: {
-            name: [*((old.get(side) or {}).get(name) or []), *values]
-            for name, values in columns.items()
-        }
-        for side, columns in added.items()
-    }
+    record[PAIRS] = joined(record.get(PAIRS) or {}, added)
     experiment._properties[RECORD] = record

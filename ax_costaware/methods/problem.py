@@ -31,7 +31,7 @@ from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.space import Space
 from ax_costaware.models.believed import believed
 
-Pairs = Mapping[str, Mapping[str, Sequence[float]]]
+Pairs = Mapping[str, Mapping[str, Sequence[float | None]]]
 """Pairs of a point and its query that were gathered: by side, ``X`` or ``A``, columns by name."""
 
 
