@@ -115,14 +115,15 @@ def _boxes(search: Search[Gittins]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _held_lambda(search: Search[Gittins]) -> float | None:
-    """Lambda of the first decision since the budget is this one, if it is to be held."""
-    method = search.method
+    """Lambda of the first decision since the budget and the objective are these, if it is held."""
+    method, goal = search.method, search.problem.goal
     if method.rule is None or method.budget is None:
         return None
     held: float | None = None
     for decision in _decisions(search.problem, "budget"):
         budget = decision["spent"] + decision["remaining"]
-        if not math.isclose(budget, method.budget, rel_tol=1e-9):
+        is_other = decision.get("objective", goal) != goal
+        if is_other or not math.isclose(budget, method.budget, rel_tol=1e-9):
             # By another price more or less was spent than this one had counted on.
             held = None
         elif held is None and decision.get(HELD, True):
