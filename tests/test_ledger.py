@@ -348,3 +348,16 @@ def test_an_objective_of_two_metrics_is_measured_with_both() -> None:
     without_objective = _experiment()
     _add(without_objective).mark_completed()
     assert [t.outcome for t in past_trials(without_objective, _Whole())] == [None]
+
+
+def test_what_was_measured_for_another_objective_stays_paid() -> None:
+    """It was taken for skipped, and given back, as soon as the objective was changed."""
+    experiment = _experiment(objective="z")
+    for measured in ("y", "hours"):
+        trial = _add(experiment, record={"outcomes": {measured: [1.0, None]}}, expected_cost=2.5)
+        assert trial.generator_run is not None
+        assert trial.generator_run.gen_metadata is not None
+        trial.generator_run.gen_metadata[RECORD]["objective"] = "y"
+        trial.mark_completed()
+    entries = ledger(experiment, _Costly())
+    assert [(entry.charged, entry.skipped) for entry in entries] == [(2.5, False), (0.0, True)]

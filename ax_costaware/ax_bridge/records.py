@@ -203,6 +203,7 @@ def past_trials(
                     index, float(measured[objectives[0]]) if is_measured else None
                 ),
                 is_observed=index in observed,
+                was_measured=planned.record.get("objective") in recorded,
                 realized=realized.get(index, {}),
                 curves=curves.get(index, {}),
                 reported_cost=None if cost is None else float(cost),
