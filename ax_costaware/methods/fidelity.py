@@ -142,8 +142,16 @@ class MultiFidelity(PricedMethod):
             return any(float(str(row[n])) < float(str(trial.inputs[n])) for n in names)
 
         earlier = [other.inputs for other in trials if other.index == trial.resumes_trial]
-        saved = (self.cost_at(row) or 0.0 for row in earlier if is_less(row))
-        return whole - math.fsum(saved)
+        before = [self.cost_at(row) or 0.0 for row in earlier]
+        saved = (c for c, row in zip(before, earlier, strict=True) if is_less(row))
+        came_to = whole - math.fsum(saved)
+        # An earlier strategy may have had other costs: then it is that part of what was expected.
+        asked = trial.record.get("expected_cost")
+        due = (self.cost_at(trial.parameters) or 0.0) - math.fsum(before)
+        if asked is None or not due > 0:
+            return came_to
+        asked -= trial.record.get("change_over", 0.0)
+        return came_to if math.isclose(asked, due) else came_to * asked / due
 
     def columns(self, problem: Problem) -> dict[int, float]:
         """The columns of the fidelities, with their values at the target."""
