@@ -292,24 +292,25 @@ def test_data_of_a_running_trial_are_not_its_cost_yet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "value", "cost", "charged"),
+    ("expected", "value", "cost", "charged"),
     [
-        (True, 1.0, None, 2.5),
-        (True, None, None, 0.0),
-        (True, float("nan"), None, 0.0),
-        (False, None, None, 0.0),
-        (False, None, 0.5, 0.5),
-        (False, 1.0, None, 2.5),
-        (False, 1.0, 0.5, 0.5),
+        (2.5, 1.0, None, 2.5),
+        (1.0, 1.0, None, 1.0),  # as an earlier strategy had it
+        (2.5, None, None, 0.0),
+        (2.5, float("nan"), None, 0.0),
+        (0.0, None, None, 0.0),
+        (0.0, None, 0.5, 0.5),
+        (0.0, 1.0, None, 2.5),
+        (0.0, 1.0, 0.5, 0.5),
     ],
 )
 def test_a_skipped_measurement_is_free(
-    asked: bool, value: float | None, cost: float | None, charged: float
+    expected: float, value: float | None, cost: float | None, charged: float
 ) -> None:
     """Whether it was skipped is a matter of what was reported, not of what was asked for."""
     experiment = _experiment(objective="-y")
     record = {} if cost is None else {"cost": cost}
-    trial = _add(experiment, record=record, expected_cost=2.5 if asked else 0.0)
+    trial = _add(experiment, record=record, expected_cost=expected)
     assert ledger(experiment, _Costly())[0].skipped is False
     _observe(experiment, 0, "hours", 3.0)
     if value is not None:
@@ -347,3 +348,16 @@ def test_an_objective_of_two_metrics_is_measured_with_both() -> None:
     without_objective = _experiment()
     _add(without_objective).mark_completed()
     assert [t.outcome for t in past_trials(without_objective, _Whole())] == [None]
+
+
+def test_what_was_measured_for_another_objective_stays_paid() -> None:
+    """It was taken for skipped, and given back, as soon as the objective was changed."""
+    experiment = _experiment(objective="z")
+    for measured in ("y", "hours"):
+        trial = _add(experiment, record={"outcomes": {measured: [1.0, None]}}, expected_cost=2.5)
+        assert trial.generator_run is not None
+        assert trial.generator_run.gen_metadata is not None
+        trial.generator_run.gen_metadata[RECORD]["objective"] = "y"
+        trial.mark_completed()
+    entries = ledger(experiment, _Costly())
+    assert [(entry.charged, entry.skipped) for entry in entries] == [(2.5, False), (0.0, True)]

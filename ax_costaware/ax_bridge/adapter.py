@@ -57,11 +57,6 @@ from ax_costaware.methods.past import check_inputs
 from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
 
-_USED_STRATEGY = (
-    " A strategy that has made trials of another experiment does not begin anew: make a new one."
-)
-"""What else may be the reason where an experiment has no trial at all."""
-
 
 class CostAwareAdapter(TorchAdapter):
     """The adapter of all methods; see the module for what differs from Ax's."""
@@ -337,10 +332,12 @@ class CostAwareAdapter(TorchAdapter):
                 "before asking for the next."
             )
         if found.observation_data.empty:
-            used = "" if self._experiment.trials else _USED_STRATEGY
             raise DataRequiredError(
-                "no trial has an observation of the objective yet: complete a trial, or attach one "
-                f"with its data, before asking for the next.{used}"
+                f"no trial has a value of the objective, {metrics[0]!r}, yet: complete one with "
+                "it, attach one with its data, or add it to an earlier one, by "
+                f"client.attach_data(i, {{{metrics[0]!r}: ...}}), before asking for the next. A "
+                "strategy that has made trials, of another objective or another experiment, does "
+                "not begin anew: a new one does."
             )
         seen = found.observation_data["mean"]
         if lacking := [m for m in bounded if m not in seen or seen[m].isna().all()]:

@@ -30,6 +30,7 @@ from botorch.models.model import Model
 from ax_costaware.ax_bridge.checks import ax_errors, check_fixed, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.methods import Method, PastTrial, Problem, Space
+from ax_costaware.methods.averages.law import joined
 from ax_costaware.methods.past import check_complete
 from ax_costaware.methods.problem import Pending, nothing_to_lend
 
@@ -202,6 +203,7 @@ def past_trials(
                     index, float(measured[objectives[0]]) if is_measured else None
                 ),
                 is_observed=index in observed,
+                was_measured=planned.record.get("objective") in recorded,
                 realized=realized.get(index, {}),
                 curves=curves.get(index, {}),
                 reported_cost=None if cost is None else float(cost),
@@ -389,12 +391,5 @@ def append_pairs(
         added: Points ``X`` and queries ``A``, columns by name.
     """
     record = dict(experiment._properties.get(RECORD) or {})
-    old = record.get(PAIRS) or {}
-    record[PAIRS] = {
-        side: {
-            name: [*((old.get(side) or {}).get(name) or []), *values]
-            for name, values in columns.items()
-        }
-        for side, columns in added.items()
-    }
+    record[PAIRS] = joined(record.get(PAIRS) or {}, added)
     experiment._properties[RECORD] = record

@@ -36,6 +36,7 @@ from ax_costaware.methods.parameters import Fixed, Row, Value, takes
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.priced import PricedMethod, cost_function
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.methods.space import Space
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields
@@ -87,7 +88,10 @@ class MultiFidelity(PricedMethod):
 
     def check(self, problem: Problem) -> None:
         """Refuse an experiment without these fidelities, or in which they are no free choice."""
-        space = problem.space
+        self._check_target(problem.space)
+        super().check(problem)
+
+    def _check_target(self, space: Space) -> None:
         for name, value in self.target.items():
             shown = f"target={dict(self.target)!r}: {name!r}"
             parameter = space.parameters.get(name)
@@ -112,7 +116,6 @@ class MultiFidelity(PricedMethod):
                 f"resumes=True with target={dict(self.target)!r}: expected one fidelity that is a "
                 "number, with a range, to go on in."
             )
-        super().check(problem)
 
     def reserved(self, problem: Problem, initial: bool) -> list[float]:
         """What undelivered decisions are expected to cost, which may go on from earlier trials."""
@@ -139,8 +142,16 @@ class MultiFidelity(PricedMethod):
             return any(float(str(row[n])) < float(str(trial.inputs[n])) for n in names)
 
         earlier = [other.inputs for other in trials if other.index == trial.resumes_trial]
-        saved = (self.cost_at(row) or 0.0 for row in earlier if is_less(row))
-        return whole - math.fsum(saved)
+        before = [self.cost_at(row) or 0.0 for row in earlier]
+        saved = (c for c, row in zip(before, earlier, strict=True) if is_less(row))
+        came_to = whole - math.fsum(saved)
+        # An earlier strategy may have had other costs: then it is that part of what was expected.
+        asked = trial.record.get("expected_cost")
+        due = (self.cost_at(trial.parameters) or 0.0) - math.fsum(before)
+        if asked is None or not due > 0:
+            return came_to
+        asked -= trial.record.get("change_over", 0.0)
+        return came_to if math.isclose(asked, due) else came_to * asked / due
 
     def columns(self, problem: Problem) -> dict[int, float]:
         """The columns of the fidelities, with their values at the target."""
@@ -174,7 +185,7 @@ class MultiFidelity(PricedMethod):
 
     def model_now(self, problem: Problem) -> ModelOptions:
         """A Gaussian process whose bias vanishes at the target."""
-        self.check(problem)
+        self._check_target(problem.space)
         fidelities = [problem.space.columns_of({name: self.target[name]}) for name in self.target]
         # What a run has of its own would have it that going on tells less than beginning anew.
         own = {"own": not self.resumes}

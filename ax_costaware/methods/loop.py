@@ -152,6 +152,8 @@ def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str,
         record["change_over"] = change_over(problem, method, decision.parameters)
     if method.cost_metric is not None:
         record = {"cost_metric": method.cost_metric, **record}
+    if method.may_skip:
+        record["objective"] = problem.objective
     if "spent" not in decision.details:
         money = method.money(problem, initial=decision.phase == "initial")
         record["decision"] = {**money.record(), **decision.details}

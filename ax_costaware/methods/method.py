@@ -378,7 +378,7 @@ class Method(Budgeted, ABC):
         number, count = problem.num_begun + 1, self.initial_trials
         place = f"initial trial {number} of {count}"
         if number > count:
-            place = f"initial trial {number}, since not all of the {count} before it came to an end"
+            place = f"initial trial {number}, since not all before it have an outcome"
         return Decision(
             parameters=dict(row),
             why=f"This is {place}{join} {why or f'{self.origin_of(problem, row)}.'}",

@@ -70,6 +70,9 @@ class PastTrial:
     is_observed: bool = False
     """Whether the model has learned from it."""
 
+    was_measured: bool = False
+    """Whether it has a value of what the objective was when it was decided on."""
+
     realized: Row = field(default_factory=dict)
     """Inputs as they were realised, as far as they were reported."""
 
@@ -216,7 +219,8 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
     entries: list[LedgerEntry] = []
     rule_has_begun = False
     for trial, name, change in zip(trials, names, changes, strict=True):
-        phase, is_measured = trial.record.get("phase"), trial.outcome is not None
+        phase = trial.record.get("phase")
+        is_measured = trial.outcome is not None or trial.was_measured
         by_rule = phase == "rule"
         rule_has_begun = rule_has_begun or by_rule
         initial = not by_rule and (phase == "initial" or not rule_has_begun)
@@ -225,7 +229,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
         if estimate is not None:
             # Of the trials before it, the one that it was to follow may never have run.
             estimate += change - float(trial.record.get("change_over", change))
-        if method.may_skip and is_measured:
+        if method.may_skip and is_measured and not estimate:
             # Where the strategy asked for no measurement, none was expected to be paid.
             estimate = method.cost_at(trial.parameters)
         if not trial.is_live and not trial.never_ran:

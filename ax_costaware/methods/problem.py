@@ -31,7 +31,7 @@ from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.space import Space
 from ax_costaware.models.believed import believed
 
-Pairs = Mapping[str, Mapping[str, Sequence[float]]]
+Pairs = Mapping[str, Mapping[str, Sequence[float | None]]]
 """Pairs of a point and its query that were gathered: by side, ``X`` or ``A``, columns by name."""
 
 
@@ -193,6 +193,11 @@ class Problem:
     def sign(self) -> float:
         """Turns values of the objective into such that are to be maximised, and back."""
         return -1.0 if self.minimize else 1.0
+
+    @property
+    def goal(self) -> str:
+        """What is to be maximised, as Ax writes it."""
+        return f"{'-' if self.minimize else ''}{self.objective}"
 
     @property
     def direction(self) -> PosteriorTransform | None:

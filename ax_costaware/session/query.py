@@ -105,7 +105,7 @@ class Query:
 
     With the Gittins index:
 
-    - ``index``, ``incumbent``, ``incumbent_trial``, ``stop_rule``, ``acquisition``;
+    - ``index``, ``incumbent``, ``incumbent_trial``, ``stop_rule``, ``acquisition``, ``objective``;
     - ``mean`` and ``standard_deviation`` of the objective at the point; ``cost_log_mean`` and
       ``cost_log_sd`` of the logarithm of a learned cost there, else None;
     - ``lambda``, ``lambda_source`` (``given``, ``budget`` or ``decay``), and with a decay

@@ -150,6 +150,7 @@ def test_spaces_of_fewer_points_than_initial_trials() -> None:
 
 
 def test_a_strategy_that_belongs_to_another_experiment() -> None:
+    """Or another objective, of which no trial has a value."""
     strategy = ac.gittins_strategy(1.0, budget=9, initial_trials=2)
     first = make_client("gittins")
     first.set_generation_strategy(strategy)
@@ -158,5 +159,8 @@ def test_a_strategy_that_belongs_to_another_experiment() -> None:
             ac.complete_trial(first, index, float(arm["x1"]))
     second = make_client("gittins")
     second.set_generation_strategy(strategy)
-    with pytest.raises(Exception, match="made trials of another experiment"):
+    with pytest.raises(Exception, match="made trials, of another objective or another experiment"):
         second.get_next_trials(max_trials=1)
+    first.configure_optimization(objective="other")
+    with pytest.raises(Exception, match=r"attach_data\(i, \{'other': ...\}\)"):
+        first.get_next_trials(max_trials=1)

@@ -112,7 +112,7 @@ def test_before_there_is_data() -> None:
     stopping = GittinsStoppingStrategy(COST, budget=10.0, min_trials=0)
     stop, message = stopping.should_stop_optimization(client._experiment)
     assert not stop
-    assert "no trial has an observation" in message
+    assert "no trial has a value of the objective" in message
 
 
 def test_bad_arguments() -> None:

@@ -230,6 +230,10 @@ def test_a_trial_is_charged_for_as_far_as_it_came() -> None:
     assert [entry.charged for entry in simulation.ledger] == pytest.approx([5.7, 2.3, 9.0, 5.4])
     expected = [entry.expected_cost for entry in simulation.ledger]
     assert expected == pytest.approx([14.0, 4.3, 4.3, 4.3])
+    # A strategy with other costs, which takes its place, leaves what was expected of them.
+    twice = replace(method, cost=AffineCost({"epochs": 0.2}, fixed=10.0))
+    charged = [entry.charged for entry in ledger_of(simulation.trials, twice)]
+    assert charged[1:] == pytest.approx([2.3, 9.0, 5.4])
     running = replace(simulation.trials[0], status="RUNNING", is_observed=False)
     (entry,) = ledger_of([running], method)
     assert entry.charged == pytest.approx(14.0)

@@ -175,6 +175,21 @@ def test_costs_are_learned_with_the_fidelity() -> None:
     assert found.recommend().expected_cost == pytest.approx(10.5, rel=0.5)
 
 
+def test_what_to_deploy_can_be_asked_before_a_bill_has_come() -> None:
+    """Where costs are learned, it was refused until each trial had its cost."""
+    method = MultiFidelity("seconds", target={"epochs": 100}, **FAST)
+    simulation = Simulation(method, SPACE)
+    for i in range(4):
+        row = {"x1": 0.2 * i, "x2": 0.5, "epochs": 25 * (i + 1)}
+        simulation.tell(Decision(row, ""), curve(row)._replace(cost=COST.at(row)))
+    simulation.trials[-1] = replace(simulation.trials[-1], reported_cost=None)
+    best = simulation.recommend()
+    assert best.parameters["epochs"] == 100
+    assert best.expected_cost is None
+    with pytest.raises(InputError, match=r"trials \[3\] were completed without a cost"):
+        simulation.ask()
+
+
 def test_no_trial_costs_more_than_the_cap_though_the_target_does() -> None:
     found = simulate(replace(METHOD, max_trial_cost=3.0), SPACE, curve, 6)
     assert all(COST.at(trial.parameters) <= 3.0 + 1e-9 for trial in found.trials)

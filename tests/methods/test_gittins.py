@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Choice, Decision, Range, Simulation, Space
+from ax_costaware.methods import Choice, Decision, PastTrial, Problem, Range, Simulation, Space
 from ax_costaware.methods.gittins import Gittins
+from ax_costaware.methods.gittins.prices import relative_lambda
 from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.simulation import Outcome
@@ -85,6 +86,28 @@ def test_where_lambda_comes_from(change: dict[str, Any], source: str, rule: Any)
     method = Gittins(cost=1.0, **change)
     assert (method.lambda_source, method.rule) == (source, rule)
     assert (method.decay is not None) == (source == "decay")
+
+
+@pytest.mark.parametrize(("initial", "price"), [(0.1, 0.05), (1.0, 1.0), (0.2, 0.2)])
+def test_a_decay_begins_at_its_own_price(initial: float, price: float) -> None:
+    """That of an earlier strategy had come down to a price of its own, and was taken over."""
+    prices = [(0.1, 0.1), (0.1, 0.05)]
+    trials = [
+        PastTrial(
+            i,
+            {"x": 0.5},
+            record={
+                "decision": {
+                    "lambda_source": "decay",
+                    "relative_lambda": before,
+                    "next_relative_lambda": after,
+                }
+            },
+        )
+        for i, (before, after) in enumerate(prices)
+    ]
+    problem = Problem(Space.of([Range("x", 0.0, 1.0)]), tuple(trials))
+    assert relative_lambda(Gittins(1.0, decay=GittinsDecay(initial)), problem) == price
 
 
 def test_costs_at_a_parameterization() -> None:
@@ -257,6 +280,26 @@ def test_a_price_from_a_budget_needs_two_different_outcomes() -> None:
     assert prices[0] != first["lambda"]
     # Where all outcomes are one, it ends no run before the budget does; a rule's own price may.
     assert [len(run(0.0, stop=stop).trials) for stop in (True, GittinsStop(1.0))] == [7, 1]
+
+
+@pytest.mark.usefixtures("short_searches")
+def test_a_price_is_not_held_for_another_objective() -> None:
+    """Its unit is that of the objective that it was found for."""
+    space = Space.of([Range("x", 0.0, 1.0)])
+    method = Gittins(1.0, budget=20.0, stop=True, initial_trials=2, raw_samples=32)
+    simulation, other = Simulation(method, space), Simulation(method, space, minimize=True)
+    for unit in (1.0, 1.0, 1.0, 1e3):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        simulation.tell(decision, Outcome(unit * decision.parameters["x"] ** 2))
+    other.trials = simulation.trials
+    prices = []
+    for one in (simulation, other):
+        decision = one.ask()
+        assert isinstance(decision, Decision)
+        prices.append(decision.details["lambda"])
+    assert prices[0] == simulation.trials[2].decision["lambda"]
+    assert prices[1] > 10 * prices[0]
 
 
 def test_a_design_that_can_afford_it_is_the_usual_one() -> None:

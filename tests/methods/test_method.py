@@ -62,7 +62,7 @@ def test_settings_are_checked() -> None:
 
 @pytest.mark.parametrize(
     ("begun", "place"),
-    [(1, "trial 2 of 5:"), (5, "trial 6, since not all of the 5 before it came to an end:")],
+    [(1, "trial 2 of 5:"), (5, "trial 6, since not all before it have an outcome:")],
 )
 def test_initial_trials_are_counted(begun: int, place: str) -> None:
     """Where some failed there are more of them than were asked for."""

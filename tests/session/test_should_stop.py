@@ -141,5 +141,5 @@ def test_when_nothing_can_be_paid() -> None:
 
 def test_too_early() -> None:
     """Without an outcome there is nothing to assess."""
-    with pytest.raises(UserInputError, match="nothing to assess yet: no trial has an observation"):
+    with pytest.raises(UserInputError, match="nothing to assess yet: no trial has a value"):
         should_stop(make_client(lmbda=1.0))

@@ -160,18 +160,42 @@ class Pairs(NamedTuple):
 
 
 def pairs_of(stored: StoredPairs, points: Sequence[str], queries: Sequence[str]) -> Pairs:
-    """Pairs that were gathered; none at first.
+    """Pairs that were gathered, as far as they have all that is asked for; none at first.
 
     Args:
         stored: Them by side and name.
         points: Names of the parameters of a point, in the order that is wanted.
         queries: The same of a query.
     """
-    X, A = stored.get("X") or {}, stored.get("A") or {}
-    return Pairs(
-        tuple(zip(*(X.get(name) or () for name in points), strict=True)),
-        tuple(zip(*(A.get(name) or () for name in queries), strict=True)),
-    )
+    count, sides = _count(stored), (("X", points), ("A", queries))
+    columns = [_column(stored.get(side, {}), n, count) for side, names in sides for n in names]
+    rows = [row for row in zip(*columns, strict=True) if None not in row]
+    split = len(points)
+    return Pairs(tuple(row[:split] for row in rows), tuple(row[split:] for row in rows))
+
+
+def joined(stored: StoredPairs, added: StoredPairs) -> StoredPairs:
+    """Pairs with more of them, by side and name.
+
+    A column that either lacks, as where another strategy calls its targets otherwise, has None.
+    """
+    before, more = _count(stored), _count(added)
+    return {
+        side: {
+            name: _column(stored.get(side, {}), name, before) + _column(columns, name, more)
+            for name in {**stored.get(side, {}), **columns}
+        }
+        for side, columns in added.items()
+    }
+
+
+def _count(pairs: StoredPairs) -> int:
+    return max((len(column) for side in pairs.values() for column in side.values()), default=0)
+
+
+def _column(columns: Mapping[str, Sequence[Any]], name: str, count: int) -> list[Any]:
+    values = columns.get(name, ())
+    return [*[None] * (count - len(values)), *values]
 
 
 def grown(conditional: Conditional, pairs: Pairs) -> Conditional:

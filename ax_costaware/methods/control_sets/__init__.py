@@ -183,10 +183,12 @@ class ControlSets(Method):
         Args:
             reported: Reported costs, by the name of the control set.
         """
-        known = [
-            fmean(reported[s.name]) if s.cost is None and reported.get(s.name) else s.cost
-            for s in self.control_sets
-        ]
+        known = [s.cost for s in self.control_sets]
+        for i, s in enumerate(self.control_sets):
+            # Less than the known part is what no trial of it can cost, see ``costs_to_learn_from``.
+            costs = [cost for cost in reported.get(s.name, ()) if cost > s.fixed_cost]
+            if s.cost is None and costs:
+                known[i] = fmean(costs)
         priced = [cost for cost in known if cost is not None]
         others = fmean(priced) if priced else 0.0
         return tuple(

@@ -79,9 +79,11 @@ def relative_lambda(method: Gittins, problem: Problem) -> float | None:
     """The lambda of a decay that is in force, in its own unit; None without a decay."""
     if method.decay is None:
         return None
+    initial, past = method.decay.initial, list(_decisions(problem, "decay"))
+    # What came before its first price was another strategy's.
+    begun = next((i for i, d in enumerate(past) if d["relative_lambda"] == initial), len(past))
     # Lambda only falls; the least is the last, in whatever order trials were generated.
-    past = [float(d["next_relative_lambda"]) for d in _decisions(problem, "decay")]
-    return min([method.decay.initial, *past])
+    return min([initial, *(float(d["next_relative_lambda"]) for d in past[begun:])])
 
 
 def _scale(search: Search[Gittins]) -> float:
@@ -113,14 +115,15 @@ def _boxes(search: Search[Gittins]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _held_lambda(search: Search[Gittins]) -> float | None:
-    """Lambda of the first decision since the budget is this one, if it is to be held."""
-    method = search.method
+    """Lambda of the first decision since the budget and the objective are these, if it is held."""
+    method, goal = search.method, search.problem.goal
     if method.rule is None or method.budget is None:
         return None
     held: float | None = None
     for decision in _decisions(search.problem, "budget"):
         budget = decision["spent"] + decision["remaining"]
-        if not math.isclose(budget, method.budget, rel_tol=1e-9):
+        is_other = decision.get("objective", goal) != goal
+        if is_other or not math.isclose(budget, method.budget, rel_tol=1e-9):
             # By another price more or less was spent than this one had counted on.
             held = None
         elif held is None and decision.get(HELD, True):

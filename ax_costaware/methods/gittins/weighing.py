@@ -282,6 +282,7 @@ def _decision(
             "standard_deviation": float(variance) ** 0.5,
             "lambda": price,
             "lambda_source": method.lambda_source if is_priced else None,
+            "objective": problem.goal,
             "relative_lambda": relative[0],
             "next_relative_lambda": relative[1],
             "cost_log_mean": log_mean,

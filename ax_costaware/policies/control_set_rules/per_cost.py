@@ -76,11 +76,12 @@ class LargestValuePerCost:
             seen.look([i for group in groups if group for i in maximal(contained, group)])
         ratios = {i: (value - least) / costs[i] for i, value in seen.values.items()}
         index = history.largest(ratios, ratios)
+        at = "cost" if history.is_priced(index) else "a cost that is not known yet, taken to be"
         return ControlSetDecision(
             index=index,
             reason=f"Of the {len(affordable)} affordable control sets {history.describe(index)} "
             f"has the largest {what} per cost, {ratios[index]:.6g}: the value "
-            f"{seen.values[index]:.6g} at cost {costs[index]:g}.",
+            f"{seen.values[index]:.6g} at {at} {costs[index]:g}.",
             in_play=tuple(affordable),
             values=seen.values,
         )

@@ -157,7 +157,9 @@ def costs_unknown_of(sets: Sequence[str], unit: float) -> tuple[ControlSetHistor
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
 def test_what_costs_nobody_knows_is_tried_first_whatever_the_unit(unit: float) -> None:
     """It is taken to cost as little as the cheapest, and not one unit of cost."""
-    assert ABOVE.decide(*costs_unknown_of(["a", "b", "ab", "c"], unit)).index == 3
+    found = ABOVE.decide(*costs_unknown_of(["a", "b", "ab", "c"], unit))
+    assert found.index == 3
+    assert f"at a cost that is not known yet, taken to be {unit:g}." in found.reason
 
 
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
