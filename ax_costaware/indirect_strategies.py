@@ -39,7 +39,7 @@ def indirect_query_strategy(
     cost: float | Cost = 1.0,
     budget: float | None = None,
     query_parameters: Sequence[str] | None = None,
-    acquisition: Information = "max_value_entropy",
+    acquisition: Information = "joint_entropy",
     initial_trials: int = 5,
     max_trial_cost: float | None = None,
     charge_initial: bool = True,
@@ -82,10 +82,11 @@ def indirect_query_strategy(
             one raises ``OptimizationShouldStop``, which says what to deploy. None: no limit.
         query_parameters: Names of the experiment's parameters in the order of the conditional's
             query columns; None: in the experiment's own order.
-        acquisition: What a query is to tell of: ``"max_value_entropy"``, the best point's value
-            (CMES, as published); ``"max_value_entropy_noise_aware"``, the same with an account of
-            the answer's noise; or ``"joint_entropy"``, the best point together with its value,
-            which also decides where no query tells of the value (less than 1e-6 nats).
+        acquisition: What a query is to tell of: ``"joint_entropy"``, the best point together with
+            its value; ``"max_value_entropy"``, the value only (CMES, as published), which may ask
+            one query again and again where answers are noisy or the law is learned; or
+            ``"max_value_entropy_noise_aware"``, the same with an account of the answer's noise.
+            Where no query tells of the value (less than 1e-6 nats) the first decides.
         initial_trials: Quasi-random queries before the model decides. With 0 the experiment needs a
             trial with data, attached, before the first is asked for.
         max_trial_cost: What any one trial may cost; None for no limit.
@@ -173,7 +174,8 @@ def resolution_tree_strategy(
             outcomes replace it for these outcomes.
         budget: What all trials may cost together. When what is left pays for no cell, asking for
             one raises ``OptimizationShouldStop``, which says what to deploy. None: no limit.
-        acquisition: What a cell is to tell of; see ``indirect_query_strategy``.
+        acquisition: What a cell is to tell of, by default the best value (CMETS, as published); see
+            ``indirect_query_strategy``.
         initial_trials: Cells that are measured before the model decides, the coarsest first. None:
             the whole space and the cells of level 1. With 0 the experiment needs a trial with data,
             attached, before the first is asked for.

@@ -99,7 +99,7 @@ def test_finds_the_best_point_from_averages() -> None:
 def test_a_decision_is_that_of_the_method(minimize: bool) -> None:
     """No query on a grid tells more, by BoTorch's classes on the same data; the record is right."""
     sign = -1.0 if minimize else 1.0
-    client = make_client(minimize, raw_samples=128, num_restarts=4, acquisition="joint_entropy")
+    client = make_client(minimize, raw_samples=128, num_restarts=4)
     run_trials(client, 5, sign)
     adapter = adapter_of(client)
     problem, method = adapter.problem(), adapter.method
@@ -645,6 +645,7 @@ def test_queries_go_on_telling_where_the_best_value_is_far_above_all_averages() 
             [RangeParameterConfig("dose", (0, 50), "float")],
             GaussianConditional([[1.0]], [0.0], covariance=25, outside="clip"),
             hyperparameters=FixedHyperparameters(lengthscale=0.06, noise_variance=1e-4),
+            acquisition="max_value_entropy",
             num_restarts=2,
             raw_samples=32,
         )

@@ -19,7 +19,7 @@ from torch import Tensor
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
-from ax_costaware.methods.averages.information import nats_and_worth, subject_of
+from ax_costaware.methods.averages.information import Information, nats_and_worth, subject_of
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costs import (
@@ -77,6 +77,8 @@ class IndirectQueries(Targets):
 
     cost: float | Cost = 1.0
     """What a query costs: a number, or a value object by parameter names."""
+
+    acquisition: Information = "joint_entropy"
 
     query_parameters: tuple[str, ...] | None = None
     """Parameters of the experiment in the order of the conditional's query columns; None for the

@@ -117,7 +117,8 @@ def check_constraints(problem: Problem, method: ControlSets) -> None:
         raise UnsupportedInputError(
             f"rule={rule!r} with outcome constraints {', '.join(map(str, problem.constraints))}: "
             "what it compares control sets by is of the objective alone. Expected "
-            "LargestValuePerCost, the default, ExploreThenCommit or EpsilonSchedule."
+            "LargestValuePerCost, the default, EpsilonSchedule, or with declared costs "
+            "ExploreThenCommit."
         )
 
 
