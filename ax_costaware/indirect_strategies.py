@@ -1,8 +1,9 @@
 """Factories of Ax generation strategies for trials that tell of something else than themselves.
 
-- ``indirect_query_strategy``: CMES of Zhang et al. 2024, "Indirect Query Bayesian Optimization with
+- ``indirect_query_strategy``: Zhang et al. 2024, "Indirect Query Bayesian Optimization with
   Integrated Feedback": clinics report averages, satellites coarse pixels, and what is wanted is the
-  best point. Each trial asks the query whose answer is expected to tell most about it.
+  best point. Each trial asks the query whose answer is expected to tell most about it, by the joint
+  entropy of the point and its value or as published (CMES).
 - ``resolution_tree_strategy``: CMETS of the same, section 5.2. A cell of a tree over the space is
   measured as a whole: coarse and cheap, or fine and dear? Each trial measures the cell whose mean
   is expected to tell most, per unit of cost.
