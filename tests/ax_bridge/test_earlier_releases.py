@@ -168,6 +168,7 @@ EARLIER: dict[str, tuple[dict[str, Any], object]] = {
             hyperparameters=_FIXED,
             initial_trials=4,
             charge_initial=False,
+            acquisition="max_value_entropy",
         ),
     ),
     "ResolutionTreeSettings": (
