@@ -161,12 +161,12 @@ def run(task: Task) -> dict[str, Any]:
     return {"regrets": regrets, "asked": len(points), "again": len(points) - sum(new)}
 
 
-def _mean(values: npt.NDArray[np.float64], digits: str) -> list[str]:
+def _means(values: npt.NDArray[np.float64], places: int, sign: str = "") -> list[str]:
     """Means of columns with their standard errors."""
     errors = values.std(axis=0, ddof=1) / len(values) ** 0.5
     return [
-        f"{m:{digits}} ± {e:.{digits[-2]}f}"
-        for m, e in zip(values.mean(axis=0), errors, strict=True)
+        f"{mean:{sign}.{places}f} ± {error:.{places}f}"
+        for mean, error in zip(values.mean(axis=0), errors, strict=True)
     ]
 
 
@@ -190,11 +190,11 @@ def table() -> str:
             ratio = np.maximum(regrets, _LEAST) / np.maximum(paper, _LEAST)
             changes[place, method].append(np.log(ratio).mean(axis=0))
             again = np.mean([runs[seed]["again"] / runs[seed]["asked"] for seed in seeds])
-            cells = [problem, method, str(len(seeds)), *_mean(regrets, ".3f"), f"{again:.0%}"]
+            cells = [problem, method, str(len(seeds)), *_means(regrets, 3), f"{again:.0%}"]
             lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"Changes of the logarithm of the regret beside {REFERENCE}, in pairs:", ""]
     for (place, method), means in changes.items():
-        cells = _mean(np.array(means), "+.2f")
+        cells = _means(np.array(means), 2, "+")
         lines.append(f"- {place}, {len(means)} problems, {method}: {', '.join(cells)}")
     return "\n".join(lines) + "\n"
 

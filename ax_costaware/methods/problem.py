@@ -195,11 +195,6 @@ class Problem:
         return -1.0 if self.minimize else 1.0
 
     @property
-    def goal(self) -> str:
-        """What is to be maximised, as Ax writes it."""
-        return f"{'-' if self.minimize else ''}{self.objective}"
-
-    @property
     def direction(self) -> PosteriorTransform | None:
         """Posterior transform after which larger is better."""
         if not self.minimize:

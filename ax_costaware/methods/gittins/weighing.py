@@ -17,7 +17,13 @@ from torch import Tensor
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
 from ax_costaware.methods.change_overs import CostAfter
-from ax_costaware.methods.gittins.prices import HELD, is_provisional, price_of_cost, relative_lambda
+from ax_costaware.methods.gittins.prices import (
+    HELD,
+    goal_of,
+    is_provisional,
+    price_of_cost,
+    relative_lambda,
+)
 from ax_costaware.methods.gittins.search import PER_COST, Found, Search
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
@@ -282,7 +288,7 @@ def _decision(
             "standard_deviation": float(variance) ** 0.5,
             "lambda": price,
             "lambda_source": method.lambda_source if is_priced else None,
-            "objective": problem.goal,
+            "objective": goal_of(problem),
             "relative_lambda": relative[0],
             "next_relative_lambda": relative[1],
             "cost_log_mean": log_mean,
