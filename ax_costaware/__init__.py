@@ -37,6 +37,7 @@ from ax_costaware.queries import (
     FiniteConditional,
     GaussianConditional,
     LearnedConditional,
+    RegressedConditional,
     UniformBoxConditional,
     register_conditional_mean,
 )
@@ -118,6 +119,7 @@ __all__ = [
     "ProductCost",
     "QueryRule",
     "RayRunner",
+    "RegressedConditional",
     "ReportedMetric",
     "SimulationRunner",
     "SkippingMetric",

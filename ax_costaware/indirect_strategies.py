@@ -71,11 +71,11 @@ def indirect_query_strategy(
             conditional's columns of X. They are no parameters of the experiment, and may have the
             names of such.
         conditional: The law of a point given a query: ``GaussianConditional``,
-            ``UniformBoxConditional``, ``FiniteConditional`` for policies over arms, or
-            ``LearnedConditional`` from pairs of points and queries, to which ``add_pairs`` adds
-            while the experiment runs. Bounds that it lacks are those of ``target_parameters``. A
-            column of X for a choice without an order has the position of the value in it. The
-            points of a ``FiniteConditional`` are all that can be recommended.
+            ``UniformBoxConditional``, ``FiniteConditional`` for policies over arms, or, from pairs
+            of points and queries, to which ``add_pairs`` adds while the experiment runs,
+            ``RegressedConditional`` or ``LearnedConditional``. Bounds that it lacks are those of
+            ``target_parameters``. A column of X for a choice without an order has the position of
+            the value in it. The points of a ``FiniteConditional`` are all that can be recommended.
         cost: What a query costs, in a unit of your own: a number, or a value object such as
             ``AffineCost({"patients": 2.5})`` by the names of the experiment's parameters. Queries
             are then compared by information per unit of cost.

@@ -6,6 +6,10 @@ while the default was chosen; the others were kept aside. Trees split boxes of t
 random" is the initial design, gone on with. What counts is the regret of the point that would be
 deployed, in standard deviations of the function.
 
+"regressed law" is the default with a ``RegressedConditional`` of the pairs where the others have a
+``LearnedConditional``, on problems whose law is not known; two more have another than normal
+scatter.
+
     python benchmarks/averages.py                    # all of it, about three CPU hours
     python benchmarks/averages.py --seeds 0 4 --problems linear two_hills
     python benchmarks/averages.py --tables           # what was run
@@ -20,7 +24,7 @@ import argparse
 import itertools
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -36,18 +40,23 @@ from ax_costaware.methods import IndirectQueries, Range, Simulation, Space, Stop
 from ax_costaware.methods.averages.information import Information
 from ax_costaware.methods.problem import Decision
 from ax_costaware.methods.simulation import Outcome
+from ax_costaware.queries import LearnedConditional, PairsConditional, RegressedConditional
 
 RUNS = KeptRuns("averages")
 
 DEVELOPING = ("linear", "cosine_wide", "two_hills", "linear, few pairs", "peaks", "tree linear")
+NOT_NORMAL = ("camel, two modes", "peaks, uneven")
 ASIDE = ("camel", "cosine, noisy", "peaks, few pairs", "bowl", "ackley", "tree two_hills")
 
 QUERIES, BUDGET_OF_TREE = 30.0, 60.0
 LEVELS = (1 / 3, 0.5, 0.75, 1.0)
 """Shares of the budget after which regret is kept."""
 
-DESIGN = "quasi-random"
-METHODS = (*get_args(Information), DESIGN)
+DESIGN, REGRESSED = "quasi-random", "regressed law"
+METHODS = (*get_args(Information), DESIGN, REGRESSED)
+DEFAULT = "joint_entropy"
+LEARNED = [name for name, problem in PROBLEMS.items() if not problem.known]
+"""Problems whose law is learned from pairs."""
 REFERENCE = "max_value_entropy"
 """What the paper has."""
 
@@ -70,13 +79,20 @@ class Step(NamedTuple):
         return optimum(key) - float(value(key, point))
 
 
-def steps(name: str, seed: int, budget: float, **options: Any) -> Iterator[Step]:
+def steps(
+    name: str,
+    seed: int,
+    budget: float,
+    of_pairs: type[PairsConditional] = LearnedConditional,
+    **options: Any,
+) -> Iterator[Step]:
     """A run on a problem, or with ``tree`` before its name on cells of its points.
 
     Args:
         name: The problem.
         seed: Seed of the method, of the noise and of the pairs.
         budget: Cost of all queries: a plain one costs 1.
+        of_pairs: The class of a law that is not known.
         options: Further ones of the method.
     """
     key = name.removeprefix("tree ")
@@ -89,7 +105,7 @@ def steps(name: str, seed: int, budget: float, **options: Any) -> Iterator[Step]
     normals = torch.special.ndtri(unit.clamp(1e-9, 1 - 1e-9))
     method: IndirectQueries | TreeSearch
     if key == name:
-        law = conditional_of(key, seed)
+        law = conditional_of(key, seed, of_pairs)
         method = IndirectQueries(target_parameters=targets, conditional=law, **common)
         space = Space.of([Range(f"a{i}", 0, 1) for i in range(2)])
     else:
@@ -145,6 +161,8 @@ def run(task: Task) -> dict[str, Any]:
     options: dict[str, Any] = {"acquisition": task.method}
     if task.method == DESIGN:
         options = {"initial_trials": 1000}
+    elif task.method == REGRESSED:
+        options = {"of_pairs": RegressedConditional}
     regrets: list[float] = []
     asked: list[tuple[float, ...]] = []
     for step in steps(task.problem, task.seed, budget, **options):
@@ -158,7 +176,14 @@ def run(task: Task) -> dict[str, Any]:
     unit = points / np.maximum(np.ptp(points, axis=0), 1e-12)
     apart = np.abs(unit[:, None] - unit[None]).max(axis=-1) > 0.01
     new = [bool(apart[i, :i].all()) for i in range(len(points))]
-    return {"regrets": regrets, "asked": len(points), "again": len(points) - sum(new)}
+    found = {"regrets": regrets, "asked": len(points), "again": len(points) - sum(new)}
+    if task.method == REGRESSED:
+        laws = RegressedConditional, LearnedConditional
+        of_pairs = [conditional_of(task.problem, task.seed, law) for law in laws]
+        found["leave_one_out"] = [
+            law.leave_one_out for law in of_pairs if isinstance(law, PairsConditional)
+        ]
+    return found
 
 
 def _means(values: npt.NDArray[np.float64], places: int, sign: str = "") -> list[str]:
@@ -170,7 +195,9 @@ def _means(values: npt.NDArray[np.float64], places: int, sign: str = "") -> list
     ]
 
 
-def table() -> str:
+def _compare(
+    places: Mapping[str, Sequence[str]], methods: Sequence[str], reference: str
+) -> list[str]:
     """Regrets of all that was run, on the seeds that a method shares with the reference."""
     kept: defaultdict[tuple[str, str], dict[int, dict[str, Any]]] = defaultdict(dict)
     for row in RUNS.rows():
@@ -178,31 +205,50 @@ def table() -> str:
     levels = " | ".join(f"{level:.0%}" for level in LEVELS)
     lines = [f"| problem | method | seeds | {levels} | again |", "|---" * (len(LEVELS) + 4) + "|"]
     changes: defaultdict[tuple[str, str], list[npt.NDArray[np.float64]]] = defaultdict(list)
-    for place, problems in (("developing", DEVELOPING), ("kept aside", ASIDE)):
-        for problem, method in itertools.product(problems, METHODS):
-            runs, reference = kept[problem, method], kept[problem, REFERENCE]
-            seeds = sorted(set(runs) & set(reference))
+    for place, problems in places.items():
+        for problem, method in itertools.product(problems, methods):
+            runs, others = kept[problem, method], kept[problem, reference]
+            seeds = sorted(set(runs) & set(others))
             if len(seeds) < 2:
                 continue
-            regrets, paper = (
-                np.array([some[seed]["regrets"] for seed in seeds]) for some in (runs, reference)
+            regrets, given = (
+                np.array([some[seed]["regrets"] for seed in seeds]) for some in (runs, others)
             )
-            ratio = np.maximum(regrets, _LEAST) / np.maximum(paper, _LEAST)
+            ratio = np.maximum(regrets, _LEAST) / np.maximum(given, _LEAST)
             changes[place, method].append(np.log(ratio).mean(axis=0))
             again = np.mean([runs[seed]["again"] / runs[seed]["asked"] for seed in seeds])
             cells = [problem, method, str(len(seeds)), *_means(regrets, 3), f"{again:.0%}"]
             lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", f"Changes of the logarithm of the regret beside {REFERENCE}, in pairs:", ""]
+    lines += ["", f"Changes of the logarithm of the regret beside {reference}, in pairs:", ""]
     for (place, method), means in changes.items():
         cells = _means(np.array(means), 2, "+")
         lines.append(f"- {place}, {len(means)} problems, {method}: {', '.join(cells)}")
+    return lines
+
+
+def table() -> str:
+    """What queries are to tell of, and what is learned of a law from the same pairs."""
+    criteria = [name for name in METHODS if name != REGRESSED]
+    lines = _compare({"developing": DEVELOPING, "kept aside": ASIDE}, criteria, REFERENCE)
+    lines += ["", "A law that is learned, or regressed:", ""]
+    normal = [name for name in (*DEVELOPING, *ASIDE) if name in LEARNED]
+    places = {"normal scatter": normal, "another": NOT_NORMAL}
+    lines += _compare(places, (DEFAULT, REGRESSED), DEFAULT)
+    lines += ["", "| leave-one-out error | regressed | learned | smaller in |", "|---|---|---|---|"]
+    for name in (*normal, *NOT_NORMAL):
+        rows = RUNS.rows(problem=name, method=REGRESSED)
+        if rows:
+            errors = np.array([row["leave_one_out"] for row in rows])
+            fewer = int((errors[:, 0] < errors[:, 1]).sum())
+            means = " | ".join(f"{mean:.3f}" for mean in errors.mean(axis=0))
+            lines.append(f"| {name} | {means} | {fewer} of {len(rows)} |")
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    names = [*DEVELOPING, *ASIDE]
+    names = [*DEVELOPING, *ASIDE, *NOT_NORMAL]
     parser.add_argument("--problems", nargs="+", choices=names, default=names)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--seeds", nargs=2, type=int, default=(0, 16), help="from, and up to")
@@ -215,6 +261,7 @@ def main() -> None:
             for seed in range(*args.seeds)
             for problem in args.problems
             for method in args.methods
+            if method != REGRESSED or problem in LEARNED
         ]
         RUNS.run_missing(run, tasks, Task._asdict, args.processes, "averages")
     text = table()

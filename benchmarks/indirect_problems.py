@@ -22,6 +22,7 @@ from ax_costaware.queries import (
     GaussianConditional,
     JointNodes,
     LearnedConditional,
+    PairsConditional,
 )
 
 POINTS = 31
@@ -90,6 +91,9 @@ class Problem:
     """Whether the conditional is known, and not learned from pairs."""
     num_pairs: int = 300
     """Pairs from which it is learned."""
+    scatter: str = "normal"
+    """Or "two modes", on either side of the mean, or "uneven": three times as wide where the first
+    column of the query is one as where it is zero."""
 
     def mean(self, A: Tensor) -> Tensor:
         """Mean of the point given queries ``... x 2``."""
@@ -105,7 +109,12 @@ class Problem:
     def draw(self, A: Tensor, normals: Tensor) -> Tensor:
         """Points given queries, by standard normal numbers."""
         lower, upper = self.box()
-        return (self.mean(A) + math.sqrt(self.variance) * normals).clamp(lower, upper)
+        scatter = math.sqrt(self.variance) * normals
+        if self.scatter == "two modes":
+            scatter = scatter / 3 + 3 * math.sqrt(self.variance) * normals[..., :1].sign()
+        elif self.scatter == "uneven":
+            scatter = scatter * (0.5 + A[..., :1])
+        return (self.mean(A) + scatter).clamp(lower, upper)
 
 
 PUBLISHED = {
@@ -130,6 +139,12 @@ PROBLEMS = {
     "camel": Problem(camel, ((-2, -1.5), (2, 1.5)), "linear", 0.04, *_GIVEN, 0.1, True),
     "cosine, noisy": Problem(branin, _BRANIN, "cosine", 4.0, *_GIVEN, 0.3, num_pairs=30),
     "peaks, few pairs": Problem(peaks, ((-3, -3), (3, 3)), "linear", 0.1, *_GIVEN, num_pairs=40),
+    "camel, two modes": Problem(
+        camel, ((-2, -1.5), (2, 1.5)), "linear", 0.04, *_GIVEN, num_pairs=100, scatter="two modes"
+    ),
+    "peaks, uneven": Problem(
+        peaks, ((-3, -3), (3, 3)), "cosine", 0.1, *_GIVEN, num_pairs=100, scatter="uneven"
+    ),
     "bowl": Problem(bowl, ((0, 0), (1, 1)), "linear", 0.01, *_GIVEN, 0.3, True),
 }
 """Those of ``averages.py``, too."""
@@ -197,8 +212,10 @@ def pairs(name: str, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return problem.draw(A, normals), A
 
 
-def conditional_of(name: str, seed: int) -> Conditional:
-    """The conditional of a run."""
+def conditional_of(
+    name: str, seed: int, of_pairs: type[PairsConditional] = LearnedConditional
+) -> Conditional:
+    """The conditional of a run, where the law is not known as a class has it from pairs."""
     problem = PROBLEMS[name]
     if problem.known:
         lower, upper = problem.bounds
@@ -212,7 +229,7 @@ def conditional_of(name: str, seed: int) -> Conditional:
             outside="clip",
         )
     X, A = pairs(name, torch.Generator().manual_seed(1000 + seed))
-    return LearnedConditional(X.numpy(), A.numpy())
+    return of_pairs(X.numpy(), A.numpy())
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,7 @@ VALUE_OBJECTS: tuple[type, ...] = (
     queries.Learned,
     queries.LearnedConditional,
     queries.ProductCost,
+    queries.RegressedConditional,
     queries.TableCost,
     queries.TruncatedNormal,
     queries.Uniform,

@@ -16,6 +16,8 @@ from ax_costaware.queries.conditionals.gaussian import (
     register_conditional_mean,
 )
 from ax_costaware.queries.conditionals.learned import LearnedConditional
+from ax_costaware.queries.conditionals.pairs import PairsConditional
+from ax_costaware.queries.conditionals.regressed import RegressedConditional
 from ax_costaware.queries.control_sets import ControlSet, check_control_sets
 from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 from ax_costaware.queries.joint import (
@@ -59,10 +61,12 @@ __all__ = [
     "NodesGiven",
     "NormalLaw",
     "PairNodes",
+    "PairsConditional",
     "Placement",
     "ProductCost",
     "ProductNodes",
     "RawValue",
+    "RegressedConditional",
     "SharedNodes",
     "TableCost",
     "TruncatedNormal",

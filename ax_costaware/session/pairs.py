@@ -18,7 +18,7 @@ from ax_costaware.ax_bridge.nodes import method_of_class
 from ax_costaware.ax_bridge.records import append_pairs, problem_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
-from ax_costaware.queries import LearnedConditional
+from ax_costaware.queries import PairsConditional
 
 Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, Any]] | Iterable[Any]
 """A data frame or rows by parameter name, or an array with a column for each parameter."""
@@ -32,7 +32,7 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
-            Its strategy has a ``LearnedConditional``.
+            Its strategy has a ``RegressedConditional`` or a ``LearnedConditional``.
         X: The points: a data frame, or a list of mappings, by the names of the target parameters;
             or an array with a column for each of them, in the order of ``target_parameters``.
         A: Their queries, in the same order: by the names of the experiment's parameters, or an
@@ -42,7 +42,7 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
         How many pairs the conditional has now.
 
     Raises:
-        UserInputError: If the strategy has no ``LearnedConditional``; if there are none, or not as
+        UserInputError: If the strategy has neither; if there are none, or not as
             many points as queries; or if a value is missing, unknown, no finite number, or outside
             of the bounds where the conditional refuses that.
         UnsupportedError: If another process runs the experiment.
@@ -51,9 +51,10 @@ def add_pairs(client: SessionClient, X: Rows, A: Rows) -> int:
     method = method_of_class(session.strategy, IndirectQueries)
     experiment = session.experiment
     law = method.decoded_law(problem_of(experiment, method)).conditional
-    if not isinstance(law, LearnedConditional):
+    if not isinstance(law, PairsConditional):
         raise UserInputError(
-            f"pairs are for a LearnedConditional, and the strategy has {method.conditional!r}."
+            "pairs are for a RegressedConditional or a LearnedConditional, and the strategy has "
+            f"{method.conditional!r}."
         )
     points = list(method.target_names)
     queries = list(method.query_names(experiment.search_space.parameters))

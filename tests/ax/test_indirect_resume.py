@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ax_costaware import add_pairs, complete_trial
+from ax_costaware import RegressedConditional, add_pairs, complete_trial
 from tests.ax import tree_toy
 from tests.ax.indirect_toy import answer, learned, make_client, pairs
 from tests.fresh import FreshProcess
@@ -47,6 +47,7 @@ def test_next_decision_after_reload_is_the_same(
         # Fitted hyperparameters, whose fit must not depend on the fits before it.
         _run("fitted", tmp_path, 6, hyperparameters=None, budget=20.0),
         _run("pairs", tmp_path, 6, conditional=learned(), query_parameters=["a2", "a1"]),
+        _run("regressed", tmp_path, 6, conditional=RegressedConditional(*pairs(30))),
         _run("tree", tmp_path, 6, hyperparameters=None, noise=[0.04, 0.03, 0.02, 0.01]),
     ]
     assert [d["record"]["decision"]["pairs"] for d in runs[1].decisions[3:]] == [65, 70, 70, 75]

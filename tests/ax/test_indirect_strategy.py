@@ -29,6 +29,7 @@ from ax_costaware import (
     FixedHyperparameters,
     GaussianConditional,
     LearnedConditional,
+    RegressedConditional,
     TableCost,
     UniformBoxConditional,
     add_pairs,
@@ -324,8 +325,15 @@ def test_bad_pairs(X: Any, A: Any, message: str) -> None:
 
 def test_pairs_are_for_a_learned_conditional() -> None:
     """Anything else has nothing to learn."""
-    with pytest.raises(UserInputError, match="pairs are for a LearnedConditional, and the strat"):
+    with pytest.raises(UserInputError, match="pairs are for a RegressedConditional or a L"):
         add_pairs(make_client(), [[1, 2]], [[0.1, 0.2]])
+
+
+def test_scatter_is_about_numbers() -> None:
+    """A regression on values without an order is refused where it is made."""
+    targets = [TARGETS[0], ChoiceParameterConfig("x2", ["a", "b", "c"], "str", is_ordered=False)]
+    with pytest.raises(UserInputError, match=r"target_parameters \['x2'\], whose values have no"):
+        indirect_query_strategy(targets, RegressedConditional(*pairs(9)))
 
 
 def test_queries_far_from_all_pairs_are_left_alone() -> None:

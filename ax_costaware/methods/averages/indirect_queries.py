@@ -34,7 +34,13 @@ from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
 from ax_costaware.methods.past import PastTrial, unfit
 from ax_costaware.methods.problem import Decision, Problem, Stop
-from ax_costaware.queries import Conditional, Cost, FiniteConditional, LearnedConditional
+from ax_costaware.queries import (
+    Conditional,
+    Cost,
+    FiniteConditional,
+    PairsConditional,
+    RegressedConditional,
+)
 from ax_costaware.queries.argument_checks import (
     instance_of,
     positive_number,
@@ -87,7 +93,8 @@ class IndirectQueries(Targets):
     def __post_init__(self) -> None:
         super().__post_init__()
         classes = (
-            "GaussianConditional, UniformBoxConditional, FiniteConditional or LearnedConditional"
+            "GaussianConditional, UniformBoxConditional, FiniteConditional, "
+            "RegressedConditional or LearnedConditional"
         )
         instance_of(self.conditional, "conditional", Conditional, f"one such as {classes}")
         if isinstance(self.cost, Cost):
@@ -100,6 +107,17 @@ class IndirectQueries(Targets):
             raise InputError(
                 f"target_parameters has {list(self.target_names)}, and conditional="
                 f"{self.conditional!r} is about points of {columns} columns: expected as many."
+            )
+        unordered = [
+            one.name
+            for one in self.target_parameters
+            if isinstance(one, Choice) and not (one.is_ordered or one.is_ranked)
+        ]
+        if isinstance(self.conditional, RegressedConditional) and unordered:
+            raise InputError(
+                f"conditional={self.conditional!r} with the target_parameters {unordered}, whose "
+                "values have no order: expected numbers, about which points scatter; a "
+                "LearnedConditional takes any."
             )
         _ = self.law
         columns = getattr(self.conditional, "query_names", None)
@@ -119,7 +137,7 @@ class IndirectQueries(Targets):
         if _counts_arms(conditional):
             conditional = _with_values(conditional, self.target_parameters)
         try:
-            if isinstance(conditional, LearnedConditional):
+            if isinstance(conditional, PairsConditional):
                 conditional = conditional.ordered(self.target_names)
             return conditional.within(*self.target_bounds)
         except InputError as error:
@@ -145,7 +163,7 @@ class IndirectQueries(Targets):
         law = self.decoded_law(problem)
         if isinstance(law.conditional, FiniteConditional):
             self._check_policies(problem, law.names[0], law.conditional)
-        elif not isinstance(law.conditional, LearnedConditional):
+        elif not isinstance(law.conditional, PairsConditional):
             self._check_support(problem, law)
         not_learned = self.not_learned(problem)
         for trial in problem.trials:
@@ -166,7 +184,7 @@ class IndirectQueries(Targets):
         They count again once pairs come near.
         """
         law = self.decoded_law(problem)
-        if not isinstance(law.conditional, LearnedConditional):
+        if not isinstance(law.conditional, PairsConditional):
             return []
         answered = [trial for trial in problem.trials if trial.outcome is not None]
         near = law.supported(problem.space.encode([trial.inputs for trial in answered])).tolist()
@@ -220,7 +238,7 @@ class IndirectQueries(Targets):
             with torch.no_grad():
                 starts = starts[self._costs(problem)(starts) <= money.limit]
         known = {}
-        if isinstance(law.conditional, LearnedConditional):
+        if isinstance(law.conditional, PairsConditional):
             known = {"pairs": law.conditional.num_pairs}
         return Region(starts, known=known)
 

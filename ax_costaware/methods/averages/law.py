@@ -34,9 +34,9 @@ from ax_costaware.queries import (
     Conditional,
     FiniteConditional,
     JointNodes,
-    LearnedConditional,
     NormalLaw,
     PairNodes,
+    PairsConditional,
     SharedNodes,
 )
 from ax_costaware.queries.argument_checks import sequence_of
@@ -203,13 +203,13 @@ def grown(conditional: Conditional, pairs: Pairs) -> Conditional:
 
     The same object is returned for the same pairs, so that it is fitted once.
     """
-    if not isinstance(conditional, LearnedConditional) or not pairs.X:
+    if not isinstance(conditional, PairsConditional) or not pairs.X:
         return conditional
     return _grown(conditional, pairs)
 
 
 @lru_cache(maxsize=4)
-def _grown(conditional: LearnedConditional, pairs: Pairs) -> LearnedConditional:
+def _grown(conditional: PairsConditional, pairs: Pairs) -> PairsConditional:
     return conditional.with_pairs(pairs.X, pairs.A)
 
 

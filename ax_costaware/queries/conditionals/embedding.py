@@ -29,10 +29,11 @@ from ax_costaware.queries.conditionals.landmarks import (
     rbf,
     rbf_mixture,
     some_rows,
+    spreads_of,
 )
 from ax_costaware.queries.conditionals.leave_one_out import (
+    Smoother,
     choose,
-    exact_errors,
     least_ridge,
     nystrom_errors,
     random_features,
@@ -178,8 +179,7 @@ def fit(
         projection: Where more than ``MOST_EXACT`` pairs put their weights; ``None``: as
             ``projection_of`` says.
     """
-    spreads = X.std(0)
-    pairs = _Pairs(X, A, A.std(0), np.where(spreads > 0, spreads, 1.0), seed)
+    pairs = _pairs_of(X, A, seed)
     ridge = None if regularization is None else len(A) * regularization
     if len(A) <= MOST_EXACT:
         return _fit_exact(pairs, lengthscale, ridge)
@@ -187,6 +187,20 @@ def fit(
     if projection is None:
         projection = projection_of(X, pairs.spreads, 2 * most, seed)
     return _fit_nystrom(pairs, lengthscale, ridge, most, projection)
+
+
+def leave_one_out(embedding: Embedding, X: Array, A: Array, seed: int) -> float:
+    """The leave-one-out error of an embedding, of no more than ``MOST_EXACT`` of its pairs.
+
+    Args:
+        embedding: What was fitted to the pairs.
+        X: Points ``N x d``.
+        A: Queries ``N x p``.
+        seed: Of the choice of pairs, where there are more, and of features.
+    """
+    some = _pairs_of(X, A, seed).some(MOST_EXACT)
+    ridge = np.array([len(some.A) * embedding.regularization])
+    return float(_exact_errors_of(some)(embedding.lengthscale)(ridge)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,12 +226,16 @@ class _Pairs:
         return np.asarray(self.A / (self.scales * lengthscale))
 
 
+def _pairs_of(X: Array, A: Array, seed: int) -> _Pairs:
+    return _Pairs(X, A, A.std(0), spreads_of(X), seed)
+
+
 def _exact_errors_of(pairs: _Pairs) -> ErrorsOf:
     features = target_features(pairs.X / pairs.spreads, pairs.seed)
 
     def errors_of(lengthscale: float) -> Errors:
         scaled = pairs.scaled(lengthscale)
-        return exact_errors(rbf(scaled, scaled), features)
+        return Smoother(rbf(scaled, scaled)).errors(features)
 
     return errors_of
 

@@ -48,6 +48,12 @@ def rbf_mixture(first: Array, second: Array) -> Array:
     return narrow
 
 
+def spreads_of(X: Array) -> Array:
+    """Standard deviations of the columns of ``X``; one of those that do not vary."""
+    spreads = X.std(0)
+    return np.where(spreads > 0, spreads, 1.0)
+
+
 def half_median_distance(X: Array) -> float:
     """Half the median distance of some 500 points ``N x d``; one where all are equal."""
     distances = pdist(X[:: -(-len(X) // 500)])

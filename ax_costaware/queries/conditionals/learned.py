@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,19 +16,17 @@ from ax_costaware.queries.argument_checks import (
     at_least,
     boolean,
     check_fields,
-    given_fields,
     optional,
     positive_number,
-    set_fields,
 )
 from ax_costaware.queries.conditionals.conditional import (
-    BoundedConditional,
     Outside,
     SharedNodes,
     plain,
 )
-from ax_costaware.queries.conditionals.embedding import Embedding, fit
-from ax_costaware.queries.tables import Array, column_names, table
+from ax_costaware.queries.conditionals.embedding import Embedding, fit, leave_one_out
+from ax_costaware.queries.conditionals.pairs import PairsConditional
+from ax_costaware.queries.tables import Array
 
 _FARTHEST = 3.0
 """In length-scales: a query farther than this from every pair is refused."""
@@ -39,7 +35,7 @@ _LEAST_REGULARIZATION = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LearnedConditional(BoundedConditional):
+class LearnedConditional(PairsConditional):
     """The conditional mean embedding of pairs ``(x_j, a_j)``.
 
     ``W(a) = (L + N lambda I)^-1 l(a)`` weighs the points of the pairs, with an RBF kernel ``l`` of
@@ -97,26 +93,7 @@ class LearnedConditional(BoundedConditional):
     """Names of the columns of ``A``."""
 
     def __post_init__(self) -> None:
-        for side, field in (("X", "target_names"), ("A", "query_names")):
-            names = getattr(self, field) or column_names(getattr(self, side))
-            set_fields(self, **{field: None if names is None else tuple(names)})
-        X = table(self.X, "X", self.target_names)
-        A = table(self.A, "A", self.query_names)
-        _check_pairs(X, A)
-        most = max(X.shape[1], A.shape[1])
-        if len(X) <= most:
-            raise InputError(
-                f"X and A have {len(X)} pairs of {X.shape[1]} and {A.shape[1]} columns: expected "
-                f"more than {most} pairs."
-            )
-        # Up to rounding: these columns are divided by their standard deviations.
-        constant = np.flatnonzero(A.std(0) <= 1e-13 * np.abs(A).max(0))
-        if len(constant):
-            raise InputError(
-                f"A has the value {float(A[0, constant[0]])!r} in every row of column "
-                f"{constant[0]}: expected queries that differ in each column."
-            )
-        set_fields(self, X=X, A=A)
+        self._check_pairs()
         check_fields(
             self,
             lengthscale=optional(positive_number),
@@ -130,6 +107,7 @@ class LearnedConditional(BoundedConditional):
                 f"regularization={self.regularization!r}: expected at least "
                 f"{_LEAST_REGULARIZATION:g}, below which rounding decides."
             )
+        X = self.X
         self._check_bounds(X.shape[1])
         if self.lower is None or self.outside != "refuse":
             return
@@ -142,48 +120,16 @@ class LearnedConditional(BoundedConditional):
                 "the objective exists there too."
             )
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LearnedConditional):
-            return NotImplemented
-        return (
-            self._settings() == other._settings()
-            and np.array_equal(self.X, other.X)
-            and np.array_equal(self.A, other.A)
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.X.tobytes(), self.A.tobytes(), *self._settings().values()))
-
-    def __repr__(self) -> str:
-        pairs = f"<{len(self.X)} pairs: {self.X.shape[1]} columns of X, {self.A.shape[1]} of A>"
-        return f"LearnedConditional({', '.join([pairs, *given_fields(self)])})"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # It does not change, and models that are copied for every fantasy share what it learned.
-        return self
-
-    @property
-    def num_pairs(self) -> int:
-        """The number of pairs, ``N``."""
-        return len(self.X)
-
-    @property
-    @override
-    def num_query_columns(self) -> int:
-        return int(self.A.shape[1])
-
-    @property
-    @override
-    def num_target_columns(self) -> int:
-        return int(self.X.shape[1])
-
     @cached_property
     def embedding(self) -> Embedding:
         """What was fitted: nodes, weights, length-scale and regularisation."""
-        X = self.X
-        if self._clips:
-            X = np.clip(X, np.array(self.lower), np.array(self.upper))
-        return fit(X, self.A, self.lengthscale, self.regularization, self.landmarks, self.seed)
+        given = self.lengthscale, self.regularization, self.landmarks
+        return fit(self._points, self.A, *given, self.seed)
+
+    @property
+    @override
+    def leave_one_out(self) -> float:
+        return leave_one_out(self.embedding, self._points, self.A, self.seed)
 
     @override
     def joint_rule(self, A: Tensor) -> SharedNodes:
@@ -196,47 +142,6 @@ class LearnedConditional(BoundedConditional):
         if self.sampling_error:
             errors = (kernel @ torch.as_tensor(fitted.errors, device=A.device).T).to(A)
         return SharedNodes(torch.as_tensor(fitted.nodes).to(A), weights.to(A), errors)
-
-    def ordered(self, target_names: Sequence[str]) -> Self:
-        """This conditional with the columns of ``X`` in the order of some names.
-
-        Raises:
-            InputError: If its columns have names, and these are others.
-        """
-        own = self.target_names
-        if own is None or own == tuple(target_names):
-            return self
-        if sorted(own) != sorted(target_names):
-            raise InputError(f"X has the columns {list(own)}: expected {list(target_names)}.")
-        order = [own.index(name) for name in target_names]
-        lower, upper = (
-            None if bounds is None else tuple(bounds[i] for i in order)
-            for bounds in (self.lower, self.upper)
-        )
-        return replace(
-            self, X=self.X[:, order], target_names=tuple(target_names), lower=lower, upper=upper
-        )
-
-    def with_pairs(self, X: Any, A: Any) -> Self:
-        """This conditional with more pairs, to be fitted anew.
-
-        Args:
-            X: Points ``n x d``.
-            A: Their queries ``n x p``.
-
-        Raises:
-            InputError: For another number of columns, or as the class.
-        """
-        more = table(X, "X", self.target_names), table(A, "A", self.query_names)
-        for name, mine, new in zip("XA", (self.X, self.A), more, strict=True):
-            if mine.shape[1] != new.shape[1]:
-                raise InputError(
-                    f"{name} has {new.shape[1]} columns: expected {mine.shape[1]}, as the pairs "
-                    "that are there."
-                )
-        _check_pairs(*more)
-        grown = [np.concatenate(both) for both in zip((self.X, self.A), more, strict=True)]
-        return replace(self, X=grown[0], A=grown[1])
 
     @override
     def _check_rows(self, rows: Tensor) -> None:
@@ -260,13 +165,3 @@ class LearnedConditional(BoundedConditional):
         scaled = (A.to(landmarks) - origin) / unit
         squares = (scaled**2).sum(-1, keepdim=True) + (landmarks**2).sum(-1)
         return (squares - 2 * scaled @ landmarks.T).clamp_min(0.0)
-
-    def _settings(self) -> dict[str, Any]:
-        """All fields but the pairs."""
-        names = [field.name for field in fields(self)]
-        return {name: getattr(self, name) for name in names if name not in ("X", "A")}
-
-
-def _check_pairs(X: Array, A: Array) -> None:
-    if len(X) != len(A):
-        raise InputError(f"X has {len(X)} rows and A has {len(A)}: expected pairs, one row each.")

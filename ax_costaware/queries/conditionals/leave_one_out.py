@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, null_space
 
 from ax_costaware.queries.conditionals.landmarks import half_median_distance, rbf
 from ax_costaware.queries.tables import Array
@@ -55,23 +55,47 @@ def random_features(scaled: Array, seed: int) -> Array:
     return found
 
 
-def exact_errors(L: Array, F: Array) -> Callable[[Array], Array]:
-    """The leave-one-out error as a function of ridges ``c``.
+class Smoother:
+    """Ridge regression on the kernels about ``N`` queries, and on a trend that costs nothing.
 
-    Args:
-        L: The kernel matrix ``N x N`` of the queries of the pairs.
-        F: Features ``N x R`` of the points of the pairs.
+    With a trend it is that of universal kriging: ``(L + c I)^-1`` becomes
+    ``Z (Z' L Z + c I)^-1 Z'`` for a basis ``Z`` of what no trend is in, and the leave-one-out
+    residuals are exact for the trend, too (Craven and Wahba 1979).
     """
-    values, vectors = eigh(L, check_finite=False)
-    values = np.clip(values, 0, None)
-    rotated, squares = vectors.T @ F, vectors**2
 
-    def error(ridge: float) -> float:
-        left = ridge / (values + ridge)
-        residual = vectors @ (left[:, None] * rotated)
-        return float(np.mean((residual**2).sum(1) / (squares @ left) ** 2))
+    def __init__(self, L: Array, trend: Array | None = None) -> None:
+        """Decompose it.
 
-    return lambda ridges: np.array([error(ridge) for ridge in ridges])
+        Args:
+            L: The kernel matrix ``N x N`` of the queries of the pairs.
+            trend: Values of the trend's functions at the queries, ``N x q``; None: there is none.
+        """
+        basis = None if trend is None else null_space(trend.T)
+        values, vectors = eigh(L if basis is None else basis.T @ L @ basis, check_finite=False)
+        self._values = np.clip(values, 0, None)
+        self._vectors = vectors if basis is None else basis @ vectors
+        self._squares = self._vectors**2
+
+    def errors(self, F: Array) -> Callable[[Array], Array]:
+        """The leave-one-out error as a function of ridges ``c``.
+
+        Args:
+            F: Features ``N x R`` of the points of the pairs.
+        """
+        rotated = self._vectors.T @ F
+
+        def error(ridge: float) -> float:
+            left = ridge / (self._values + ridge)
+            residual = self._vectors @ (left[:, None] * rotated)
+            return float(np.mean((residual**2).sum(1) / (self._squares @ left) ** 2))
+
+        return lambda ridges: np.array([error(ridge) for ridge in ridges])
+
+    def weights(self, F: Array, ridge: float) -> tuple[Array, Array]:
+        """Weights of the kernels and leave-one-out residuals of features, ``N x R`` each."""
+        gain = 1 / (self._values + ridge)
+        weights = self._vectors @ (gain[:, None] * (self._vectors.T @ F))
+        return weights, weights / (self._squares @ gain)[:, None]
 
 
 def nystrom_errors(gram: Array, cross: Array, psi: Array, F: Array) -> Callable[[Array], Array]:

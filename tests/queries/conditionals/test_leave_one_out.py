@@ -8,8 +8,8 @@ import pytest
 from ax_costaware.queries.conditionals import leave_one_out
 from ax_costaware.queries.conditionals.landmarks import half_median_distance, rbf
 from ax_costaware.queries.conditionals.leave_one_out import (
+    Smoother,
     choose,
-    exact_errors,
     least_ridge,
     nystrom_errors,
     random_features,
@@ -36,7 +36,7 @@ def test_closed_form_is_brute_force() -> None:
     L = rbf(A / 0.3, A / 0.3)
     scaled = X / half_median_distance(X)
     K = rbf(scaled, scaled)
-    found = exact_errors(L, target_features(X, 0))(RIDGES)
+    found = Smoother(L).errors(target_features(X, 0))(RIDGES)
     assert found.tolist() == pytest.approx([brute_force(L, K, c) for c in RIDGES], rel=1e-7)
 
 
@@ -46,7 +46,8 @@ def test_closed_form_of_low_rank_is_brute_force() -> None:
     found = nystrom_errors(psi.T @ psi, psi.T @ F, psi, F)(RIDGES)
     expected = [brute_force(psi @ psi.T, F @ F.T, c) for c in RIDGES]
     assert found.tolist() == pytest.approx(expected, rel=1e-7)
-    assert found.tolist() == pytest.approx(exact_errors(psi @ psi.T, F)(RIDGES).tolist(), rel=1e-7)
+    exact = Smoother(psi @ psi.T).errors(F)(RIDGES)
+    assert found.tolist() == pytest.approx(exact.tolist(), rel=1e-7)
     # Some pairs are left out in turn, of a fit to all.
     some = nystrom_errors(psi.T @ psi, psi.T @ F, psi[:10], F[:10])(RIDGES)
     rest = nystrom_errors(psi.T @ psi, psi.T @ F, psi[10:], F[10:])(RIDGES)
