@@ -22,7 +22,6 @@ from ax_costaware.queries import (
     GaussianConditional,
     JointNodes,
     LearnedConditional,
-    PairsConditional,
 )
 
 POINTS = 31
@@ -213,7 +212,7 @@ def pairs(name: str, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 def conditional_of(
-    name: str, seed: int, of_pairs: type[PairsConditional] = LearnedConditional
+    name: str, seed: int, of_pairs: Callable[..., Conditional] = LearnedConditional
 ) -> Conditional:
     """The conditional of a run, where the law is not known as a class has it from pairs."""
     problem = PROBLEMS[name]

@@ -108,11 +108,8 @@ class IndirectQueries(Targets):
                 f"target_parameters has {list(self.target_names)}, and conditional="
                 f"{self.conditional!r} is about points of {columns} columns: expected as many."
             )
-        unordered = [
-            one.name
-            for one in self.target_parameters
-            if isinstance(one, Choice) and not (one.is_ordered or one.is_ranked)
-        ]
+        choices = [p for p in self.target_parameters if isinstance(p, Choice)]
+        unordered = [p.name for p in choices if not (p.is_ordered or p.is_ranked)]
         if isinstance(self.conditional, RegressedConditional) and unordered:
             raise InputError(
                 f"conditional={self.conditional!r} with the target_parameters {unordered}, whose "

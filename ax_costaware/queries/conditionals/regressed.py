@@ -55,7 +55,8 @@ class RegressedConditional(PairsConditional):
     and ridge are chosen by the closed-form leave-one-out error of all columns together (Craven
     and Wahba 1979, *Smoothing noisy data with spline functions*). The scatter is alike everywhere,
     with the covariance of the leave-one-out residuals, which counts, too, what so few pairs leave
-    uncertain. It is fitted when it is first used.
+    uncertain; of columns that depend on each other, as far as these are two, or are not moved into
+    bounds. It is fitted when it is first used.
 
     Where the map from queries to points is smooth it needs far fewer pairs than a
     ``LearnedConditional``, which assumes nothing of the law and smooths the points over all queries
@@ -157,8 +158,10 @@ class RegressedConditional(PairsConditional):
     @cached_property
     def _law(self) -> Conditional:
         own = self._regression
+        # There are no fast sums for three dependent columns that are clipped.
+        dependent = self.num_target_columns <= 2 or not self._clips
         return _Regressed(
-            covariance=own.scatter,
+            covariance=own.scatter(dependent),
             lower=self.lower,
             upper=self.upper,
             outside=self.outside,
@@ -218,14 +221,18 @@ class Regression:
             residuals=residuals * spreads,
         )
 
-    @property
-    def scatter(self) -> tuple[Any, ...]:
-        """The covariance of the residuals, as a ``GaussianConditional`` has it."""
+    def scatter(self, dependent: bool = True) -> tuple[Any, ...]:
+        """The covariance of the residuals, as a ``GaussianConditional`` has it.
+
+        Args:
+            dependent: Whether columns may be.
+        """
         covariance = self.residuals.T @ self.residuals / len(self.residuals)
         deviations = np.sqrt(np.diag(covariance))
         safe = np.where(deviations > 0, deviations, 1.0)
         correlations = covariance / np.outer(safe, safe) - np.diag(deviations > 0)
-        if np.abs(correlations).max() < max(_DEPENDENT, 3 / np.sqrt(len(self.residuals))):
+        least = max(_DEPENDENT, 3 / np.sqrt(len(self.residuals)))
+        if not dependent or np.abs(correlations).max() < least:
             return tuple(np.diag(covariance).tolist())
         return tuple(map(tuple, covariance.tolist()))
 

@@ -104,6 +104,11 @@ def test_scatter_is_that_of_the_residuals() -> None:
     assert dependent.covariance.flatten().tolist() == pytest.approx(
         [0.34, 0.25, 0.25, 0.34], rel=0.1
     )
+    # Three that are clipped have no fast sums.
+    X, A = np.column_stack([pairs(1000)[0], pairs(1000)[0][:, 0]]) + shared, pairs(1000)[1]
+    for outside, is_fast in (("clip", True), ("keep", False)):
+        law = RegressedConditional(X, A, (-9,) * 3, (9,) * 3, outside=outside)
+        assert (law.column_rule(QUERIES) is not None) == is_fast
 
 
 def test_rules_are_those_of_a_normal_law() -> None:
@@ -117,7 +122,7 @@ def test_rules_are_those_of_a_normal_law() -> None:
             normal = GaussianConditional(
                 np.zeros((2, 2)).tolist(),
                 means[place],
-                own.scatter,
+                own.scatter(),
                 lower=low,
                 upper=high,
                 outside=outside,
@@ -147,7 +152,7 @@ def test_leave_one_out_is_the_distance_of_embeddings() -> None:
     few = RegressedConditional(X[:20], A[:20])
     own = few._regression
     deviations = np.sqrt((own.residuals**2).mean(0))
-    assert len(own.scatter) == 2
+    assert len(own.scatter()) == 2
     spreads = X[:20].std(0)
     unit = spreads * regressed.half_median_distance(X[:20] / spreads)
     covariance = own.residuals.T @ own.residuals / 20
