@@ -10,7 +10,7 @@ deployed, in standard deviations of the function.
 ``LearnedConditional``, on problems whose law is not known; two more have another than normal
 scatter.
 
-    python benchmarks/averages.py                    # all of it, about three CPU hours
+    python benchmarks/averages.py                    # all of it, about four CPU hours
     python benchmarks/averages.py --seeds 0 4 --problems linear two_hills
     python benchmarks/averages.py --tables           # what was run
 
