@@ -157,8 +157,13 @@ class InitialNode(MethodNode):
                 raise SpaceExhausted  # Ax would look for a point for half a minute
             if problem.space.equalities:
                 return next(design)
+            (spec,) = self.generator_specs
+            if not drawn:
+                # Ax keeps a generator as long as no trial has come, and with it the place in the
+                # sequence, and the columns, of a call that stopped; a loaded experiment does not.
+                spec._fitted_adapter = None
             try:
-                is_fitted = bool(drawn) and _is_fitted(self.generator_specs[0])
+                is_fitted = bool(drawn) and _is_fitted(spec)
                 run = super(InitialNode, self).gen(
                     experiment=experiment, skip_fit=is_fitted, **kwargs
                 )
