@@ -190,7 +190,8 @@ class InitialNode(MethodNode):
         if decision == Stop(SpaceExhausted.REASON) and any(t.is_completed for t in problem.trials):
             # The design has no further point, but the model may know of something to do.
             following = self.generation_strategy.nodes_by_name[self.next_node]
-            return following.gen(experiment=experiment, skip_fit=skip_fit, **kwargs)
+            # In a batch it may be the first to ask for the model.
+            return following.gen(experiment=experiment, skip_fit=False, **kwargs)
         if isinstance(decision, Stop):
             raise no_trial(method, problem, decision)
 

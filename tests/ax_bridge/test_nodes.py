@@ -134,6 +134,19 @@ def test_a_design_does_not_go_on_after_points_of_a_call_that_stopped(
     assert running == resumed
 
 
+def test_a_batch_goes_on_with_the_model_where_the_design_has_no_further_point() -> None:
+    """The last trial of a batch may be the first to ask for the model."""
+    client = Client()
+    configs = [ChoiceParameterConfig("x", [1, 4, 9], "int", is_ordered=True)]
+    client.configure_experiment(parameters=configs)
+    client.configure_optimization(objective="y")
+    client.set_generation_strategy(gittins_strategy(cost=1.0, budget=20, initial_trials=4))
+    (index,) = client.get_next_trials(max_trials=1)
+    complete_trial(client, index, 1.0)
+    arms = client.get_next_trials(max_trials=3).values()
+    assert len(arms) == 2, "each value that was not tried, once"
+
+
 def test_the_lent_optimiser_gives_no_point_of_a_finite_space_twice() -> None:
     """Ax tries one-hot corners that are no values, and rounds them to points that were tried."""
     client = Client()
