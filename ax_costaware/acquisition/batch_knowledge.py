@@ -193,8 +193,10 @@ def batch_knowledge(
     Raises:
         UnsupportedInputError: If the model gives no joint Gaussian posterior.
     """
-    generator = torch.Generator().manual_seed(seed)
     most = max(plays, default=0)
+    if most == 0:
+        return [0.0] * len(plays)
+    generator = torch.Generator().manual_seed(seed)
 
     def normal(rows: int, columns: int, generator: torch.Generator = generator) -> Tensor:
         return torch.randn(rows, columns, generator=generator, dtype=torch.double).to(evaluated)

@@ -157,8 +157,13 @@ class InitialNode(MethodNode):
                 raise SpaceExhausted  # Ax would look for a point for half a minute
             if problem.space.equalities:
                 return next(design)
+            (spec,) = self.generator_specs
+            if not drawn:
+                # Ax keeps a generator as long as no trial has come, and with it the place in the
+                # sequence, and the columns, of a call that stopped; a loaded experiment does not.
+                spec._fitted_adapter = None
             try:
-                is_fitted = bool(drawn) and _is_fitted(self.generator_specs[0])
+                is_fitted = bool(drawn) and _is_fitted(spec)
                 run = super(InitialNode, self).gen(
                     experiment=experiment, skip_fit=is_fitted, **kwargs
                 )
@@ -185,7 +190,8 @@ class InitialNode(MethodNode):
         if decision == Stop(SpaceExhausted.REASON) and any(t.is_completed for t in problem.trials):
             # The design has no further point, but the model may know of something to do.
             following = self.generation_strategy.nodes_by_name[self.next_node]
-            return following.gen(experiment=experiment, skip_fit=skip_fit, **kwargs)
+            # In a batch it may be the first to ask for the model.
+            return following.gen(experiment=experiment, skip_fit=False, **kwargs)
         if isinstance(decision, Stop):
             raise no_trial(method, problem, decision)
 

@@ -222,6 +222,9 @@ def test_bounds_matter_where_they_are_near() -> None:
 
 def test_no_trials_gain_nothing() -> None:
     assert gains(gp(), plays=(0, 0)) == [0.0, 0.0]
+    assert gains(gp(), plays=(0, 0), bounds=[(other_gp(), -0.2)]) == [0.0, 0.0]
+    some = gains(gp(), plays=(0, 3), bounds=[(other_gp(), -0.2)])
+    assert some[0] == 0.0 < some[1]
 
 
 def test_any_model_with_a_joint_posterior_will_do() -> None:

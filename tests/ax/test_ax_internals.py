@@ -25,6 +25,7 @@ from ax.core.trial import Trial
 from ax.core.utils import extend_pending_observations
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
@@ -119,6 +120,7 @@ PRIVATE: dict[str, tuple[type, ...]] = {
     "_db_id": (Experiment,),
     "_experiment": (Adapter, Client, AxClient),
     "_fit": (TorchAdapter,),
+    "_fitted_adapter": (GeneratorSpec,),
     "_gen_metadata": (GeneratorRun,),
     "_generation_node_name": (GeneratorRun,),
     "_generation_strategy": (Client, AxClient, GenerationNode),

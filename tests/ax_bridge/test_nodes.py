@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ax.adapter.registry import Generators
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import OptimizationShouldStop, UserInputError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.acquisition.analytic import PosteriorMean
 
+from ax_costaware import complete_trial, gittins_strategy, set_budget
 from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of, method_of_class
 from ax_costaware.ax_bridge.strategy import strategy_of
 from ax_costaware.methods.control_sets import ControlSets
@@ -106,6 +108,43 @@ def test_a_design_goes_on_after_the_point_that_was_taken(together: int) -> None:
         arms = client.get_next_trials(max_trials=together).values()
         points += [float(arm["x"]) for arm in arms]
     assert {int(4 * x) for x in points[:4]} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("fixed", [{}, {"z": 0.3}])
+def test_a_design_does_not_go_on_after_points_of_a_call_that_stopped(
+    fixed: dict[str, float], tmp_path: Path
+) -> None:
+    """Nothing of them is stored: what is loaded goes on as the running experiment does."""
+    client = Client()
+    configs = [RangeParameterConfig(name, (0, 1), "float") for name in ("x", "z")]
+    client.configure_experiment(parameters=configs)
+    client.configure_optimization(objective="y")
+    client.set_generation_strategy(gittins_strategy(cost="seconds", budget=2.5))
+    (index,) = client.get_next_trials(max_trials=1)
+    complete_trial(client, index, 1.0, cost=2.0)
+    with pytest.raises(OptimizationShouldStop):
+        client.get_next_trials(max_trials=1)
+    set_budget(client, 20)
+    path = str(tmp_path / "stored.json")
+    client.save_to_json_file(path)
+    loaded = Client.load_from_json_file(path)
+    running, resumed = (
+        each.get_next_trials(max_trials=2, fixed_parameters=fixed) for each in (client, loaded)
+    )
+    assert running == resumed
+
+
+def test_a_batch_goes_on_with_the_model_where_the_design_has_no_further_point() -> None:
+    """The last trial of a batch may be the first to ask for the model."""
+    client = Client()
+    configs = [ChoiceParameterConfig("x", [1, 4, 9], "int", is_ordered=True)]
+    client.configure_experiment(parameters=configs)
+    client.configure_optimization(objective="y")
+    client.set_generation_strategy(gittins_strategy(cost=1.0, budget=20, initial_trials=4))
+    (index,) = client.get_next_trials(max_trials=1)
+    complete_trial(client, index, 1.0)
+    arms = client.get_next_trials(max_trials=3).values()
+    assert len(arms) == 2, "each value that was not tried, once"
 
 
 def test_the_lent_optimiser_gives_no_point_of_a_finite_space_twice() -> None:

@@ -51,7 +51,8 @@ def rbf_mixture(first: Array, second: Array) -> Array:
 def spreads_of(X: Array) -> Array:
     """Standard deviations of the columns of ``X``; one of those that do not vary."""
     spreads = X.std(0)
-    return np.where(spreads > 0, spreads, 1.0)
+    # The mean of equal numbers may be another number, by rounding.
+    return np.where(spreads > 1e-13 * np.abs(X).max(0), spreads, 1.0)
 
 
 def half_median_distance(X: Array) -> float:

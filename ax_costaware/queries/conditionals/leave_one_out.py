@@ -24,6 +24,7 @@ MOST_WITHOUT_RANDOM_FEATURES = 500
 _NUM_FEATURES = 128
 _RIDGES = np.logspace(-6, 3, 10)
 _LEAST = 1e-10
+_LEAST_LEFT = 1e-20
 _LENGTHSCALES = np.geomspace(0.05, 6.4, 8)
 _LEAST_LENGTHSCALE = 1e-4
 
@@ -60,7 +61,8 @@ class Smoother:
 
     With a trend it is that of universal kriging: ``(L + c I)^-1`` becomes
     ``Z (Z' L Z + c I)^-1 Z'`` for a basis ``Z`` of what no trend is in, and the leave-one-out
-    residuals are exact for the trend, too (Craven and Wahba 1979).
+    residuals are exact for the trend, too (Craven and Wahba 1979). A pair without which the trend
+    would not be determined, as the only one with another value in some column, has no residual.
     """
 
     def __init__(self, L: Array, trend: Array | None = None) -> None:
@@ -74,7 +76,9 @@ class Smoother:
         values, vectors = eigh(L if basis is None else basis.T @ L @ basis, check_finite=False)
         self._values = np.clip(values, 0, None)
         self._vectors = vectors if basis is None else basis @ vectors
-        self._squares = self._vectors**2
+        squares = self._vectors**2
+        self._told = squares.sum(1) > _LEAST_LEFT
+        self._squares = squares[self._told]
 
     def errors(self, F: Array) -> Callable[[Array], Array]:
         """The leave-one-out error as a function of ridges ``c``.
@@ -86,16 +90,24 @@ class Smoother:
 
         def error(ridge: float) -> float:
             left = ridge / (self._values + ridge)
-            residual = self._vectors @ (left[:, None] * rotated)
+            residual = (self._vectors @ (left[:, None] * rotated))[self._told]
             return float(np.mean((residual**2).sum(1) / (self._squares @ left) ** 2))
 
         return lambda ridges: np.array([error(ridge) for ridge in ridges])
 
     def weights(self, F: Array, ridge: float) -> tuple[Array, Array]:
-        """Weights of the kernels and leave-one-out residuals of features, ``N x R`` each."""
+        """Weights of the kernels and leave-one-out residuals of features.
+
+        Args:
+            F: Features ``N x R``.
+            ridge: What is added to the kernel matrix.
+
+        Returns:
+            ``N x R`` weights, and a row of residuals for each pair that has some.
+        """
         gain = 1 / (self._values + ridge)
         weights = self._vectors @ (gain[:, None] * (self._vectors.T @ F))
-        return weights, weights / (self._squares @ gain)[:, None]
+        return weights, weights[self._told] / (self._squares @ gain)[:, None]
 
 
 def nystrom_errors(gram: Array, cross: Array, psi: Array, F: Array) -> Callable[[Array], Array]:

@@ -192,7 +192,8 @@ class Regression:
     """``n x d``: of the kernels about the centres."""
 
     residuals: Array
-    """``n x d``: of each pair's point, from the regression of all other pairs."""
+    """``n x d``: of each pair's point, from the regression of all other pairs. A pair without which
+    the line would not be determined has none."""
 
     @classmethod
     def of(cls, X: Array, A: Array, seed: int) -> Self:

@@ -232,3 +232,30 @@ def test_value_object() -> None:
 def test_bad_fields(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         RegressedConditional(**{"X": X, "A": A, **fields})
+
+
+def test_a_column_of_points_that_does_not_vary_changes_nothing() -> None:
+    """Whatever its value: the mean of equal numbers may be another number, by rounding."""
+    X, A = pairs(40)
+    alone = RegressedConditional(X, A)
+    for value in (0.1, 1e9 / 3):
+        beside = RegressedConditional(np.column_stack([X, np.full(40, value)]), A)
+        assert beside._regression.lengthscale == alone._regression.lengthscale
+        assert beside.leave_one_out == pytest.approx(alone.leave_one_out)
+        law = beside.normal_law(QUERIES)
+        assert law is not None
+        assert law.means[:, 2].tolist() == pytest.approx([value] * 50)
+
+
+def test_a_pair_that_alone_has_another_value_in_a_column() -> None:
+    """Without it nothing is known of that column: it tells nothing of the scatter."""
+    X, A = pairs(40)
+    sites = np.eye(40)[:, :1]
+    law = RegressedConditional(X, np.column_stack([A, sites]))
+    scatter = np.array(law._regression.scatter())
+    others = np.array(RegressedConditional(X[1:], A[1:])._regression.scatter())
+    assert scatter.tolist() == pytest.approx(others.tolist(), rel=0.5)
+    assert law.leave_one_out < 0.5
+    at_site = law.normal_law(torch.tensor([[*A[0], 1.0]], dtype=torch.double))
+    assert at_site is not None
+    assert np.abs(at_site.means.numpy() - X[0]).max() < 1.0
