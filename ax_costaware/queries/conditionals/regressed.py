@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from scipy.linalg import lstsq
+from scipy.special import ndtri
 from torch import Tensor
 from typing_extensions import override
 
@@ -33,6 +34,7 @@ from ax_costaware.queries.conditionals.landmarks import (
 )
 from ax_costaware.queries.conditionals.leave_one_out import Smoother, choose
 from ax_costaware.queries.conditionals.pairs import PairsConditional
+from ax_costaware.queries.quadrature import uniforms
 from ax_costaware.queries.tables import Array
 
 _FARTHEST = 2.0
@@ -40,6 +42,9 @@ _FARTHEST = 2.0
 
 _MOST_PAIRS, _MOST_TO_SEARCH = 2000, 500
 """Of more pairs random ones are fitted; hyperparameters are chosen by fewer."""
+
+_NUM_DRAWS = 512
+"""Quasi-random pairs of points of a law, by which its embedding is known."""
 
 _DEPENDENT = 0.3
 """Columns that scatter with a correlation of at least this, and of three standard errors, are taken
@@ -111,7 +116,23 @@ class RegressedConditional(PairsConditional):
     @property
     @override
     def leave_one_out(self) -> float:
-        return self._regression.leave_one_out(self._points)
+        own, d = self._regression, self.num_target_columns
+        spreads = spreads_of(self._points)
+        unit = spreads * half_median_distance(self._points / spreads)
+        standard = ndtri(uniforms(2 * d, _NUM_DRAWS, 0).numpy())
+        values, vectors = np.linalg.eigh(own.covariance)
+        root = vectors * np.sqrt(values.clip(0.0))
+
+        def law(standard: Array) -> Array:
+            drawn = (own.points - own.residuals)[:, None] + standard @ root.T
+            if self._clips:
+                drawn = np.clip(drawn, np.array(self.lower), np.array(self.upper))
+            return np.asarray(drawn / unit)
+
+        first, second = law(standard[:, :d]), law(standard[:, d:])
+        at_point = np.exp(-0.5 * ((first - (own.points / unit)[:, None]) ** 2).sum(-1))
+        alike = np.exp(-0.5 * ((first - second) ** 2).sum(-1))
+        return float((1 - 2 * at_point + alike).mean())
 
     @override
     def joint_rule(self, A: Tensor) -> SharedNodes | JointNodes:
@@ -191,9 +212,12 @@ class Regression:
     weights: Array
     """``n x d``: of the kernels about the centres."""
 
+    points: Array
+    """Those of the pairs that have residuals: without one of the others the line would not be
+    determined."""
+
     residuals: Array
-    """``n x d``: of each pair's point, from the regression of all other pairs. A pair without which
-    the line would not be determined has none."""
+    """Of each of these, from the regression of all other pairs; ``d`` columns."""
 
     @classmethod
     def of(cls, X: Array, A: Array, seed: int) -> Self:
@@ -219,16 +243,22 @@ class Regression:
             lengthscale=lengthscale,
             line=line * spreads,
             weights=weights * spreads,
+            points=X[rows][fitted.told],
             residuals=residuals * spreads,
         )
 
+    @property
+    def covariance(self) -> Array:
+        """Of the residuals, ``d x d``."""
+        return np.asarray(self.residuals.T @ self.residuals / len(self.residuals))
+
     def scatter(self, dependent: bool = True) -> tuple[Any, ...]:
-        """The covariance of the residuals, as a ``GaussianConditional`` has it.
+        """That covariance, as a ``GaussianConditional`` has it.
 
         Args:
             dependent: Whether columns may be.
         """
-        covariance = self.residuals.T @ self.residuals / len(self.residuals)
+        covariance = self.covariance
         deviations = np.sqrt(np.diag(covariance))
         safe = np.where(deviations > 0, deviations, 1.0)
         correlations = covariance / np.outer(safe, safe) - np.diag(deviations > 0)
@@ -236,21 +266,6 @@ class Regression:
         if not dependent or np.abs(correlations).max() < least:
             return tuple(np.diag(covariance).tolist())
         return tuple(map(tuple, covariance.tolist()))
-
-    def leave_one_out(self, X: Array) -> float:
-        """The mean squared distance of the embeddings of points and of the laws of the others.
-
-        Args:
-            X: The points of all pairs, ``N x d``.
-        """
-        spreads = spreads_of(X)
-        unit = spreads * half_median_distance(X / spreads)
-        residuals, d = self.residuals / unit, X.shape[1]
-        covariance = residuals.T @ residuals / len(residuals)
-        near, alike = np.eye(d) + covariance, np.eye(d) + 2 * covariance
-        squares = (residuals @ np.linalg.inv(near) * residuals).sum(1)
-        at_point = np.exp(-0.5 * squares) / np.sqrt(np.linalg.det(near))
-        return float(1 - 2 * at_point.mean() + 1 / np.sqrt(np.linalg.det(alike)))
 
     def distances(self, A: Tensor) -> Tensor:
         """Distances ``... x n`` of queries ``... x p`` from those of the pairs, in these units."""
