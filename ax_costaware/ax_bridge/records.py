@@ -117,6 +117,7 @@ def problem_of(
     trials, added = past_trials(experiment, method, observed), backfill_values(experiment)
     with ax_errors():
         check_fixed(by_caller, space)
+        fixed = {name: experiment.parameters[name].cast(value) for name, value in fixed.items()}
         space = space.held_at(fixed)
         check_complete(trials, space)
     return Problem(

@@ -106,3 +106,31 @@ def test_a_run_stops_where_nothing_is_worth_its_cost_on_that_day() -> None:
     # The hot day is worse than all that was seen, but what to do then is not known yet.
     waters = [run(client, heat=1.0) for _ in range(3)]
     assert min(abs(water - 0.8) for water in waters) < 0.1
+
+
+def test_what_is_fixed_has_the_type_of_its_parameter() -> None:
+    """An arm with an integer for a real number is one that Ax does not take again."""
+    client = client_of(initial_trials=2)
+    for _ in range(3):
+        ((index, arm),) = client.get_next_trials(1, fixed_parameters={"heat": 1}).items()
+        ac.complete_trial(client, index, crop(float(arm["water"]), 1.0))
+        assert type(arm["heat"]) is float
+        client.attach_trial(dict(arm))
+    client = client_of_control_sets()
+    (arm,) = client.get_next_trials(max_trials=1, fixed_parameters={"heat": 1}).values()
+    assert type(arm["heat"]) is float
+
+
+def client_of_control_sets() -> Client:
+    """The water alone, or with the heat."""
+    sets = [ac.ControlSet(["water"], cost=1.0), ac.ControlSet(["water", "heat"], cost=2.0)]
+    client = Client()
+    client.configure_experiment(
+        parameters=[
+            *(RangeParameterConfig(n, (0, 1), "float") for n in ("water", "heat")),
+            ac.control_set_parameter(sets),
+        ],
+    )
+    client.configure_optimization(objective="crop")
+    client.set_generation_strategy(ac.control_set_strategy(sets, {"heat": ac.Uniform(0, 1)}))
+    return client
