@@ -25,7 +25,7 @@ from ax_costaware.queries.conditionals.conditional import (
     plain,
 )
 from ax_costaware.queries.conditionals.embedding import Embedding, fit, leave_one_out
-from ax_costaware.queries.conditionals.pairs import PairsConditional
+from ax_costaware.queries.conditionals.pairs import PairsConditional, squared_distances
 from ax_costaware.queries.tables import Array
 
 _FARTHEST = 3.0
@@ -163,5 +163,4 @@ class LearnedConditional(PairsConditional):
             for array in (fitted.origin, fitted.unit, fitted.scaled_centres)
         )
         scaled = (A.to(landmarks) - origin) / unit
-        squares = (scaled**2).sum(-1, keepdim=True) + (landmarks**2).sum(-1)
-        return (squares - 2 * scaled @ landmarks.T).clamp_min(0.0)
+        return squared_distances(scaled, landmarks)

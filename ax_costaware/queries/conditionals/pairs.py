@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
+from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.exceptions import InputError
@@ -151,6 +152,12 @@ class PairsConditional(BoundedConditional):
         """All fields but the pairs."""
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names if name not in ("X", "A")}
+
+
+def squared_distances(rows: Tensor, centres: Tensor) -> Tensor:
+    """Squared distances ``... x M`` of rows ``... x p`` from ``M x p`` centres, differentiable."""
+    squares = (rows**2).sum(-1, keepdim=True) + (centres**2).sum(-1)
+    return (squares - 2 * rows @ centres.mT).clamp_min(0.0)
 
 
 def _check_as_many(X: Array, A: Array) -> None:

@@ -18,7 +18,6 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import Numbers, at_least, check_fields, one_of
 from ax_costaware.queries.conditionals.conditional import (
     ColumnNodes,
-    Conditional,
     JointNodes,
     NormalLaw,
     PairNodes,
@@ -33,7 +32,7 @@ from ax_costaware.queries.conditionals.landmarks import (
     spreads_of,
 )
 from ax_costaware.queries.conditionals.leave_one_out import Smoother, choose
-from ax_costaware.queries.conditionals.pairs import PairsConditional
+from ax_costaware.queries.conditionals.pairs import PairsConditional, squared_distances
 from ax_costaware.queries.quadrature import uniforms
 from ax_costaware.queries.tables import Array
 
@@ -120,7 +119,10 @@ class RegressedConditional(PairsConditional):
         spreads = spreads_of(self._points)
         unit = spreads * half_median_distance(self._points / spreads)
         standard = ndtri(uniforms(2 * d, _NUM_DRAWS, 0).numpy())
-        values, vectors = np.linalg.eigh(own.covariance)
+        covariance = np.array(self._law.covariance)
+        values, vectors = np.linalg.eigh(
+            np.diag(covariance) if covariance.ndim == 1 else covariance
+        )
         root = vectors * np.sqrt(values.clip(0.0))
 
         def law(standard: Array) -> Array:
@@ -177,7 +179,7 @@ class RegressedConditional(PairsConditional):
         return Regression.of(self._points, self.A, self.seed)
 
     @cached_property
-    def _law(self) -> Conditional:
+    def _law(self) -> _Regressed:
         own = self._regression
         # There are no fast sums for three dependent columns that are clipped.
         dependent = self.num_target_columns <= 2 or not self._clips
@@ -247,18 +249,13 @@ class Regression:
             residuals=residuals * spreads,
         )
 
-    @property
-    def covariance(self) -> Array:
-        """Of the residuals, ``d x d``."""
-        return np.asarray(self.residuals.T @ self.residuals / len(self.residuals))
-
     def scatter(self, dependent: bool = True) -> tuple[Any, ...]:
-        """That covariance, as a ``GaussianConditional`` has it.
+        """The covariance of the residuals, as a ``GaussianConditional`` has it.
 
         Args:
             dependent: Whether columns may be.
         """
-        covariance = self.covariance
+        covariance = self.residuals.T @ self.residuals / len(self.residuals)
         deviations = np.sqrt(np.diag(covariance))
         safe = np.where(deviations > 0, deviations, 1.0)
         correlations = covariance / np.outer(safe, safe) - np.diag(deviations > 0)
@@ -273,10 +270,8 @@ class Regression:
 
     def mean(self, A: Tensor) -> Tensor:
         """The regression ``... x d`` at queries ``... x p``."""
-        scaled, centres = self._scaled(A), self._tensor(self.centres, A)
-        squares = (scaled**2).sum(-1, keepdim=True) + (centres**2).sum(-1)
-        squares = (squares - 2 * scaled @ centres.mT).clamp_min(0.0)
-        line = self._tensor(self.line, A)
+        scaled, line = self._scaled(A), self._tensor(self.line, A)
+        squares = squared_distances(scaled, self._tensor(self.centres, A))
         kernel = torch.exp(-0.5 * squares / self.lengthscale**2)
         return (line[0] + scaled @ line[1:] + kernel @ self._tensor(self.weights, A)).to(A)
 
