@@ -64,8 +64,9 @@ trials, most of them far from the best, neither is known."""
 _OWN_VARIANCE = (0.01, 1.5)
 """The same for the variance of what inputs have of their own, beside that of the objective."""
 
-_SAME = 1e-9
-"""Squared distance on the unit cube below which inputs are the same."""
+_CELLS = 2.0**15
+"""Cells along an edge of the unit cube; inputs in the same one are the same. Of what is less than a
+distance apart a may be as b, b as c and not a as c, which is no covariance."""
 
 _LOG_BOUNDS = (-6.0, 4.0)
 """Bounds of all of these logarithms: beyond them a covariance is singular, or all noise."""
@@ -170,8 +171,10 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
             shift, varying = self.value("shift_variance")[j], self.value("bias_variance")[j]
             total = total + common * (shift + varying * bias)
         if self.own:
-            same = squared(self.inputs, torch.ones_like(self.widths)) < _SAME
-            total = total + self.value("own_variance") * same
+            left, right = ((x[..., self.inputs] * _CELLS).round() for x in (x1, x2))
+            if not diag:
+                left, right = left.unsqueeze(-2), right.unsqueeze(-3)
+            total = total + self.value("own_variance") * (left == right).all(dim=-1)
         return self.value("outputscale") * total
 
 

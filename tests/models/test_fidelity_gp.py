@@ -82,6 +82,18 @@ def test_the_same_inputs_share_what_they_have_of_their_own() -> None:
         torch.testing.assert_close(kernel(X, diag=True), expected.diagonal())
 
 
+def test_inputs_that_are_nearly_the_same_have_a_covariance() -> None:
+    """Each as near to the next as any two that count as the same, and the first not to the last."""
+    kernel = FidelityKernel(3, [{2: 1.0}], own=True).double()
+    X = torch.full((40, 3), 0.5, dtype=torch.double)
+    X[:, 0] += 3e-6 * torch.arange(40)
+    X[::2, 2] = 0.1
+    with torch.no_grad():
+        kernel.log_values[-1] = 4.0
+        least = float(torch.linalg.eigvalsh(kernel(X).to_dense()).min())
+    assert least > -1e-8
+
+
 def test_a_curve_is_not_as_many_trainings_as_it_has_steps() -> None:
     """Trainings whose luck stays with them: of another one little is known, of these much."""
     generator = torch.Generator().manual_seed(0)
