@@ -58,6 +58,11 @@ points apart. Which of two points is the better one stays as it is.
 """
 
 
+def has_factor(model: Model) -> bool:
+    """Whether a model is an exact Gaussian process of one outcome, with a cached factor."""
+    return isinstance(PointPosterior.of(model), FactoredPosterior)
+
+
 def has_found_noise(model: Model) -> bool:
     """Whether a fit has found more noise than the mode of its prior, which is rare without any.
 
@@ -65,7 +70,7 @@ def has_found_noise(model: Model) -> bool:
         model: A model. One whose noise is given, or has a prior without a mode, counts as noisy;
             one that is no exact Gaussian process, and so has no cached factor, does not.
     """
-    if not isinstance(PointPosterior.of(model), FactoredPosterior):
+    if not has_factor(model):
         return False
     likelihood: Any = only_model(model).likelihood
     prior = getattr(likelihood.noise_covar, "noise_prior", None)

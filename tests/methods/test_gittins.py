@@ -338,6 +338,35 @@ def test_improvement_is_noisy_where_noise_is_found(noise: float, same: bool) -> 
     assert not same or noisy.parameters == mean.parameters
 
 
+@pytest.mark.parametrize(
+    ("acquisition", "again"), [("log_nei_per_cost", 0), ("log_ei_per_cost", 3)]
+)
+@pytest.mark.parametrize("budget", [50.0, 17.9])
+def test_without_noise_no_trial_is_made_again(acquisition: str, again: int, budget: float) -> None:
+    """At a corner that is best it was, to the end of the budget."""
+    space = Space.of([Range("x", 0.0, 1.0), Range("y", -2.0, 6.0)])
+    simulation = Simulation(
+        Gittins(AffineCost({"x": 1.0}, fixed=0.5), budget=budget, acquisition=acquisition), space
+    )
+
+    def best_at_a_corner(x: float, y: float) -> Outcome:
+        return Outcome(x + y / 8)
+
+    for i in range(12):
+        x, y = (0.37 * i) % 1, -2 + 8 * ((0.71 * i) % 1)
+        simulation.tell(Decision({"x": x, "y": y}, ""), best_at_a_corner(x, y))
+    simulation.tell(Decision({"x": 1.0, "y": 6.0}, ""), best_at_a_corner(1.0, 6.0))
+    found: list[tuple[float, float]] = []
+    for _ in range(3):
+        decision = simulation.ask()
+        assert isinstance(decision, Decision)
+        x, y = (float(str(decision.parameters[name])) for name in ("x", "y"))
+        found.append((x, y))
+        simulation.tell(decision, best_at_a_corner(x, y))
+    assert sum(x > 0.999 and y > 5.992 for x, y in found) == again
+    assert len(set(found)) == 3 - max(again - 1, 0)
+
+
 @pytest.mark.parametrize("minimize", [False, True])
 def test_the_index_with_noise_is_on_the_side_of_the_incumbent_that_the_rule_is(
     minimize: bool,

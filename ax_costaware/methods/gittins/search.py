@@ -15,7 +15,6 @@ from typing import Generic, NamedTuple, TypeVar
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.warnings import OptimizationWarning
-from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from ax_costaware.acquisition import (
@@ -25,7 +24,8 @@ from ax_costaware.acquisition import (
     incumbent,
 )
 from ax_costaware.acquisition.log_cost import Affordable, Cheapness, CostFunction, log_cost_function
-from ax_costaware.acquisition.noisy_improvement import has_found_noise
+from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noise
+from ax_costaware.acquisition.pointwise import InUnits, Squashed
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import kept_settings
@@ -56,42 +56,12 @@ _FEW = 64
 _SMALL = 1e-2
 """A spread of values, beside one and their size, below which they are searched in units of it."""
 
+_NEARLY = 1e-3
+"""Part of the range of each column within which a trial is one that was made, if there is no noise:
+of a function that is smooth on the unit cube it shows a millionth of the spread."""
+
 _LEAST_LOG = -100.0
 """Logarithm of a probability of being feasible that a Gittins index takes for the least."""
-
-
-class _InUnits(AcquisitionFunction):
-    """An acquisition function in other units."""
-
-    def __init__(self, acquisition: AcquisitionFunction, origin: float, unit: float) -> None:
-        super().__init__(model=acquisition.model)
-        self.acquisition, self.origin, self.unit = acquisition, origin, unit
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Values of points ``b x 1 x d``: ``b``."""
-        value: Tensor = (self.acquisition(X) - self.origin) / self.unit
-        return value
-
-
-class _Squashed(_InUnits):
-    """A Gittins index under constraints, in logarithms where it is far below the largest one.
-
-    The index falls with the cost of a feasible trial, beyond all numbers where hardly any is.
-    """
-
-    def __init__(
-        self, index: AcquisitionFunction, feasibility: Feasibility, largest: float, unit: float
-    ) -> None:
-        super().__init__(index, largest, unit)
-        self.feasibility = feasibility
-
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
-    def forward(self, X: Tensor) -> Tensor:
-        """Values of points ``b x 1 x d``: ``b``."""
-        value = super().forward(X)
-        squashed = torch.where(value < -1, -1 - (-value).clamp_min(1).log(), value)
-        rest: Tensor = (self.feasibility(X.squeeze(-2)) - _LEAST_LOG).clamp_max(0.0)
-        return squashed + rest
 
 
 @contextmanager
@@ -231,17 +201,43 @@ class Search(Generic[Priced]):
             cost = CostOfFeasible(log_cost_function(cost), feasibility, least=_LEAST_LOG)
         return PandoraBoxGittinsIndex(problem.model, cost, price, **problem.acquisition_inputs)
 
-    def noisy_improvement(self, best_f: float) -> AcquisitionFunction:
-        """Log noisy expected improvement per cost, where the model has found noise.
+    def best_improvement(self, best_f: float) -> tuple[AcquisitionFunction, Found | None]:
+        """Improvement per cost, and the affordable trial that has most of it.
 
-        Else, and where the caller fixes parameters, since what is in hand there was not evaluated
-        there, it is over the best mean; and at a price where only repeats are left, as they improve
-        on no value that is in hand.
+        It is noisy expected improvement where the model has found noise, and where improvement on
+        the best mean is largest at a trial that was made: without noise nothing is left to gain
+        there. Not where the caller fixes parameters, since what is in hand there was not evaluated
+        there, and at a price where only repeats are left, as they improve on no value in hand.
         """
-        problem, cost = self.problem, self.cost
+        problem = self.problem
         repeats = self.method.lmbda is not None and problem.is_exhausted
-        if problem.held or repeats or not has_found_noise(problem.model):
-            return self.improvement(best_f)
+        takes_mean = problem.held or repeats or not has_factor(problem.model)
+        is_noisy = not takes_mean and has_found_noise(problem.model)
+        if not is_noisy:
+            acquisition: AcquisitionFunction = self.improvement(best_f)
+            found = self.best(acquisition)
+            if takes_mean or found is None or not bool(self._were_made(found.point.unsqueeze(0))):
+                return acquisition, found
+        acquisition = self._noisy_improvement()
+        found = self.best(acquisition)
+        if not is_noisy and found is not None and bool(self._were_made(found.point.unsqueeze(0))):
+            # Nothing is expected anywhere, to rounding: what is new may at least be unexpected.
+            new = self.starts[~self._were_made(self.starts)]
+            new = new if self.money.limit is None else new[self.costs(new) <= self.money.limit]
+            found = self._better(None, new, acquisition) if len(new) else found
+        return acquisition, found
+
+    def _were_made(self, points: Tensor) -> Tensor:
+        """Whether trials at points ``n x d`` were made or are under way, nearly: ``n``."""
+        problem, X = self.problem, self.problem.evaluated
+        if problem.X_pending is not None:
+            X = torch.cat([X, problem.X_pending])
+        ranges = problem.space.bounds.diff(dim=0).to(X)
+        near = (points.unsqueeze(-2) - X).abs() <= _NEARLY * ranges
+        return near.all(dim=-1).any(dim=-1)
+
+    def _noisy_improvement(self) -> LogNoisyExpectedImprovementPerCost:
+        problem, cost = self.problem, self.cost
         points = [problem.evaluated, *([] if problem.X_pending is None else [problem.X_pending])]
         X, chance = self._deployed(torch.cat(points))
         if self.feasibility is not None:
@@ -347,7 +343,7 @@ class Search(Generic[Priced]):
 
     def _maximum(self, acquisition: AcquisitionFunction) -> Found:
         unit = self._unit(acquisition)
-        scaled = acquisition if unit is None else _InUnits(acquisition, *unit)
+        scaled = acquisition if unit is None else InUnits(acquisition, *unit)
         options, immovable = self.method.search_options, self.problem.immovable
         point, value = self.problem.maximize(scaled, options)
         # Where equality constraints determine columns, there are the points that keep them besides.
@@ -360,12 +356,12 @@ class Search(Generic[Priced]):
             value = unit[0] + unit[1] * value
         return self._found(point.to(self.points), value)
 
-    def _squashed(self, index: PandoraBoxGittinsIndex, feasibility: Feasibility) -> _Squashed:
+    def _squashed(self, index: PandoraBoxGittinsIndex, feasibility: Feasibility) -> Squashed:
         """An index in units of the posterior's spread, below the largest one of the points."""
         with torch.no_grad():
             largest = float(index(self.boxes.unsqueeze(-2)).max())
             _, variance = PointPosterior.of(self.problem.model).mixture(self.boxes)
-        return _Squashed(index, feasibility, largest, float(variance.max().sqrt()))
+        return Squashed(index, feasibility, _LEAST_LOG, largest, float(variance.max().sqrt()))
 
     def _unit(self, acquisition: AcquisitionFunction) -> tuple[float, float] | None:
         """Origin and unit of values that differ so little that the optimiser takes them for equal.

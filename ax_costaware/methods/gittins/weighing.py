@@ -132,15 +132,16 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
         price = price_of_cost(search, relative, best)
         reach = search.reach(best)
         criterion: AcquisitionFunction
-        if method.acquisition == "gittins":
-            criterion = search.index(price)
-        elif method.acquisition == "log_nei_per_cost":
-            criterion = search.noisy_improvement(reach)
+        if method.acquisition == "log_nei_per_cost":
+            criterion, found = search.best_improvement(reach)
         else:
-            criterion = search.improvement(reach, _cost_exponent(method, money))
+            if method.acquisition == "gittins":
+                criterion = search.index(price)
+            else:
+                criterion = search.improvement(reach, _cost_exponent(method, money))
+            found = search.best(criterion)
         by_improvement = isinstance(rule, ImprovementPerCostStop)
         index_at = partial(_index_at, search, best, criterion if by_improvement else None)
-        found = search.best(criterion)
         if found is None:
             return replace(weighed, reason=search.pays_for_none)
         index = largest = index_at(found.point, price)
