@@ -211,8 +211,8 @@ def gittins_strategy(
             lambda that is found from the budget. False: never. Or a rule, ``GittinsStop`` or
             ``ImprovementPerCostStop``, with a ``lmbda`` of its own or the one in force.
         acquisition: ``"log_nei_per_cost"``, expected improvement per unit of cost, over uncertain
-            values where an exact Gaussian process has found noise, or a trial would be one that was
-            made, and no parameter is fixed, else over the best posterior mean;
+            values where an exact Gaussian process has found noise, or hardly any and a trial would
+            be one that was made, and no parameter is fixed, else over the best posterior mean;
             ``"log_ei_per_cost"``, always over that mean;
             ``"log_ei_cost_cooling"``, the same with an exponent of the cost that is the share of
             the budget that is left; or ``"gittins"``, the index.

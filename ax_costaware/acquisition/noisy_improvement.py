@@ -63,19 +63,20 @@ def has_factor(model: Model) -> bool:
     return isinstance(PointPosterior.of(model), FactoredPosterior)
 
 
-def has_found_noise(model: Model) -> bool:
+def has_found_noise(model: Model, times: float = 1.0) -> bool:
     """Whether a fit has found more noise than the mode of its prior, which is rare without any.
 
     Args:
         model: A model. One whose noise is given, or has a prior without a mode, counts as noisy;
             one that is no exact Gaussian process, and so has no cached factor, does not.
+        times: More than so many times the mode.
     """
     if not has_factor(model):
         return False
     likelihood: Any = only_model(model).likelihood
     prior = getattr(likelihood.noise_covar, "noise_prior", None)
     try:
-        return prior is None or bool(likelihood.noise.mean() > prior.mode)
+        return prior is None or bool(likelihood.noise.mean() > times * prior.mode)
     except NotImplementedError:
         return True
 

@@ -231,6 +231,8 @@ def test_noise_is_found_above_the_mode_of_its_prior() -> None:
     for part, expected in ((0.99, False), (1.01, True)):
         model.likelihood.noise = part * mode
         assert has_found_noise(model) is expected
+        assert has_found_noise(model, 0.5)
+        assert not has_found_noise(model, 2.0)
     known, _ = gp(noise=0.01)
     assert has_found_noise(known)
     model.likelihood.noise_covar.register_prior("noise_prior", SmoothedBoxPrior(0.1, 1), "noise")

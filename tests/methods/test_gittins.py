@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Choice, Decision, PastTrial, Problem, Range, Simulation, Space
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.gittins.prices import relative_lambda
+from ax_costaware.methods.gittins.search import Found, Search
 from ax_costaware.methods.gittins.weighing import weigh
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.simulation import Outcome
@@ -365,6 +367,26 @@ def test_without_noise_no_trial_is_made_again(acquisition: str, again: int, budg
         simulation.tell(decision, best_at_a_corner(x, y))
     assert sum(x > 0.999 and y > 5.992 for x, y in found) == again
     assert len(set(found)) == 3 - max(again - 1, 0)
+
+
+def test_before_a_fit_has_seen_that_there_is_no_noise_trials_may_be_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of few outcomes it finds what its prior says, and with noise a trial may tell more."""
+    method = Gittins(1.0, budget=50.0, num_restarts=2, raw_samples=32)
+    problem = waves(method, 0.0).problem()
+    noise = problem.model.likelihood.noise_covar
+    X, asked = problem.evaluated, []
+    monkeypatch.setattr(Search, "best", lambda _, acquisition: asked.append(acquisition) or made)
+    made = Found(X[3] + 5e-4, 0.0, 1.0)
+    for part, is_noisy in ((0.6, False), (0.4, True)):
+        noise.noise = part * noise.noise_prior.mode
+        search = Search(method, problem, 1.0, method.money(problem))
+        criterion, found = search.best_improvement(0.0)
+        assert isinstance(criterion, LogNoisyExpectedImprovementPerCost) is is_noisy
+        assert found is not None
+        assert (found is made) is not is_noisy
+        assert float((found.point - X).abs().amax(dim=-1).min()) > 1e-3 or not is_noisy
 
 
 @pytest.mark.parametrize("minimize", [False, True])

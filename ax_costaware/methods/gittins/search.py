@@ -60,6 +60,10 @@ _NEARLY = 1e-3
 """Part of the range of each column within which a trial is one that was made, if there is no noise:
 of a function that is smooth on the unit cube it shows a millionth of the spread."""
 
+_HARDLY = 0.5
+"""Part of the mode of the prior of noise that a fit may find, for it to have seen that there is
+none: of few outcomes it finds the mode itself."""
+
 _LEAST_LOG = -100.0
 """Logarithm of a probability of being feasible that a Gittins index takes for the least."""
 
@@ -204,10 +208,11 @@ class Search(Generic[Priced]):
     def best_improvement(self, best_f: float) -> tuple[AcquisitionFunction, Found | None]:
         """Improvement per cost, and the affordable trial that has most of it.
 
-        It is noisy expected improvement where the model has found noise, and where improvement on
-        the best mean is largest at a trial that was made: without noise nothing is left to gain
-        there. Not where the caller fixes parameters, since what is in hand there was not evaluated
-        there, and at a price where only repeats are left, as they improve on no value in hand.
+        It is noisy expected improvement where the model has found noise. So it is where that has
+        seen that there is none, and improvement on the best mean is largest at a trial that was
+        made, where nothing is left to gain. Not where the caller fixes parameters, since what is in
+        hand there was not evaluated there; nor at a price where only repeats are left, as they
+        improve on no value in hand.
         """
         problem = self.problem
         repeats = self.method.lmbda is not None and problem.is_exhausted
@@ -216,6 +221,7 @@ class Search(Generic[Priced]):
         if not is_noisy:
             acquisition: AcquisitionFunction = self.improvement(best_f)
             found = self.best(acquisition)
+            takes_mean = takes_mean or has_found_noise(problem.model, _HARDLY)
             if takes_mean or found is None or not bool(self._were_made(found.point.unsqueeze(0))):
                 return acquisition, found
         acquisition = self._noisy_improvement()
