@@ -142,5 +142,5 @@ class CostAwareStrategy(GenerationStrategy):
             made = [run for run in new if all(run is not other for other in before)]
             if not made:
                 raise
-            logger.info(f"The batch ends after {len(made)} trials. {stop.message}")
+            logger.info(f"Trials of the batch until its end: {len(made)}. {stop.message}")
             return [[run] for run in made]
