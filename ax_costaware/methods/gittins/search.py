@@ -60,9 +60,9 @@ _NEARLY = 1e-3
 """Part of the range of each column within which a trial is one that was made, if there is no noise:
 of a function that is smooth on the unit cube it shows a millionth of the spread."""
 
-_HARDLY = 0.5
+_HARDLY = 0.1
 """Part of the mode of the prior of noise that a fit may find, for it to have seen that there is
-none: of few outcomes it finds the mode itself."""
+none: of few outcomes it finds the mode itself, and less of it where the objective has a cusp."""
 
 _LEAST_LOG = -100.0
 """Logarithm of a probability of being feasible that a Gittins index takes for the least."""
