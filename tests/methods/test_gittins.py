@@ -340,6 +340,7 @@ def test_improvement_is_noisy_where_noise_is_found(noise: float, same: bool) -> 
     assert not same or noisy.parameters == mean.parameters
 
 
+@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize(
     ("acquisition", "again"), [("log_nei_per_cost", 0), ("log_ei_per_cost", 3)]
 )
