@@ -222,11 +222,11 @@ class Search(Generic[Priced]):
             acquisition: AcquisitionFunction = self.improvement(best_f)
             found = self.best(acquisition)
             takes_mean = takes_mean or has_found_noise(problem.model, _HARDLY)
-            if takes_mean or found is None or not bool(self._were_made(found.point.unsqueeze(0))):
+            if takes_mean or found is None or not self._were_made(found.point):
                 return acquisition, found
         acquisition = self._noisy_improvement()
         found = self.best(acquisition)
-        if not is_noisy and found is not None and bool(self._were_made(found.point.unsqueeze(0))):
+        if not is_noisy and found is not None and self._were_made(found.point):
             # Nothing is expected anywhere, to rounding: what is new may at least be unexpected.
             new = self.starts[~self._were_made(self.starts)]
             new = new if self.money.limit is None else new[self.costs(new) <= self.money.limit]
@@ -234,7 +234,7 @@ class Search(Generic[Priced]):
         return acquisition, found
 
     def _were_made(self, points: Tensor) -> Tensor:
-        """Whether trials at points ``n x d`` were made or are under way, nearly: ``n``."""
+        """Whether trials at points ``... x d`` were made or are under way, nearly: ``...``."""
         problem, X = self.problem, self.problem.evaluated
         if problem.X_pending is not None:
             X = torch.cat([X, problem.X_pending])
