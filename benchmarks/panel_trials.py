@@ -48,9 +48,9 @@ class PlainAx(Method):
     """Ax's default for one objective: its acquisition function, initial design and outliers."""
 
     @property
-    def winsorizes(self) -> bool:
-        """As Ax does."""
-        return True
+    def fence(self) -> float:
+        """As Ax has it."""
+        return 1.5
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The center of the search space if constraints allow it, then quasi-random trials."""

@@ -94,7 +94,7 @@ class CostAwareGenerator(BoTorchGenerator):
         model = self._model_now
         if model is not None:
             self._use(surrogate_spec_of(model))
-        if self.method.winsorizes:
+        if self.method.fence is not None:
             datasets = [self._winsorized(one) for one in datasets]
         with ax_errors(), reproducible(self.method.seed):
             super().fit(datasets, search_space_digest, *args, **kwargs)
@@ -113,7 +113,7 @@ class CostAwareGenerator(BoTorchGenerator):
             return data
         return SupervisedDataset(
             data.X,
-            winsorized(data.Y, self._minimize),
+            winsorized(data.Y, self._minimize, self.method.fence),
             Yvar=data.Yvar,
             feature_names=data.feature_names,
             outcome_names=data.outcome_names,

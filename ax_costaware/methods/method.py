@@ -190,9 +190,9 @@ class Method(Budgeted, ABC):
         return self
 
     @property
-    def winsorizes(self) -> bool:
-        """Whether a fitted model is told of bad outliers of the objective as less bad ones."""
-        return False
+    def fence(self) -> float | None:
+        """Where bad outliers of the objective end for a fitted model, see ``winsorized``."""
+        return None
 
     def remarks(self) -> list[str]:
         """What the user should be warned of in the settings."""

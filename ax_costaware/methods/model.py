@@ -166,8 +166,8 @@ def options_within(
     return {**options, "choices": choices} if knows else dict(options)
 
 
-def winsorized(outcomes: Tensor, minimize: bool) -> Tensor:
-    """Outcomes whose bad outliers are moved to the fence of Tukey's box plot.
+def winsorized(outcomes: Tensor, minimize: bool, fence: float | None) -> Tensor:
+    """Outcomes whose bad outliers are moved to a fence, as in a box plot.
 
     As Ax does by default (its transform ``Winsorize``): what is far worse than most says that it is
     bad, and should not set the scale of the rest.
@@ -175,11 +175,15 @@ def winsorized(outcomes: Tensor, minimize: bool) -> Tensor:
     Args:
         outcomes: ``n`` outcomes.
         minimize: Whether smaller ones are better.
+        fence: How far from the worse quartile it is, in distances between the quartiles; Tukey has
+            1.5. None: there is none.
     """
+    if fence is None:
+        return outcomes
     sign = -1.0 if minimize else 1.0
     signed = sign * outcomes
     low, high = (
         signed.quantile(part, interpolation=how)
         for part, how in ((0.25, "lower"), (0.75, "higher"))
     )
-    return sign * signed.clamp_min(low - 1.5 * (high - low))
+    return sign * signed.clamp_min(low - fence * (high - low))

@@ -86,6 +86,23 @@ def test_the_recommendation_says_whether_it_was_run() -> None:
     assert found[0.9, 0.2] == 3
 
 
+@pytest.mark.parametrize("minimize", [False, True])
+def test_a_run_that_diverged_does_not_set_the_scale(minimize: bool) -> None:
+    """What came of it is bad, and the others are told apart as without it."""
+    sign = -1.0 if minimize else 1.0
+    simulation = Simulation(METHOD, SPACE, minimize=minimize)
+    rows = [{"x1": i / 9, "x2": i * 0.37 % 1, "epochs": 1 + 33 * (i % 4)} for i in range(10)]
+    for i, row in enumerate(rows):
+        value = -1e6 if i == 9 else curve(row).value or 0.0
+        simulation.tell(Decision(row, "given"), Outcome(sign * value))
+    with torch.no_grad():
+        at = simulation.problem().evaluated[:9]
+        means = sign * simulation.problem().model.posterior(at).mean.squeeze(-1)
+    values = torch.tensor([curve(row).value for row in rows[:9]], dtype=torch.double)
+    assert float((means - values).abs().max()) < 0.5
+    assert float(torch.corrcoef(torch.stack([means, values]))[0, 1]) > 0.9
+
+
 def test_a_decision_says_why() -> None:
     simulation = simulate(METHOD, SPACE, curve, 5)
     decision = simulation.ask()

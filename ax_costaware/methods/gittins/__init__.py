@@ -104,9 +104,9 @@ class Gittins(PricedMethod):
         return GittinsStop()
 
     @property
-    def winsorizes(self) -> bool:
-        """As it was asked to."""
-        return self.winsorize
+    def fence(self) -> float | None:
+        """That of Tukey's box plot, as Ax has it, where it was asked for."""
+        return 1.5 if self.winsorize else None
 
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
         """See ``Method``; the kernel is that which was asked for."""
