@@ -53,6 +53,7 @@ def indirect_query_strategy(
     count_attached: bool = True,
     feasible: float = 0.9,
     torch_device: str | None = None,
+    winsorize: bool = True,
 ) -> GenerationStrategy:
     """A strategy that asks what tells most about the best point, and is answered by averages.
 
@@ -109,6 +110,9 @@ def indirect_query_strategy(
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.
+        winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
+            beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
+            says so by a million, is not to hide how the others differ.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -155,6 +159,7 @@ def resolution_tree_strategy(
     count_attached: bool = True,
     feasible: float = 0.9,
     torch_device: str | None = None,
+    winsorize: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses where to measure, and how finely.
 
@@ -197,6 +202,9 @@ def resolution_tree_strategy(
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.
+        winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
+            beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
+            says so by a million, is not to hide how the others differ.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -230,6 +238,7 @@ def fidelity_strategy(
     learn_failures: bool | Literal["abandoned"] = False,
     resumes: bool = False,
     torch_device: str | None = None,
+    winsorize: bool = True,
 ) -> GenerationStrategy:
     """A strategy that finds the best long run from short ones, or the best fine one from coarse.
 
@@ -283,6 +292,9 @@ def fidelity_strategy(
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.
+        winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
+            beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
+            says so by a million, is not to hide how the others differ.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

@@ -81,6 +81,7 @@ def control_set_strategy(
     count_attached: bool = True,
     feasible: float = 0.9,
     torch_device: str | None = None,
+    winsorize: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses for every trial which inputs to control, and their values.
 
@@ -140,6 +141,9 @@ def control_set_strategy(
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.
+        winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
+            beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
+            says so by a million, is not to hide how the others differ.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an
@@ -278,6 +282,7 @@ def costly_feedback_strategy(
     count_attached: bool = True,
     feasible: float = 0.9,
     torch_device: str | None = None,
+    winsorize: bool = True,
 ) -> GenerationStrategy:
     """A strategy that chooses the values of every trial, and says whether to measure its outcome.
 
@@ -331,6 +336,9 @@ def costly_feedback_strategy(
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.
+        winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
+            beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
+            says so by a million, is not to hide how the others differ.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

@@ -59,15 +59,24 @@ _gittins = partial(
 """What says nothing of how the initial design is made, or of outliers, did nothing about them, and
 what says nothing of the kernel had the one that is Ax's default."""
 
+_control_sets = partial(ControlSets, winsorize=False)
+_costly_feedback = partial(CostlyFeedback, winsorize=False)
+_indirect_queries = partial(IndirectQueries, winsorize=False)
+_tree_search = partial(TreeSearch, winsorize=False)
+
 _VALUE_OBJECTS: dict[str, Callable[..., object]] = {
-    "ControlSetSettings": ControlSets,
-    "CostlyFeedbackSettings": CostlyFeedback,
+    "ControlSetSettings": _control_sets,
+    "ControlSets": _control_sets,
+    "CostlyFeedback": _costly_feedback,
+    "CostlyFeedbackSettings": _costly_feedback,
     "Gittins": _gittins,
     "GittinsSettings": _gittins,
-    "IndirectQuerySettings": IndirectQueries,
-    "ResolutionTreeSettings": TreeSearch,
+    "IndirectQueries": _indirect_queries,
+    "IndirectQuerySettings": _indirect_queries,
+    "ResolutionTreeSettings": _tree_search,
     "TargetChoice": Choice,
     "TargetRange": Range,
+    "TreeSearch": _tree_search,
 }
 
 

@@ -94,7 +94,7 @@ class CostAwareGenerator(BoTorchGenerator):
         model = self._model_now
         if model is not None:
             self._use(surrogate_spec_of(model))
-        if self.method.fence is not None:
+        if self.method.winsorize:
             datasets = [self._winsorized(one) for one in datasets]
         with ax_errors(), reproducible(self.method.seed):
             super().fit(datasets, search_space_digest, *args, **kwargs)

@@ -169,9 +169,10 @@ class CostlyFeedback(Method):
 
     def settled(self, models: Sequence[ModelOptions]) -> Self:
         """The method with a rule for what the models know of the forgetting."""
-        if self.rule is not None:
-            return self
-        return replace(self, rule=default_rule(all("forgetting" in m.options for m in models)))
+        method = super().settled(models)
+        if method.rule is not None:
+            return method
+        return replace(method, rule=default_rule(all("forgetting" in m.options for m in models)))
 
     def check(self, problem: Problem) -> None:
         """Refuse a metric of the time that there is not, or that lacks a trial's time."""

@@ -153,11 +153,6 @@ class MultiFidelity(PricedMethod):
         asked -= trial.record.get("change_over", 0.0)
         return came_to if math.isclose(asked, due) else came_to * asked / due
 
-    @property
-    def fence(self) -> float:
-        """Far off, as short runs are much worse than long ones, and that is to be learned."""
-        return 10.0
-
     def columns(self, problem: Problem) -> dict[int, float]:
         """The columns of the fidelities, with their values at the target."""
         return problem.space.columns_of(self.target)

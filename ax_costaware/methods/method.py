@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -30,6 +30,7 @@ from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models import FixedHyperparameterGP, PointPosterior
 from ax_costaware.queries.argument_checks import (
     at_least,
+    boolean,
     check_fields,
     number_between_zero_and_one,
     optional,
@@ -81,6 +82,9 @@ class Method(Budgeted, ABC):
     caution: ClassVar[float] = 0.0
     """Standard deviations that are taken off the means by which what is in hand is compared."""
 
+    fence: ClassVar[float] = 10.0
+    """How far off bad outliers end, see ``winsorized``."""
+
     refuses_constraints: ClassVar[str | None] = "it does not look at other outcomes"
     """Why the method takes no outcome constraints; None where it does."""
 
@@ -92,6 +96,9 @@ class Method(Budgeted, ABC):
 
     feasible: float = 0.9
     """Probability of keeping to all outcome constraints from which on a point may be deployed."""
+
+    winsorize: bool = True
+    """Whether a fitted model sees bad outliers of the objective as less bad ones."""
 
     num_restarts: int | None = None
     """Restarts of the inner optimisation; None for the default."""
@@ -108,6 +115,7 @@ class Method(Budgeted, ABC):
             num_restarts=optional(at_least(1)),
             raw_samples=optional(at_least(1)),
             feasible=number_between_zero_and_one,
+            winsorize=boolean,
         )
         if self.initial_trials > _MOST_INITIAL:
             raise InputError(
@@ -186,13 +194,9 @@ class Method(Budgeted, ABC):
         return given or ModelOptions()
 
     def settled(self, models: Sequence[ModelOptions]) -> Self:
-        """The method with what it makes of the models that it is to run with."""
-        return self
-
-    @property
-    def fence(self) -> float | None:
-        """Where bad outliers of the objective end for a fitted model, see ``winsorized``."""
-        return None
+        """With hyperparameters that are given, outcomes stay as they are."""
+        is_given = any(not model.is_fitted for model in models)
+        return replace(self, winsorize=False) if is_given else self
 
     def remarks(self) -> list[str]:
         """What the user should be warned of in the settings."""

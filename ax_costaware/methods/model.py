@@ -166,7 +166,7 @@ def options_within(
     return {**options, "choices": choices} if knows else dict(options)
 
 
-def winsorized(outcomes: Tensor, minimize: bool, fence: float | None) -> Tensor:
+def winsorized(outcomes: Tensor, minimize: bool, fence: float) -> Tensor:
     """Outcomes whose bad outliers are moved to a fence, as in a box plot.
 
     As Ax does by default (its transform ``Winsorize``): what is far worse than most says that it is
@@ -176,10 +176,8 @@ def winsorized(outcomes: Tensor, minimize: bool, fence: float | None) -> Tensor:
         outcomes: ``n`` outcomes.
         minimize: Whether smaller ones are better.
         fence: How far from the worse quartile it is, in distances between the quartiles; Tukey has
-            1.5. None: there is none.
+            1.5, and so have Ax and the Gittins method.
     """
-    if fence is None:
-        return outcomes
     sign = -1.0 if minimize else 1.0
     signed = sign * outcomes
     low, high = (

@@ -233,7 +233,7 @@ class Simulation:
             if method.sees_time:
                 bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
             Y = X.new_tensor(values)
-            if metric is None:
+            if metric is None and method.winsorize:
                 Y = winsorized(Y, self.minimize, method.fence)
             with reproducible(method.seed):
                 self._fitted[metric] = key, options.within(self.space).fitted(X, Y, bounds)

@@ -255,7 +255,7 @@ def test_an_outlier_does_not_set_the_scale() -> None:
     assert float(raw.max()) > 1e5
     given = FixedHyperparameters(lengthscale=0.5)
     method = Simulation(Gittins(1.0), PLANE, hyperparameters=given).method
-    assert method.fence is None
+    assert not method.winsorize
 
 
 @pytest.mark.usefixtures("short_searches")

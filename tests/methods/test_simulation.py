@@ -353,6 +353,35 @@ def test_fitted_hyperparameters() -> None:
     assert simulation.recommend().mean == pytest.approx(1100.0, abs=15.0)
 
 
+@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_a_trial_that_went_wrong_does_not_set_the_scale(name: str, minimize: bool) -> None:
+    """The model is told that it was bad, and still tells the others apart."""
+    case, sign = CASES[name], -1.0 if minimize else 1.0
+    changes: dict[str, Any] = {"initial_trials": 9, "budget": 1e3}
+    if hasattr(case.method, "hyperparameters"):
+        changes |= {"hyperparameters": None}
+
+    def spread(wanted: bool) -> float:
+        """How far the worst is from the others, in the span of these, as the model sees it."""
+        method: Any = replace(case.method, winsorize=wanted, **changes)
+        simulation, run = Simulation(method, case.space, minimize=minimize), case.make_run()
+        for i in range(9):
+            decision = simulation.ask()
+            assert isinstance(decision, Decision)
+            found = run(decision.parameters, True)
+            value = -1e6 if i == 4 else found.value
+            simulation.tell(decision, found._replace(value=sign * value))
+        model: Any = simulation.problem().model
+        worst, *others = sorted((sign * model.train_targets).tolist())
+        return float((others[0] - worst) / (others[-1] - others[0]))
+
+    assert spread(True) < 11.0
+    assert spread(False) > 1e4
+    given = replace(case.method, winsorize=True)  # type: ignore[type-var]
+    assert not Simulation(given, case.space, hyperparameters=case.model).method.winsorize
+
+
 def test_what_to_deploy_right_after_a_trial() -> None:
     """A model of the method's own is then fitted for the recommendation."""
     simulation = simulate(Gittins(1.0, initial_trials=5, **FAST), SQUARE, measured, 5)

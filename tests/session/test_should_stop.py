@@ -124,8 +124,8 @@ def test_given_hyperparameters_see_outliers_as_they_are() -> None:
     found = should_stop(other, surrogate_spec=SURROGATE)
     assert found == should_stop(own)
     stopping = GittinsStoppingStrategy(COST, lmbda=0.01, surrogate_spec=SURROGATE)
-    assert stopping._method.fence is None
-    assert GittinsStoppingStrategy(COST, lmbda=0.01)._method.fence == 1.5
+    assert not stopping._method.winsorize
+    assert GittinsStoppingStrategy(COST, lmbda=0.01)._method.winsorize
 
 
 def test_when_nothing_can_be_paid() -> None:

@@ -58,6 +58,7 @@ from ax_costaware.queries.argument_checks import (
     one_of,
     optional,
     positive_number,
+    set_fields,
 )
 
 
@@ -139,6 +140,8 @@ class Targets(Method):
         )
         super().__post_init__()
         one_of(self.acquisition, "acquisition", get_args(Information))
+        if self.hyperparameters is not None:
+            set_fields(self, winsorize=False)
         expected = "FixedHyperparameters, or None for fitted ones"
         instance_of(self.hyperparameters, "hyperparameters", FixedHyperparameters | None, expected)
         lengthscale = None if self.hyperparameters is None else self.hyperparameters.lengthscale

@@ -9,11 +9,11 @@ raw units of the objective per unit of cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import ClassVar, Self, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins.search import PER_COST
@@ -49,6 +49,8 @@ class Gittins(PricedMethod):
 
     label: ClassVar[str] = "Gittins"
 
+    fence: ClassVar[float] = 1.5
+
     decay: GittinsDecay | None = None
     """How lambda falls over the run; its numbers are in standard deviations of the outcomes per
     mean cost of a trial. Set where neither ``lmbda`` nor a budget is given."""
@@ -63,14 +65,11 @@ class Gittins(PricedMethod):
     initialize_with_center: bool = True
     """Whether the first trial is the center of the search space, as Ax's is."""
 
-    winsorize: bool = True
-    """Whether a fitted model sees bad outliers of the objective as less bad ones, as Ax's does."""
-
     kernel: str = "matern"
     """Kernel of the objective's model where hyperparameters are fitted: one of ``KERNELS``."""
 
     def __post_init__(self) -> None:
-        check_fields(self, initialize_with_center=boolean, winsorize=boolean)
+        check_fields(self, initialize_with_center=boolean)
         one_of(self.acquisition, "acquisition", ACQUISITIONS)
         one_of(self.kernel, "kernel", KERNELS)
         super().__post_init__()
@@ -103,21 +102,11 @@ class Gittins(PricedMethod):
             return ImprovementPerCostStop()
         return GittinsStop()
 
-    @property
-    def fence(self) -> float | None:
-        """That of Tukey's box plot, as Ax has it, where it was asked for."""
-        return 1.5 if self.winsorize else None
-
     def model(self, given: FixedHyperparameters | ModelOptions | None = None) -> ModelOptions:
         """See ``Method``; the kernel is that which was asked for."""
         if given is None and self.kernel == "matern":
             return ModelOptions("MaternGP", MaternGP)
         return super().model(given)
-
-    def settled(self, models: Sequence[ModelOptions]) -> Self:
-        """With hyperparameters that are given, outcomes stay as they are."""
-        fitted = all(model.is_fitted for model in models)
-        return replace(self, winsorize=self.winsorize and fitted)
 
     def initial(self, problem: Problem) -> Decision | Stop:
         """The next trial of the initial design; the first is the center of the search space."""
