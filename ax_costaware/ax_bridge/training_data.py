@@ -196,14 +196,14 @@ def match_generator_runs(strategy: GenerationStrategy, experiment: Experiment) -
     ``Orchestrator`` store trials first). Ax's quasi-random generator goes on from the last run of
     the strategy: it would leave a point out, or propose one twice. Runs that are not stored yet are
     left alone: their trials are still to come. So are those of an earlier strategy, from which the
-    design of this one does not go on: they come before its own, or were drawn with another seed.
+    design of this one does not go on: they come before its own, have ended before it had any, or
+    were drawn with another seed.
     """
-    if strategy.db_id is None:
+    trials, runs = sorted(experiment.trials.items()), strategy._generator_runs
+    if not runs and any(trial.status.is_terminal for _, trial in trials):
         return
-    trials = sorted(experiment.trials.items())
     stored = [(i, run) for i, trial in trials for run in trial.generator_runs if run.db_id]
-    own, runs = {run.db_id for _, run in stored}, strategy._generator_runs
-    known = {run.db_id for run in runs}
+    own, known = {run.db_id for _, run in stored}, {run.db_id for run in runs}
     last = max((index for index, run in stored if run.db_id in known), default=-1)
     kept = [run for run in runs if run.db_id is None or run.db_id in own]
     missing = [run for index, run in stored if index > last and _may_be_of(strategy, run)]
