@@ -116,7 +116,8 @@ class CostAwareAdapter(TorchAdapter):
         if self.generator.acquisition_class is MultiAcquisition:
             # Ax's plot of the objective against the probability of being feasible asks for points
             # to draw, which are no trials.
-            return super().gen(n, search_space, optimization_config, pending_observations)
+            with self.generator.lent_to_plot():
+                return super().gen(n, search_space, optimization_config, pending_observations)
         check_one_arm(n)
         check_optimization_config(self._experiment.optimization_config)
         problem = self.problem(

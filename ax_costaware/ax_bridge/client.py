@@ -29,6 +29,7 @@ from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.claims import hold_claim
+from ax_costaware.ax_bridge.latest import store_as_latest
 from ax_costaware.ax_bridge.nodes import method_of
 from ax_costaware.ax_bridge.training_data import metrics_without_step, raw_data_of, restore_data
 from ax_costaware.ax_bridge.turns import turn_at
@@ -133,6 +134,7 @@ class Session:
     def save_everything(self) -> None:
         """Save the experiment with all trials, and the strategy, where there is a database."""
         if self.client is not None:
+            store_as_latest(self.strategy, self.experiment)
             self.client._save_experiment_to_db_if_possible(experiment=self.experiment)
             self.client._save_generation_strategy_to_db_if_possible(
                 generation_strategy=self.strategy

@@ -6,7 +6,8 @@ the fit and the optimisers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from ax.generators.torch.botorch_modular.surrogate import Surrogate, SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.generators.torch.utils import get_rounding_func
-from ax.generators.torch_base import TorchOptConfig
+from ax.generators.torch_base import TorchGenResults, TorchOptConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
@@ -101,6 +102,28 @@ class CostAwareGenerator(BoTorchGenerator):
         if model is not None:
             # Searches take gradients by queries and points only.
             self.surrogate.model.requires_grad_(False)
+
+    @contextmanager
+    def lent_to_plot(self) -> Iterator[None]:
+        """Let a plot of Ax's draw points by acquisition functions that it has put in here.
+
+        It takes them out again where nothing fails only, and the next trial would be by them.
+        """
+        try:
+            yield
+        finally:
+            self.acquisition_class, self.acquisition_options = Acquisition, {}
+            self._botorch_acqf_classes_with_options = None
+
+    def gen(
+        self, n: int, search_space_digest: SearchSpaceDigest, torch_opt_config: TorchOptConfig
+    ) -> TorchGenResults:
+        """Points for Ax's plots, which are no trials; of the time of the next one."""
+        if self.method.sees_time:
+            (*bounds, _) = search_space_digest.bounds
+            now = (torch_opt_config.fixed_features or {})[len(bounds)]
+            search_space_digest = replace(search_space_digest, bounds=[*bounds, (now, now)])
+        return super().gen(n, search_space_digest, torch_opt_config)
 
     def predict(self, X: Tensor, use_posterior_predictive: bool = False) -> tuple[Tensor, Tensor]:
         """Means and covariances, in any unit of the outcomes."""

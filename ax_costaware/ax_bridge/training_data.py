@@ -19,6 +19,7 @@ from ax.core.base_trial import BaseTrial
 from ax.core.data import MAP_KEY
 from ax.core.data_utils import ExperimentData
 from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
 from ax.core.types import TParamValue
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.utils.datasets import SupervisedDataset
@@ -194,21 +195,24 @@ def match_generator_runs(strategy: GenerationStrategy, experiment: Experiment) -
     first), or a trial whose generator run the strategy does not know (``AxClient`` and the
     ``Orchestrator`` store trials first). Ax's quasi-random generator goes on from the last run of
     the strategy: it would leave a point out, or propose one twice. Runs that are not stored yet are
-    left alone: their trials are still to come.
+    left alone: their trials are still to come. So are those of an earlier strategy, from which the
+    design of this one does not go on: they come before its own, have ended before it had any, or
+    were drawn with another seed.
     """
-    by_id = {
-        run.db_id: run
-        for _, trial in sorted(experiment.trials.items())
-        for run in trial.generator_runs
-        if run.db_id is not None
-    }
-    runs = strategy._generator_runs
-    known = {run.db_id for run in runs}
-    kept = [run for run in runs if run.db_id is None or run.db_id in by_id]
-    missing = [
-        run
-        for db_id, run in by_id.items()
-        if db_id not in known and run._generation_node_name in strategy.nodes_by_name
-    ]
+    trials, runs = sorted(experiment.trials.items()), strategy._generator_runs
+    if not runs and any(trial.status.is_terminal for _, trial in trials):
+        return
+    stored = [(i, run) for i, trial in trials for run in trial.generator_runs if run.db_id]
+    own, known = {run.db_id for _, run in stored}, {run.db_id for run in runs}
+    last = max((index for index, run in stored if run.db_id in known), default=-1)
+    kept = [run for run in runs if run.db_id is None or run.db_id in own]
+    missing = [run for index, run in stored if index > last and _may_be_of(strategy, run)]
     if missing or len(kept) < len(runs):
         runs[:] = [*kept, *missing]
+
+
+def _may_be_of(strategy: GenerationStrategy, run: GeneratorRun) -> bool:
+    """Whether a node of a strategy may have made a run."""
+    node = strategy.nodes_by_name.get(run._generation_node_name or "")
+    seed = getattr(node, "seed", None)
+    return node is not None and (run._generator_state_after_gen or {}).get("seed", seed) == seed

@@ -23,6 +23,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.claims import hold_claim
+from ax_costaware.ax_bridge.latest import store_as_latest
 
 logger = get_logger(__name__)
 
@@ -125,6 +126,7 @@ class CostAwareStrategy(GenerationStrategy):
         """
         with turn_at(experiment) as turn:
             hold_claim(experiment)
+            store_as_latest(self, experiment)
             turn.strategy = weakref.ref(self)
             found = self._batch(experiment, *args, **kwargs)
             hold_claim(experiment)  # which another process may have taken over meanwhile

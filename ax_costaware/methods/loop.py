@@ -34,6 +34,7 @@ from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Range
 from ax_costaware.methods.problem import Decision, Pending, Problem, SpaceExhausted, Stop
 from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.queries.change_cost import is_same
 
 REPEAT = 0.01
 """Part of a parameter's range within which a trial repeats another one."""
@@ -103,6 +104,7 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
     except SpaceExhausted:
         return Stop(SpaceExhausted.REASON)
     if not isinstance(decision, Stop):
+        decision = _with_given(problem, decision)
         _check_decision(method, problem, decision)
     elif not problem.trials and not problem.undelivered:
         money = method.money(problem, initial)
@@ -112,6 +114,13 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
                 f"{name}={getattr(method, name)!r}: expected a larger one. {decision.reason}"
             )
     return decision
+
+
+def _with_given(problem: Problem, decision: Decision) -> Decision:
+    """A decision with what the caller fixed to its last digit, which a log scale rounds."""
+    row = decision.parameters
+    given = {n: x for n, x in problem.fixed.items() if n in row and is_same(row[n], x)}
+    return replace(decision, parameters={**row, **given})
 
 
 def _checked(method: Method, decision: Decision | Stop) -> Decision | Stop:

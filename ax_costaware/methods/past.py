@@ -368,11 +368,13 @@ def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
     for trial in (trial for trial in trials if trial.counts):
         missing = [name for name in space.order if name not in trial.inputs]
         if missing:
-            error = InputError(
-                f"it has no value of {missing}: expected parameters that are added with "
-                "backfill_values, which Ax keeps in a database, and forgets in a JSON file."
+            expected = (
+                "parameters that are added with backfill_values, which Ax keeps in a database, and "
+                "forgets in a JSON file"
+                if trial.inputs
+                else "an arm, which Ax leaves a trial without that it refuses to attach"
             )
-            raise unfit(trial, error)
+            raise unfit(trial, InputError(f"it has no value of {missing}: expected {expected}."))
         for choice in choices:
             try:
                 choice.index(trial.inputs[choice.name])

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -234,3 +235,15 @@ class FidelityGP(ConfigurableGP):
             outcome_transform=outcome_transform or StandardizeAnyScale(1),
             input_transform=Normalize(train_X.shape[-1], bounds=bounds),
         )
+        self._with_own = partial(FidelityKernel, train_X.shape[-1], scaled, True, choices)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
+        """Take over a state, also that of a model of more trials than this one has.
+
+        So it is in a cross-validation, of which a fold may leave out the trials whose inputs were
+        tried at several fidelities: what inputs have of their own is known to it all the same.
+        """
+        known, given = self.covar_module.log_values, state_dict["covar_module.log_values"]
+        if len(given) > len(known):
+            self.covar_module = self._with_own().to(known)
+        super().load_state_dict(state_dict, *args, **kwargs)

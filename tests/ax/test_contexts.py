@@ -121,6 +121,21 @@ def test_what_is_fixed_has_the_type_of_its_parameter() -> None:
     assert type(arm["heat"]) is float
 
 
+def test_what_is_fixed_comes_back_to_the_last_digit() -> None:
+    """On a log scale, too: 10 to the logarithm of a number is often another one."""
+    client = Client()
+    client.configure_experiment(
+        parameters=[
+            RangeParameterConfig("water", (0, 1), "float"),
+            RangeParameterConfig("heat", (0.1, 10), "float", scaling="log"),
+        ],
+    )
+    client.configure_optimization(objective="crop")
+    client.set_generation_strategy(ac.gittins_strategy(cost=1.0, budget=9.0, initial_trials=2))
+    for heat in (0.7, 0.3, 1.7, 2.3, 6.6):
+        run(client, heat)
+
+
 def client_of_control_sets() -> Client:
     """The water alone, or with the heat."""
     sets = [ac.ControlSet(["water"], cost=1.0), ac.ControlSet(["water", "heat"], cost=2.0)]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from ax.adapter.cross_validation import cross_validate
+from ax.analysis.plotly.objective_p_feasible_frontier import ObjectivePFeasibleFrontierPlot
 from ax.api.client import Client
 from ax.core.trial_status import TrialStatus
 from ax.core.utils import extract_pending_observations
@@ -364,6 +365,20 @@ def test_sensitivities_are_of_the_present() -> None:
 
 
 @pytest.mark.usefixtures("full_searches")
+def test_the_plot_of_feasibility_is_of_the_present() -> None:
+    client = make_client(metrics=("heat",), rule=FullFeedback())
+    client.configure_optimization(objective="y", outcome_constraints=["heat <= 0.8"])
+    for _ in range(6):
+        for index, arm in client.get_next_trials(max_trials=1).items():
+            complete_trial(client, index, {"y": objective(arm, index), "heat": float(arm["x1"])})
+    frontier = ObjectivePFeasibleFrontierPlot(num_points_to_generate=2)
+    (card,) = client.compute_analyses([frontier], display=False)
+    assert card.name == "ObjectivePFeasibleFrontierPlot", card.blob
+    assert card.df["arm_name"].str.startswith("frontier").sum() == 2
+    ((index, _),) = client.get_next_trials(max_trials=1).items()
+    assert record(client, index)["phase"] == "rule"
+
+
 def test_best_parameterization_is_the_best_now() -> None:
     """Of two points that were equally good the one that was measured later."""
     client = make_client(initial_trials=0, forgetting=0.3)

@@ -13,6 +13,7 @@ from ax.analysis.plotly.objective_p_feasible_frontier import ObjectivePFeasibleF
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
 from ax.exceptions.core import DataRequiredError, UserInputError
+from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 
 import ax_costaware as ac
 from ax_costaware.analysis import overview
@@ -112,6 +113,22 @@ def test_cards() -> None:
     (card,) = ran().compute_analyses([frontier], display=False)
     assert card.name == "ObjectivePFeasibleFrontierPlot"
     assert "rror" not in card.title
+
+
+def test_a_plot_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ax's puts acquisition functions of its own into the strategy's generator."""
+    client = make_client(seed=1)
+    run(client, 6)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no points")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BoTorchGenerator, "gen", fail)
+        (card,) = client.compute_analyses([ObjectivePFeasibleFrontierPlot()], display=False)
+    assert "no points" in card.blob
+    ((index, _),) = client.get_next_trials(max_trials=1).items()
+    assert record(client, index)["phase"] == "rule"
 
 
 def test_bounds_that_come_change_and_go() -> None:

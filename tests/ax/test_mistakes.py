@@ -69,6 +69,21 @@ def test_excluded_trials_count_for_nothing(case: str, end: Callable[[Client, int
 
 
 @pytest.mark.parametrize("case", WRONG)
+def test_a_trial_that_ax_refused_to_attach_can_be_left_out(case: str) -> None:
+    """Ax leaves it in the experiment, without an arm."""
+    client = make_client(case)
+    ((first, arm),) = client.get_next_trials(max_trials=1).items()
+    with pytest.raises(ValueError, match="Arm already exists"):
+        client.attach_trial(dict(arm), arm_name="another name")
+    left = first + 1
+    with pytest.raises(UserInputError, match=rf"trial {left}: .*an arm.*exclude_trial"):
+        client.get_next_trials(max_trials=1)
+    exclude_trial(client, left)
+    assert [*client.get_next_trials(max_trials=1)] == [left + 1]
+    assert spending(client).entries[left].charged == 0.0
+
+
+@pytest.mark.parametrize("case", WRONG)
 def test_abandoned_trials_stop_nothing(case: str) -> None:
     client = make_client(case)
     client.mark_trial_abandoned(attach(client, case))

@@ -156,3 +156,17 @@ def test_the_design_goes_on_as_if_nobody_was_killed(tmp_path: Path, lost: str) -
     uninterrupted = make_client(initial_trials=6).get_next_trials(max_trials=5)
     assert following == [dict(uninterrupted[index]) for index in (stored, stored + 1)]
     assert arms[2] == dict(uninterrupted[2])
+
+
+def test_a_design_does_not_go_on_from_that_of_another_strategy(tmp_path: Path) -> None:
+    """In a database, which is where runs are looked for, as elsewhere."""
+    client = make_client(storage_config=open_database(tmp_path / "toy.db"), seed=1)
+    client.get_next_trials(max_trials=2)
+    client.set_generation_strategy(make_client(seed=2, initial_trials=6)._generation_strategy)
+    client.save_to_json_file(str(tmp_path / "toy.json"))
+    arms = [load(str(tmp_path / "toy.json")).get_next_trials(max_trials=4)]
+    arms.append({**client.get_next_trials(max_trials=1), **client.get_next_trials(max_trials=1)})
+    arms[-1].update(load(str(tmp_path / "toy.db")).get_next_trials(max_trials=2))
+    assert arms[0] == arms[1]
+    fresh = make_client(seed=2, initial_trials=6).get_next_trials(max_trials=5)
+    assert [*arms[0].values()] == [*fresh.values()][1:]  # without the center

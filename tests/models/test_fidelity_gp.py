@@ -94,6 +94,22 @@ def test_inputs_that_are_nearly_the_same_have_a_covariance() -> None:
     assert least > -1e-8
 
 
+def test_a_part_of_the_trials_takes_over_what_all_have_told() -> None:
+    """As a fold of a cross-validation does that leaves out the inputs which were tried twice."""
+    X, Y = points(6), points(6, 1)
+    X[5, :2] = X[4, :2]
+    fidelities: list[dict[int, float]] = [{2: 1.0}]
+    model = FidelityGP(X, Y, fidelities, UNIT, own=True)
+    model.covar_module.initialize(log_values=model.covar_module.log_values + 0.1)
+    fold = FidelityGP(X[:5], Y[:5], fidelities, UNIT, own=True)
+    fold.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(
+            fold.covar_module(X).to_dense(), model.covar_module(X).to_dense()
+        )
+        assert fold.posterior(X).mean.dtype == X.dtype
+
+
 def test_a_curve_is_not_as_many_trainings_as_it_has_steps() -> None:
     """Trainings whose luck stays with them: of another one little is known, of these much."""
     generator = torch.Generator().manual_seed(0)

@@ -216,7 +216,7 @@ class ControlSets(Method):
         Raises:
             InputError: If there is none of that name.
         """
-        return self.control_sets.index(self.control_set(str(parameters[CONTROL_SET])))
+        return self.control_sets.index(self.control_set(str(parameters.get(CONTROL_SET))))
 
     @property
     def laws(self) -> dict[str, Marginal]:
