@@ -81,6 +81,7 @@ EARLIER: dict[str, tuple[dict[str, Any], object]] = {
             initial_control_sets=("2",),
             charge_initial=False,
             num_nodes=64,
+            winsorize=False,
         ),
     ),
     "CostlyFeedbackSettings": (
@@ -102,6 +103,7 @@ EARLIER: dict[str, tuple[dict[str, Any], object]] = {
             time="hours",
             initial_trials=4,
             charge_initial=False,
+            winsorize=False,
         ),
     ),
     "GittinsSettings": (
@@ -191,6 +193,7 @@ EARLIER: dict[str, tuple[dict[str, Any], object]] = {
             noise_sd=0.1,
             initial_trials=4,
             charge_initial=False,
+            winsorize=False,
         ),
     ),
 }
@@ -212,6 +215,14 @@ def test_values_of_earlier_releases(name: str) -> None:
 METHODS: dict[str, tuple[dict[str, Any], Any]] = {
     name: pair for name, pair in EARLIER.items() if isinstance(pair[1], Method)
 }
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_0_3_stored_did_nothing_about_outliers(name: str) -> None:
+    """It had the names of today, and said nothing of that."""
+    stored, value = METHODS[name]
+    assert read(stored | {"__type": f"ax_costaware.{type(value).__name__}"}) == value
+    assert type(value).winsorize
 
 
 @pytest.mark.parametrize("name", ["QueryNode", "CellNode"])
@@ -272,8 +283,9 @@ def test_transform_of_earlier_releases() -> None:
 
 def test_no_name_of_earlier_releases_is_forgotten() -> None:
     """Each one that is registered has a test above."""
-    # "Gittins" is no earlier name: only a setting of it is new.
-    assert EARLIER.keys() == earlier_releases._VALUE_OBJECTS.keys() - {"Gittins"}
+    # Those of today are no earlier names: only a setting of each is new.
+    today = {type(value).__name__ for _, value in METHODS.values()}
+    assert EARLIER.keys() == earlier_releases._VALUE_OBJECTS.keys() - today
     initial = {"Query", "Cell", "ControlSet", "Gittins", "Feedback"}
     nodes = {"QueryNode", "CellNode"} | {f"Initial{name}Node" for name in initial}
     assert nodes == earlier_releases._NODES.keys()

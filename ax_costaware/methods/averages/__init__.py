@@ -140,16 +140,16 @@ class Targets(Method):
         )
         super().__post_init__()
         one_of(self.acquisition, "acquisition", get_args(Information))
-        if self.hyperparameters is not None:
-            set_fields(self, winsorize=False)
-        expected = "FixedHyperparameters, or None for fitted ones"
-        instance_of(self.hyperparameters, "hyperparameters", FixedHyperparameters | None, expected)
-        lengthscale = None if self.hyperparameters is None else self.hyperparameters.lengthscale
-        if isinstance(lengthscale, tuple) and len(lengthscale) != len(self.target_parameters):
+        given, expected = self.hyperparameters, "FixedHyperparameters, or None for fitted ones"
+        instance_of(given, "hyperparameters", FixedHyperparameters | None, expected)
+        if given is None:
+            return
+        set_fields(self, winsorize=False)
+        lengthscale, d = given.lengthscale, len(self.target_parameters)
+        if isinstance(lengthscale, tuple) and len(lengthscale) != d:
             raise InputError(
                 f"hyperparameters: lengthscale={lengthscale!r} has {len(lengthscale)} numbers: "
-                f"expected one, or one for each of the {len(self.target_parameters)} target "
-                "parameters."
+                f"expected one, or one for each of the {d} target parameters."
             )
 
     @property
