@@ -170,7 +170,9 @@ def winsorized(outcomes: Tensor, minimize: bool, fence: float) -> Tensor:
     """Outcomes whose bad outliers are moved to a fence, as in a box plot.
 
     As Ax does by default (its transform ``Winsorize``): what is far worse than most says that it is
-    bad, and should not set the scale of the rest.
+    bad, and should not set the scale of the rest. Unlike there, outcomes that are mostly the same
+    are measured by how far the best one is above them; where none is, as of a test that most pass,
+    they stay as they are.
 
     Args:
         outcomes: ``n`` outcomes.
@@ -184,4 +186,5 @@ def winsorized(outcomes: Tensor, minimize: bool, fence: float) -> Tensor:
         signed.quantile(part, interpolation=how)
         for part, how in ((0.25, "lower"), (0.75, "higher"))
     )
-    return sign * signed.clamp_min(low - fence * (high - low))
+    span = high - low if high > low else signed.max() - low
+    return sign * signed.clamp_min(low - fence * span) if span > 0 else outcomes

@@ -29,6 +29,25 @@ from tests.ax.toy import CONTROL_SETS, MARGINALS
 OUTCOMES = [3.0, 1.0, 2.0, 2.5, 1.5, -40.0, 60.0, 2.2]
 
 
+@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        # A test that most pass: what fails is no outlier.
+        ([1.0] * 8 + [0.0, 0.0], [1.0] * 8 + [0.0, 0.0]),
+        ([0.0] * 8 + [2.0, -1e6], [0.0] * 8 + [2.0, -20.0]),
+        ([3.0] * 4, [3.0] * 4),
+    ],
+)
+def test_outcomes_that_are_mostly_the_same(
+    outcomes: list[float], expected: list[float], minimize: bool
+) -> None:
+    """The quartiles are the same, and say nothing of what is far."""
+    sign = -1.0 if minimize else 1.0
+    Y = sign * torch.tensor(outcomes, dtype=torch.double)
+    assert (sign * winsorized(Y, minimize, 10.0)).tolist() == expected
+
+
 @pytest.mark.parametrize(
     ("minimize", "wanted", "ends"),
     [(False, True, (-2.0, 60.0)), (True, True, (-40.0, 6.0)), (True, False, (-40.0, 60.0))],

@@ -378,7 +378,7 @@ def test_a_trial_that_went_wrong_does_not_set_the_scale(name: str, minimize: boo
 
     assert spread(True) < 11.0
     assert spread(False) > 1e4
-    given = replace(case.method, winsorize=True)  # type: ignore[type-var]
+    given: Any = replace(case.method, winsorize=True)
     assert not Simulation(given, case.space, hyperparameters=case.model).method.winsorize
 
 
