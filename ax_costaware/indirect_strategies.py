@@ -292,9 +292,8 @@ def fidelity_strategy(
         torch_device: Where models and searches compute, by torch's name, such as ``"cuda"`` or
             ``"cuda:1"``; None for the CPU. It is stored. A store that is loaded where there is no
             such device goes on with the CPU, and says so in the log.
-        winsorize: Whether an outcome counts as no worse than ten distances between the quartiles
-            beyond the worse one, where hyperparameters are fitted: a trial that went wrong, and
-            says so by a million, is not to hide how the others differ.
+        winsorize: Whether outcomes that are far worse than most count as less bad, as Ax has it, so
+            that they do not set the scale of the model.
 
     Returns:
         A generation strategy for ``Client.set_generation_strategy``, ``AxClient`` or an

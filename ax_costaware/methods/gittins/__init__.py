@@ -49,8 +49,6 @@ class Gittins(PricedMethod):
 
     label: ClassVar[str] = "Gittins"
 
-    fence: ClassVar[float] = 1.5
-
     decay: GittinsDecay | None = None
     """How lambda falls over the run; its numbers are in standard deviations of the outcomes per
     mean cost of a trial. Set where neither ``lmbda`` nor a budget is given."""
