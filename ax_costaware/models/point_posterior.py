@@ -24,6 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import torch
@@ -175,7 +176,7 @@ class FactoredPosterior(PointPosterior):
         posterior = self.posterior
         both = posterior.transform(torch.stack([X, Z]))
         k = posterior.prior_covariance(both.flatten(0, 1), posterior.X)
-        whitened = (k @ posterior.root).reshape(2, len(X), -1)
+        whitened = (k @ posterior.root).unflatten(0, (2, len(X)))
         variance = posterior.variance_of(whitened, posterior.prior_variance(both))
         x, z = both.unsqueeze(-2)
         prior = posterior.prior_covariance(x, z).flatten()
@@ -189,20 +190,20 @@ class FactoredPosterior(PointPosterior):
         Args:
             Z: Points ``q x d``, whose part of the work is done once.
         """
+        z = self.posterior.transform(Z)
+        whitened_z = self.posterior.prior_covariance(z, self.posterior.X) @ self.posterior.root
+        # No closure: an acquisition function that keeps it can be pickled, as BoTorch's can.
+        return partial(self._at, z, whitened_z)
+
+    def _at(self, z: Tensor, whitened_z: Tensor, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         posterior = self.posterior
-        z = posterior.transform(Z)
-        whitened_z = posterior.prior_covariance(z, posterior.X) @ posterior.root
-
-        def at(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            t = posterior.transform(X)
-            k = posterior.prior_covariance(t, posterior.X)
-            whitened = k @ posterior.root
-            variance = posterior.variance_of(whitened, posterior.prior_variance(t))
-            prior = posterior.prior_covariance(t, z)
-            covariance = posterior.covariance_of(whitened, whitened_z, prior)
-            return posterior.mean_of(k), variance, covariance
-
-        return at
+        t = posterior.transform(X)
+        k = posterior.prior_covariance(t, posterior.X)
+        whitened = k @ posterior.root
+        variance = posterior.variance_of(whitened, posterior.prior_variance(t))
+        prior = posterior.prior_covariance(t, z)
+        covariance = posterior.covariance_of(whitened, whitened_z, prior)
+        return posterior.mean_of(k), variance, covariance
 
     def prior_variance(self, X: Tensor) -> Tensor:
         """Prior variances ``p`` of points ``p x d``, in raw units."""
