@@ -33,10 +33,9 @@ from botorch.models.model import Model, ModelList
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from torch import Tensor
 
-from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.believed import after_pending
 from ax_costaware.models.cached_posterior import CachedPosterior, any_unit, least, untransformed
-from ax_costaware.models.expectation import expectation_posterior, joint_moments
+from ax_costaware.models.expectation import check_one_outcome, expectation_posterior, joint_moments
 from ax_costaware.models.fourier_path import FourierPath
 from ax_costaware.models.rowwise import remaining_variance
 
@@ -280,11 +279,7 @@ class ModelPosterior(PointPosterior):
         posterior = self._posterior(X.unsqueeze(-2))
         with any_unit():
             mean, variance = posterior.mean, posterior.variance
-        if mean.shape[-1] != 1:
-            raise UnsupportedInputError(
-                f"model: got one with {mean.shape[-1]} outcomes; it takes one outcome, or a"
-                " posterior_transform that leaves one."
-            )
+        check_one_outcome(mean)
         variance = variance.clamp_min(least(variance))
         return mean.squeeze(-1).squeeze(-1), variance.squeeze(-1).squeeze(-1)
 
