@@ -194,6 +194,9 @@ def test_what_is_no_number_is_refused() -> None:
         LogTargetImprovementPerCost(model_of(), TARGET, 1.0, caution=-1.0)
     with pytest.raises(InputError, match="cost"):
         LogTargetImprovementPerCost(model_of(), TARGET, 1.0, cost=-1.0)
+    elsewhere = LogTargetImprovementPerCost(model_of(), {3: 9.0}, 1.0)
+    with pytest.raises(InputError, match=r"target=\{3: 9.0\}: expected columns from 0 to 2"):
+        elsewhere(points(5, 1).unsqueeze(-2))
 
 
 @pytest.mark.parametrize("cost", [2.0, AffineCost({2: 1.0})])
