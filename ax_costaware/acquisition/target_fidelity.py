@@ -40,6 +40,7 @@ from torch import Tensor
 from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_inputs
+from ax_costaware.exceptions import InputError
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import finite_number, nonnegative_number
 
@@ -49,8 +50,14 @@ have a slope there."""
 
 
 def at_target(X: Tensor, target: Mapping[int, float]) -> Tensor:
-    """Points ``... x d`` with some columns at their values at the target, differentiable."""
-    columns = list(target)
+    """Points ``... x d`` with some columns at their values at the target, differentiable.
+
+    Raises:
+        InputError: If there is no such column.
+    """
+    columns, d = list(target), X.shape[-1]
+    if not all(-d <= column < d for column in columns):
+        raise InputError(f"target={dict(target)!r}: expected columns from 0 to {d - 1}.")
     found = X.clone()
     found[..., columns] = X.new_tensor([target[column] for column in columns])
     return found

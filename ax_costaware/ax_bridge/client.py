@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
 from ax.api.client import Client
+from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
 from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError, UserInputError
@@ -66,6 +67,20 @@ class Session:
             UserInputError: If the index is not an integer, or no trial has it.
             UnsupportedError: If the trial has several arms.
         """
+        trial = self.any_trial(trial_index)
+        if not isinstance(trial, Trial):
+            raise UnsupportedError(
+                f"trial_index={trial.index} is a {type(trial).__name__}: expected a trial with one "
+                "arm."
+            )
+        return trial
+
+    def any_trial(self, trial_index: int) -> BaseTrial:
+        """The trial at ``trial_index``, which may have several arms.
+
+        Raises:
+            UserInputError: If the index is not an integer, or no trial has it.
+        """
         try:
             index = operator.index(trial_index)
         except TypeError:
@@ -81,10 +96,6 @@ class Session:
             raise UserInputError(
                 f"trial_index={index} does not exist: the experiment has "
                 + (f"trials {known[0]} to {known[-1]}." if known else "no trials yet.")
-            )
-        if not isinstance(trial, Trial):
-            raise UnsupportedError(
-                f"trial_index={index} is a {type(trial).__name__}: expected a trial with one arm."
             )
         return trial
 
@@ -124,7 +135,7 @@ class Session:
         else:
             logger.info(f"Trial {trial.index} is completed.")
 
-    def save_trial(self, trial: Trial) -> None:
+    def save_trial(self, trial: BaseTrial) -> None:
         """Save ``trial`` where the client has a database."""
         if self.client is not None:
             self.client._save_or_update_trial_in_db_if_possible(

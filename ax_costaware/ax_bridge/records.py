@@ -177,11 +177,11 @@ def past_trials(
     curves, realized = curves_in_data(experiment, method), realized_inputs(experiment, method)
     found = []
     for index, base_trial in sorted(experiment.trials.items()):
-        trial, record = with_one_arm(base_trial), outcome_record(base_trial)
-        planned = planned_trial(trial)
-        if is_excluded(trial):
+        planned = planned_trial(base_trial)
+        if is_excluded(base_trial):
             found.append(replace(planned, status="ABANDONED", is_excluded=True))
             continue
+        trial, record = with_one_arm(base_trial), outcome_record(base_trial)
         recorded = {name: mean for name, (mean, _) in recorded_outcomes(trial).items()}
         values = {
             name: more_precise(known[index], recorded.get(name))
@@ -229,9 +229,9 @@ def backfill_values(experiment: Experiment) -> dict[str, Any]:
     return dict(experiment.search_space.backfill_values())
 
 
-def planned_trial(trial: Trial) -> PastTrial:
+def planned_trial(trial: BaseTrial) -> PastTrial:
     """What was planned of one trial and recorded of its decision, without what came of it."""
-    arm = {} if trial.arm is None else trial.arm.parameters
+    arm = trial.arms[0].parameters if len(trial.arms) == 1 else {}
     return PastTrial(
         index=trial.index,
         parameters={**backfill_values(trial.experiment), **arm},
@@ -334,7 +334,8 @@ def with_one_arm(trial: BaseTrial) -> Trial:
     if not isinstance(trial, Trial):
         raise UnsupportedError(
             f"trial {trial.index} is a {type(trial).__name__}: a cost belongs to one arm, so each "
-            "arm needs a trial of its own."
+            "arm needs a trial of its own. To go on without the trial: "
+            f"ax_costaware.exclude_trial(client, {trial.index})."
         )
     return trial
 

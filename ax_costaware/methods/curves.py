@@ -57,8 +57,10 @@ def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoi
     found: list[CurvePoint] = []
     if parameter is None:
         return found
-    reached = {t.index: float(str(t.inputs[parameter.name])) for t in problem.trials}
-    for trial in problem.trials:
+    # One that was excluded may have no arm.
+    trials = [trial for trial in problem.trials if parameter.name in trial.inputs]
+    reached = {t.index: float(str(t.inputs[parameter.name])) for t in trials}
+    for trial in trials:
         curve = trial.curves.get(metric) or {}
         steps = [step for step in sorted(curve) if step >= parameter.lower]
         if steps and steps[-1] > parameter.upper:

@@ -225,6 +225,10 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         **params: Any,
     ) -> Tensor:
         """Covariances between rows, ``... x n x m``, or with ``diag`` their variances."""
+        if 0 in (x1.numel(), x2.numel()):  # of no rows, or in a batch of none
+            batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+            rows = (x1.shape[-2],) if diag else (x1.shape[-2], x2.shape[-2])
+            return x1.new_zeros(*batch, *rows)
         left, kernel = self._parts(x1), self.base_kernel
         if diag and torch.equal(x1, x2):
             return torch.cat([part.variance(kernel) for part in left], dim=-1)

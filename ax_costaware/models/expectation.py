@@ -115,6 +115,7 @@ def expectation_posterior(
     Raises:
         InputError: For weights that do not fit the nodes, or blocks that do not cover the
             columns.
+        UnsupportedInputError: If the posterior is not jointly Gaussian, or of several outcomes.
     """
     if isinstance(nodes, Tensor):
         if weights is None or weights.shape[-1] != nodes.shape[-2]:
@@ -147,7 +148,8 @@ def joint_moments(posterior: Posterior) -> tuple[Tensor, Tensor]:
     """Means ``... x n`` and covariances ``... x n x n`` of points; of a mixture, if it is one.
 
     Raises:
-        UnsupportedInputError: If they are not jointly Gaussian, nor a mixture of such.
+        UnsupportedInputError: If they are not jointly Gaussian, nor a mixture of such, or are of
+            several outcomes.
     """
     if isinstance(posterior, GaussianMixturePosterior):
         return posterior.mixture_mean.squeeze(-1), posterior.mixture_covariance_matrix
@@ -156,7 +158,17 @@ def joint_moments(posterior: Posterior) -> tuple[Tensor, Tensor]:
             f"model: got one with a {type(posterior).__name__}; it takes one whose posterior is "
             "jointly Gaussian."
         )
+    check_one_outcome(posterior.mean)
     return posterior.mean.squeeze(-1), posterior.distribution.covariance_matrix
+
+
+def check_one_outcome(mean: Tensor) -> None:
+    """Refuse means ``... x m`` of several outcomes with an ``UnsupportedInputError``."""
+    if mean.shape[-1] != 1:
+        raise UnsupportedInputError(
+            f"model: got one with {mean.shape[-1]} outcomes; it takes one outcome, or a"
+            " posterior_transform that leaves one."
+        )
 
 
 def _check_covers(rule: ProductNodes, num_inputs: int) -> None:

@@ -40,10 +40,12 @@ from gpytorch.kernels import Kernel
 from gpytorch.priors import NormalPrior
 from torch import Tensor
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.models.choice_kernel import shared_lengthscales
 from ax_costaware.models.configurable_gp import ConfigurableGP
 from ax_costaware.models.kernels import matern_correlation, squared_distances
 from ax_costaware.models.standardize import StandardizeAnyScale
+from ax_costaware.queries.argument_checks import checked_bounds
 
 _EPSILON = 1e-3
 """Distance from the target below which a bias falls linearly: the slope of a power is infinite."""
@@ -201,6 +203,10 @@ class FidelityGP(ConfigurableGP):
         outcome_transform: By default outcomes are standardised.
         own: Whether inputs have a part of their own, if some were tried at several fidelities.
         choices: The columns of each one-hot choice, which share their length-scales.
+
+    Raises:
+        InputError: If a fidelity is no column, or one of no width, or ``bounds`` do not fit
+            ``train_X``.
     """
 
     knows_choices = True
@@ -217,9 +223,15 @@ class FidelityGP(ConfigurableGP):
         own: bool = False,
         choices: Sequence[Sequence[int]] = (),
     ) -> None:
-        bounds = bounds.to(train_X)
+        d = train_X.shape[-1]
+        bounds = checked_bounds(bounds, d).to(train_X)
         lower, upper = bounds
-        d = len(lower)
+        for i in (i for columns in fidelities for i in columns):
+            if not -d <= i < d or lower[i] == upper[i]:
+                raise InputError(
+                    f"fidelities={list(fidelities)!r}: expected columns from 0 to {d - 1}, of "
+                    f"which the lower bound is below the upper one, and {i} is none."
+                )
         scaled = [
             {i % d: float((at - lower[i]) / (upper[i] - lower[i])) for i, at in columns.items()}
             for columns in fidelities

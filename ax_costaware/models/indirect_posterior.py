@@ -16,6 +16,7 @@ else sums over the nodes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -124,24 +125,27 @@ class IndirectPosterior:
 
     def joint_with(self, X: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
         """``joint_moments`` as a function of queries: what points need is worked out once."""
-        points, kernel, root = self._points(X), self.kernel.base_kernel, self.cached.root
-        whitened = self.cross(points) @ root
+        points, kernel = self._points(X), self.kernel.base_kernel
+        whitened = self.cross(points) @ self.cached.root
         with_nodes: Tensor | None = None
         if isinstance(self.data, SharedAverages):
             with_nodes = points.covariance(Points(self.data.nodes), kernel).mT
 
-        def moments(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            queries = self._queries(A)
-            cross = self.cross(queries)
-            mean, variance = self._moments(queries, A.shape[:-1], cross)
-            if with_nodes is not None and isinstance(queries, SharedAverages):
-                prior = queries.weights @ with_nodes
-            else:
-                prior = queries.covariance(points, kernel)
-            covariance = self.cached.covariance_of(cross @ root, whitened, prior)
-            return mean, variance, covariance.reshape(*A.shape[:-1], X.shape[-2])
+        # No closure: an acquisition function that keeps it can be pickled, as BoTorch's can.
+        return partial(self._joint, points, whitened, with_nodes)
 
-        return moments
+    def _joint(
+        self, points: Averages, whitened: Tensor, with_nodes: Tensor | None, A: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        queries = self._queries(A)
+        cross = self.cross(queries)
+        mean, variance = self._moments(queries, A.shape[:-1], cross)
+        if with_nodes is not None and isinstance(queries, SharedAverages):
+            prior = queries.weights @ with_nodes
+        else:
+            prior = queries.covariance(points, self.kernel.base_kernel)
+        covariance = self.cached.covariance_of(cross @ self.cached.root, whitened, prior)
+        return mean, variance, covariance.reshape(*A.shape[:-1], len(whitened))
 
     def target_covariance(self, X: Tensor) -> Tensor:
         """Joint covariance of the function at points ``S x d`` in raw units, ``S x S``."""

@@ -245,9 +245,20 @@ def _slopes(columns: Sequence[int], d: int) -> Kernel:
     # together make outcomes vary by one.
     prior = LogNormalPrior(loc=math.log(12.0 / len(columns)), scale=1.0)
     read = None if len(columns) == d else columns
-    slopes = LinearKernel(variance_prior=prior, active_dims=read)
+    slopes = LinearKernel(active_dims=read)
+    slopes.register_prior("variance_prior", prior, _variance, _set_variance)
     slopes.variance = prior.mode
     return slopes
+
+
+# Functions of the module, where GPyTorch would take lambdas: a model with them can be pickled.
+def _variance(slopes: LinearKernel) -> Tensor:
+    variance: Tensor = slopes.variance
+    return variance
+
+
+def _set_variance(slopes: LinearKernel, value: Tensor) -> None:
+    slopes.variance = value
 
 
 def _as_given(X: Tensor, values: Tensor) -> Tensor:

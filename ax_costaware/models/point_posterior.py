@@ -24,6 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import torch
@@ -32,10 +33,9 @@ from botorch.models.model import Model, ModelList
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from torch import Tensor
 
-from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.believed import after_pending
 from ax_costaware.models.cached_posterior import CachedPosterior, any_unit, least, untransformed
-from ax_costaware.models.expectation import expectation_posterior, joint_moments
+from ax_costaware.models.expectation import check_one_outcome, expectation_posterior, joint_moments
 from ax_costaware.models.fourier_path import FourierPath
 from ax_costaware.models.rowwise import remaining_variance
 
@@ -175,7 +175,7 @@ class FactoredPosterior(PointPosterior):
         posterior = self.posterior
         both = posterior.transform(torch.stack([X, Z]))
         k = posterior.prior_covariance(both.flatten(0, 1), posterior.X)
-        whitened = (k @ posterior.root).reshape(2, len(X), -1)
+        whitened = (k @ posterior.root).unflatten(0, (2, len(X)))
         variance = posterior.variance_of(whitened, posterior.prior_variance(both))
         x, z = both.unsqueeze(-2)
         prior = posterior.prior_covariance(x, z).flatten()
@@ -189,20 +189,20 @@ class FactoredPosterior(PointPosterior):
         Args:
             Z: Points ``q x d``, whose part of the work is done once.
         """
+        z = self.posterior.transform(Z)
+        whitened_z = self.posterior.prior_covariance(z, self.posterior.X) @ self.posterior.root
+        # No closure: an acquisition function that keeps it can be pickled, as BoTorch's can.
+        return partial(self._at, z, whitened_z)
+
+    def _at(self, z: Tensor, whitened_z: Tensor, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         posterior = self.posterior
-        z = posterior.transform(Z)
-        whitened_z = posterior.prior_covariance(z, posterior.X) @ posterior.root
-
-        def at(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            t = posterior.transform(X)
-            k = posterior.prior_covariance(t, posterior.X)
-            whitened = k @ posterior.root
-            variance = posterior.variance_of(whitened, posterior.prior_variance(t))
-            prior = posterior.prior_covariance(t, z)
-            covariance = posterior.covariance_of(whitened, whitened_z, prior)
-            return posterior.mean_of(k), variance, covariance
-
-        return at
+        t = posterior.transform(X)
+        k = posterior.prior_covariance(t, posterior.X)
+        whitened = k @ posterior.root
+        variance = posterior.variance_of(whitened, posterior.prior_variance(t))
+        prior = posterior.prior_covariance(t, z)
+        covariance = posterior.covariance_of(whitened, whitened_z, prior)
+        return posterior.mean_of(k), variance, covariance
 
     def prior_variance(self, X: Tensor) -> Tensor:
         """Prior variances ``p`` of points ``p x d``, in raw units."""
@@ -279,11 +279,7 @@ class ModelPosterior(PointPosterior):
         posterior = self._posterior(X.unsqueeze(-2))
         with any_unit():
             mean, variance = posterior.mean, posterior.variance
-        if mean.shape[-1] != 1:
-            raise UnsupportedInputError(
-                f"model: got one with {mean.shape[-1]} outcomes; it takes one outcome, or a"
-                " posterior_transform that leaves one."
-            )
+        check_one_outcome(mean)
         variance = variance.clamp_min(least(variance))
         return mean.squeeze(-1).squeeze(-1), variance.squeeze(-1).squeeze(-1)
 

@@ -279,8 +279,9 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
 
     So it is for a trial that was attached or completed by mistake, and that no decision can be made
     beside: a control set that does not exist, a point that is no cell of the tree, a value that is
-    no number. It stays in the experiment, and counts as one that was abandoned before it ran,
-    which is its status then, unless it has failed. The trial is saved if the client has a database.
+    no number; or for one of several arms, which Ax's own strategies make. It stays in the
+    experiment, and counts as one that was abandoned before it ran, which is its status then, unless
+    it has failed. The trial is saved if the client has a database.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.
@@ -289,10 +290,10 @@ def exclude_trial(client: SessionClient, trial_index: int, reason: str = "") -> 
 
     Raises:
         UserInputError: If the trial does not exist, or ``reason`` is no string.
-        UnsupportedError: If the trial has several arms, or another process runs the experiment.
+        UnsupportedError: If another process runs the experiment.
     """
     session = open_session(client, to_write=True)
-    trial = session.trial(trial_index)
+    trial = session.any_trial(trial_index)
     instance_of(reason, "reason", str, "a string")
     trial.update_run_metadata({RECORD: {**outcome_record(trial), EXCLUDED: reason}})
     if not trial.status.is_failed:

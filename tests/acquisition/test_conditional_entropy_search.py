@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import warnings
 from typing import Any
 
@@ -307,6 +308,16 @@ def test_input_constructors(name: str) -> None:
     construct = get_acqf_input_constructor(type(function))
     again = type(function)(**construct(model=model, cost=2.0, **arguments))
     assert torch.equal(again(A), function(A))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("learned", [False, True])
+def test_it_can_be_pickled_with_its_model(name: str, learned: bool) -> None:
+    model, A = indirect_model(learned=learned), queries()
+    drawn = sample_optima(posterior_of(model), SPACE, 6, seed=1)
+    function = made(name, model, *drawn, cost=2.0)
+    copy = pickle.loads(pickle.dumps(function))
+    torch.testing.assert_close(copy(A), function(A), rtol=0, atol=0)
 
 
 def test_a_sure_answer_is_finite() -> None:

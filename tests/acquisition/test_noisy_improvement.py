@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import pytest
@@ -238,3 +239,10 @@ def test_noise_is_found_above_the_mode_of_its_prior() -> None:
     model.likelihood.noise_covar.register_prior("noise_prior", SmoothedBoxPrior(0.1, 1), "noise")
     assert has_found_noise(model)
     assert not has_found_noise(ensemble())
+
+
+def test_it_can_be_pickled_with_its_model_and_cost() -> None:
+    model, X = gp(noise=0.1)
+    function = LogNoisyExpectedImprovementPerCost(model, X, cost, X_pending=X[:1] + 0.1)
+    copy = pickle.loads(pickle.dumps(function))
+    torch.testing.assert_close(copy(POINTS), function(POINTS), rtol=0, atol=0)

@@ -194,6 +194,9 @@ def test_what_is_no_number_is_refused() -> None:
         LogTargetImprovementPerCost(model_of(), TARGET, 1.0, caution=-1.0)
     with pytest.raises(InputError, match="cost"):
         LogTargetImprovementPerCost(model_of(), TARGET, 1.0, cost=-1.0)
+    elsewhere = LogTargetImprovementPerCost(model_of(), {3: 9.0}, 1.0)
+    with pytest.raises(InputError, match=r"target=\{3: 9.0\}: expected columns from 0 to 2"):
+        elsewhere(points(5, 1).unsqueeze(-2))
 
 
 @pytest.mark.parametrize("cost", [2.0, AffineCost({2: 1.0})])
@@ -202,3 +205,9 @@ def test_it_can_be_pickled_with_its_model_and_cost(cost: float | AffineCost) -> 
     X = points(5, 1).unsqueeze(-2)
     copy = pickle.loads(pickle.dumps(acquisition))
     torch.testing.assert_close(copy(X), acquisition(X), rtol=0, atol=0)
+
+
+def test_of_no_points_there_are_no_values() -> None:
+    """As BoTorch's own, which may be asked for what is left after a filter."""
+    acquisition = LogTargetImprovementPerCost(model_of(), TARGET, 1.2)
+    assert acquisition(points(5, 1)[:0].unsqueeze(-2)).shape == (0,)

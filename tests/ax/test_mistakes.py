@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from ax.api.client import Client
-from ax.exceptions.core import UserInputError
+from ax.core.arm import Arm
+from ax.core.data import Data
+from ax.core.generator_run import GeneratorRun
+from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware import complete_trial, exclude_trial, query, recommend, spending
 from ax_costaware.analysis import overview
@@ -177,6 +182,36 @@ def test_inputs_that_are_no_numbers(case: str, value: float) -> None:
     exclude_trial(client, index)
     assert client.get_next_trials(max_trials=1)
     assert client._experiment.trials[first].status.is_running
+
+
+@pytest.mark.parametrize("case", ["gittins", "costly feedback"])
+def test_a_trial_of_several_arms_can_be_left_out(case: str, tmp_path: Path) -> None:
+    """As Ax's own strategies make them: an experiment that was begun by one goes on without it."""
+    client = make_client(case)
+    experiment = client._experiment
+    arms = [Arm({"x1": 0.1, "x2": value}) for value in (0.2, 0.7)]
+    batch = experiment.new_batch_trial(generator_run=GeneratorRun(arms))
+    batch.mark_running(no_runner_required=True)
+    columns = {"trial_index": 0, "metric_name": "y", "metric_signature": "y", "sem": 0.1}
+    rows = [{**columns, "arm_name": arm.name, "mean": 1e3} for arm in batch.arms]
+    experiment.attach_data(Data(df=pd.DataFrame(rows)))
+    batch.mark_completed()
+    way_out = r"trial 0 is a BatchTrial: .* ax_costaware.exclude_trial\(client, 0\)"
+    with pytest.raises(UnsupportedError, match=way_out):
+        client.get_next_trials(max_trials=1)
+    with pytest.raises(UnsupportedError, match=way_out):
+        spending(client)
+    exclude_trial(client, 0)
+    for _ in range(6):
+        for index, arm in client.get_next_trials(max_trials=1).items():
+            complete_trial(client, index, float(arm["x1"]) * (1 - float(arm["x2"])))
+    assert abs(recommend(client).expected_value) < 2
+    assert spending(client).entries[0].charged == 0.0
+    assert overview(client)
+    path = str(tmp_path / "client.json")
+    client.save_to_json_file(path)
+    loaded = Client.load_from_json_file(path)
+    assert client.get_next_trials(max_trials=1) == loaded.get_next_trials(max_trials=1)
 
 
 def test_nothing_waits_for_an_excluded_trial() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,15 @@ import pytest
 import torch
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Decision, Gittins, MultiFidelity, Range, Simulation, Space
+from ax_costaware.methods import (
+    Decision,
+    Gittins,
+    MultiFidelity,
+    PastTrial,
+    Range,
+    Simulation,
+    Space,
+)
 from ax_costaware.methods.curves import MOST_POINTS, curve_points, thinned
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.queries.costs import AffineCost
@@ -50,6 +59,15 @@ def test_few_points_stand_for_many(count: int) -> None:
         # Distances grow.
         gaps = [b - a for a, b in pairwise(kept)]
         assert gaps == sorted(gaps)
+
+
+def test_an_excluded_trial_may_have_no_parameters() -> None:
+    """As one that Ax refused to attach, or one of several arms."""
+    found = told(METHOD, lambda last: [2])
+    known = curve_points(METHOD, found.problem(), "objective")
+    left_out = PastTrial(3, {}, status="ABANDONED", is_excluded=True)
+    problem = replace(found.problem(), trials=(*found.trials, left_out))
+    assert curve_points(METHOD, problem, "objective") == known
 
 
 def test_points_are_outcomes_at_lower_fidelities() -> None:

@@ -298,6 +298,19 @@ def test_it_works_as_a_botorch_model(data: tuple[Tensor, Tensor]) -> None:
     assert fantasy.target_posterior(torch.tensor([[0.3, 0.3]]).double()).variance < before
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 1), (2, 0)])
+def test_of_no_queries_and_points_there_are_no_values(
+    data: tuple[Tensor, Tensor], shape: tuple[int, ...]
+) -> None:
+    """As of any model of BoTorch's."""
+    A, z = data
+    conditional = GaussianConditional(np.eye(2), np.zeros(2), 0.01, outside="keep")
+    model = ConditionalMeanProcess(A, z, conditional)
+    none = A.new_empty(*shape, 2)
+    for posterior in (model.posterior(none), model.target_posterior(none)):
+        assert posterior.mean.shape == posterior.variance.shape == (*shape, 1)
+
+
 def test_noise_may_depend_on_the_query(data: tuple[Tensor, Tensor]) -> None:
     A, z = data
     model = ConditionalMeanProcess(A, z, gaussian(), noise=lambda queries: 0.01 + queries[:, 0])

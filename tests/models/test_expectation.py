@@ -7,7 +7,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from gpytorch.kernels import MaternKernel
 
-from ax_costaware.exceptions import InputError
+from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models import expectation_posterior
 from ax_costaware.queries import Discrete, Empirical, ProductNodes, TruncatedNormal, Uniform
 
@@ -147,3 +147,13 @@ def test_bad_input():
         expectation_posterior(model, product, weights)
     with pytest.raises(InputError, match=r"nodes: got blocks for the columns \[0, 1\]"):
         expectation_posterior(model, product)
+
+
+def test_a_model_of_several_outcomes_needs_a_transform():
+    model = _model()
+    both = SingleTaskGP(model.train_inputs[0], torch.rand(15, 2).double())
+    nodes, weights = torch.rand(5, 3).double(), torch.full((5,), 0.2).double()
+    with pytest.raises(UnsupportedInputError, match="got one with 2 outcomes; it takes one"):
+        expectation_posterior(both, nodes, weights)
+    first = ScalarizedPosteriorTransform(torch.tensor([1.0, 0.0]).double())
+    assert expectation_posterior(both, nodes, weights, first)[0].shape == ()

@@ -8,6 +8,7 @@ from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.models import DenseMarginalLogLikelihood, FidelityGP, FidelityKernel
 
 UNIT = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
@@ -44,6 +45,22 @@ def test_at_the_target_there_is_no_bias(
     assert bool((variances > among.diagonal() - 1e-9).all())
     assert float(torch.linalg.eigvalsh(everything).min()) > -1e-8
     torch.testing.assert_close(everything.diagonal()[:6], variances)
+
+
+@pytest.mark.parametrize(
+    ("fidelities", "bounds", "message"),
+    [
+        ([{3: 1.0}], UNIT, "expected columns from 0 to 2, .* and 3 is none"),
+        ([{-4: 1.0}], UNIT, "and -4 is none"),
+        ([{2: 1.0}], torch.tensor([[0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]), "and 2 is none"),
+        ([{2: 1.0}], UNIT[:, :2], "bounds: got shape .* expected finite bounds 2 x 3"),
+    ],
+)
+def test_what_is_no_fidelity_is_refused(
+    fidelities: list[dict[int, float]], bounds: Tensor, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        FidelityGP(points(8), points(8, 1), fidelities, bounds)
 
 
 def test_the_last_column_is_minus_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -291,6 +292,13 @@ def test_the_posterior_is_kept_not_recomputed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(PointPosterior, "of", None)
     assert model.expected_cost(_inputs(3)).shape == (3,)
     assert not model.expected_cost(_inputs(3)).requires_grad
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_can_be_pickled(kind: CostKind) -> None:
+    model, X = _fitted(kind, n=5), _inputs(3)
+    copy = pickle.loads(pickle.dumps(model))
+    assert torch.equal(copy.expected_cost(X), model.expected_cost(X))
 
 
 @pytest.mark.parametrize("cost", [0.0, -2.0, math.nan, math.inf])

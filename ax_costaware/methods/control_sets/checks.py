@@ -40,6 +40,11 @@ def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
     Raises:
         InputError: If the search space lacks something, or the marginals do not fit it.
     """
+    if CONTROL_SET in problem.space.parameters:
+        raise InputError(
+            f"space does not hide its parameter {CONTROL_SET!r}, which the model is not to see: "
+            f"expected Space.of(parameters, hidden=[{CONTROL_SET!r}])."
+        )
     _check_control_set_parameter(problem.space.hidden.get(CONTROL_SET), method)
     free = {name: column.parameter for name, column in problem.space.columns.items()}
     for control_set in method.control_sets:

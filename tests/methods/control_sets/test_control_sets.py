@@ -128,6 +128,17 @@ def problem_of(method: ControlSets, trials: tuple[PastTrial, ...] = ()) -> Probl
     return Problem(Space.of(parameters, hidden=[CONTROL_SET]), trials)
 
 
+def test_a_space_that_does_not_hide_the_control_set() -> None:
+    """The message was that there is none."""
+    method = ControlSets(
+        (ControlSet(["a"], 1.0), ControlSet(["a", "b"], 2.0)), {"b": Uniform(0, 1)}
+    )
+    inputs = [Range("a", 0, 1), Range("b", 0, 1)]
+    space = Space.of([*inputs, Choice(CONTROL_SET, tuple(method.names))])
+    with pytest.raises(InputError, match=r"space does not hide .* hidden=\['control_set'\]"):
+        method.check(Problem(space))
+
+
 def paid(costs: list[tuple[str, float]]) -> tuple[PastTrial, ...]:
     """Trials that were reported to have cost that much."""
     return tuple(
