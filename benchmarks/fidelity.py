@@ -102,18 +102,20 @@ def _simulated(
         cost = problem.cost_of({name: target.get(name, 0.0) for name in names})
         method = Gittins(cost, acquisition=acquisition, **shared)
         space = Space.of([p for name, p in problem.space.parameters.items() if name not in target])
-    simulation = Simulation(method, space)
+    simulation, fitting = Simulation(method, space), 0.0
     while len(simulation.trials) < MOST_TRIALS:
         started = time.process_time()
         decision = simulation.ask()
-        seconds = time.process_time() - started
+        seconds = fitting + time.process_time() - started
         if isinstance(decision, Stop):
             return
         X = point_of({**target, **decision.parameters})
         curve = _curve(problem, X) if curves else None
         simulation.tell(decision, Outcome(float(problem.function(X)), curve=curve))
         spent = sum(entry.charged for entry in simulation.ledger)
+        started = time.process_time()
         best = {**simulation.recommend().parameters, **target}
+        fitting = time.process_time() - started  # the model that the next decision is made by
         fidelity = float(X[:, list(problem.target)].mean())
         yield Record(spent, problem.regret(point_of(best)), seconds, fidelity)
 

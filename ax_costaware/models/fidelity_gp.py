@@ -44,6 +44,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models.choice_kernel import shared_lengthscales
 from ax_costaware.models.configurable_gp import ConfigurableGP
 from ax_costaware.models.kernels import matern_correlation, squared_distances
+from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import checked_bounds
 
@@ -247,6 +248,7 @@ class FidelityGP(ConfigurableGP):
             outcome_transform=outcome_transform or StandardizeAnyScale(1),
             input_transform=Normalize(train_X.shape[-1], bounds=bounds),
         )
+        search_by_logarithms(self)
         self._with_own = partial(FidelityKernel, train_X.shape[-1], scaled, True, choices)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:

@@ -33,11 +33,13 @@ def points(n: int, seed: int) -> Tensor:
     return BOUNDS[0] + unit * (BOUNDS[1] - BOUNDS[0])
 
 
-def model_of(noise: float = 1e-2) -> FidelityGP:
+def model_of(noise: float | None = None) -> FidelityGP:
     X = points(14, seed=0)
     Y = (3 * X[:, :1]).sin() + X[:, 1:2] - 0.1 * (9 - X[:, 2:]) * X[:, :1]
-    model = FidelityGP(X, Y, [TARGET], BOUNDS)
-    model.likelihood.noise = noise
+    Yvar = None if noise is None else torch.full_like(Y, noise)
+    model = FidelityGP(X, Y, [TARGET], BOUNDS, Yvar)
+    if noise is None:
+        model.likelihood.noise = 1e-2
     model.eval()
     return model
 
@@ -72,7 +74,7 @@ def test_it_is_the_expected_gain_of_the_bound_at_the_target(
 
 
 def test_at_the_target_without_noise_it_is_the_expected_improvement_per_cost() -> None:
-    model = model_of(noise=1e-8)
+    model = model_of(noise=1e-5)
     X = at_target(points(6, 2), TARGET).unsqueeze(-2)
     found = LogTargetImprovementPerCost(model, TARGET, 1.2, cost=4.0)(X)
     expected = LogExpectedImprovement(model, best_f=1.2)(X) - math.log(4.0)
