@@ -35,6 +35,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.average_kernel import AverageKernel, target_columns
+from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries import Conditional
 from ax_costaware.queries.argument_checks import finite_tensor, positive_number
@@ -99,9 +100,10 @@ class ConditionalMeanProcess(SingleTaskGP):
             )
         A, z = _checked(train_queries, train_z, conditional.num_query_columns)
         conditional.check_queries(A)
-        if covar_module is None:
-            covar_module = _default_kernel(target_columns(conditional), categorical)
-        kernel = AverageKernel(covar_module, conditional, target_transform)
+        spatial = covar_module
+        if spatial is None:
+            spatial = _default_kernel(target_columns(conditional), categorical)
+        kernel = AverageKernel(spatial, conditional, target_transform)
         super().__init__(
             train_X=kernel.query_rows(A),
             train_Y=z,
@@ -110,6 +112,8 @@ class ConditionalMeanProcess(SingleTaskGP):
             mean_module=mean_module,
             outcome_transform=outcome_transform,
         )
+        if covar_module is None:
+            search_by_logarithms(self)
         self.noise_of_query = noise if callable(noise) else noise_of_query
 
     @property

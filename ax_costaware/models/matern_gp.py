@@ -71,11 +71,13 @@ def search_by_logarithms(model: Module) -> None:
     """Let fits search for positive hyperparameters by the logarithms of what is above their bounds.
 
     Args:
-        model: Its hyperparameters with a lower bound keep their values.
+        model: Its hyperparameters with a lower bound keep their values. What is not fitted is left
+            as it is, and so is what is read without its constraint, as BoTorch's ``Warp`` does.
     """
     for name, parameter, bound in list(model.named_parameters_and_constraints()):
-        if isinstance(bound, GreaterThan):
-            module, _, own = name.rpartition(".")
+        module, _, own = name.rpartition(".")
+        is_searched = own.startswith("raw_") and parameter.requires_grad
+        if isinstance(bound, GreaterThan) and is_searched:
             above = GreaterThan(bound.lower_bound, transform=torch.exp, inv_transform=torch.log)
             with torch.no_grad():
                 value = bound.transform(parameter) if bound.enforced else parameter

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.configurable_gp import ConfigurableGP
+from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.queries.argument_checks import number_between_zero_and_one, positive_number
 
 PRIOR_FORGETTING = 0.01
@@ -213,6 +214,7 @@ class TimeVaryingGP(ConfigurableGP):
             input_transform=input_transform,
         )
         if covar_module is None:
+            search_by_logarithms(self)
             # Which dimension of a parameter is the outcome's, for ``subset_output``.
             self._subset_batch_dict = {
                 "mean_module.raw_constant": -1,

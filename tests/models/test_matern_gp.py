@@ -11,26 +11,33 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
-from botorch.models.transforms import Normalize, Standardize
-from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
+from botorch.models.transforms import Normalize, Standardize, Warp
+from botorch.models.utils.gpytorch_modules import (
+    get_covar_module_with_dim_scaled_prior,
+    get_matern_kernel_with_gamma_prior,
+)
 from botorch.optim.fit import fit_gpytorch_mll_scipy
 from botorch.optim.utils import sample_all_priors
+from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from gpytorch.priors import GammaPrior
+from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Gittins
 from ax_costaware.models import (
+    ConditionalMeanProcess,
     DenseMarginalLogLikelihood,
     FidelityGP,
     LogNormalCostModel,
     MaternGP,
+    TimeVaryingGP,
 )
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
 from ax_costaware.models.dense_marginal_likelihood import dense_covariance
 from ax_costaware.models.kernels import FixedKernel
+from ax_costaware.queries import GaussianConditional
 
 BOX = torch.tensor([[0.0] * 4, [1.0] * 4], dtype=torch.double)
 
@@ -94,6 +101,49 @@ def test_by_logarithms_a_fit_takes_less_than_half_of_the_steps() -> None:
     as_they_are, by_logarithms = results
     assert by_logarithms.fval == pytest.approx(as_they_are.fval, abs=1e-6)
     assert 2 * by_logarithms.step < as_they_are.step
+
+
+def test_models_of_drift_and_of_averages_are_fitted_so_too() -> None:
+    """With a kernel that is given it is searched as it is."""
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(20, 4, generator=generator, dtype=torch.double)
+    X[:, 3] = torch.linspace(0.0, 1.0, 20, dtype=torch.double)  # the time
+    Y = X.mul(4).sin().prod(dim=-1, keepdim=True)
+    kernel = get_covar_module_with_dim_scaled_prior(3, use_rbf_kernel=False)
+    law = GaussianConditional(torch.eye(4).double(), torch.zeros(4), torch.full((4,), 0.01))
+    bound = GreaterThan(0.02, transform=None, initial_value=math.exp(0.5))
+    average = ScaleKernel(
+        get_covar_module_with_dim_scaled_prior(4),
+        outputscale_prior=LogNormalPrior(0.5, 1.0),
+        outputscale_constraint=bound,
+    )
+    models = {
+        "as they are": (
+            TimeVaryingGP(X, Y, covar_module=kernel),
+            ConditionalMeanProcess(X, Y, law, covar_module=average),
+        ),
+        "by logarithms": (TimeVaryingGP(X, Y), ConditionalMeanProcess(X, Y, law)),
+    }
+    fits = {
+        way: [
+            fit_gpytorch_mll_scipy(ExactMarginalLogLikelihood(each.likelihood, each).train())
+            for each in both
+        ]
+        for way, both in models.items()
+    }
+    for as_it_is, by_logarithms in zip(*fits.values(), strict=True):
+        assert by_logarithms.fval < as_it_is.fval + 1e-5
+        assert 1.5 * by_logarithms.step < as_it_is.step
+
+
+def test_a_warp_of_inputs_is_fitted_beside_it() -> None:
+    """Its exponents have a bound as well, and are read as they are."""
+    X = torch.rand(8, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    warp = Warp(2, [0, 1])
+    model = MaternGP(X, X.square().sum(dim=-1, keepdim=True), input_transform=warp)
+    torch.testing.assert_close(warp.concentration0, torch.ones(2).double(), rtol=0, atol=1e-3)
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    assert bool(model.posterior(X).mean.isfinite().all())
 
 
 CHOICE = [1, 2, 3, 4]
