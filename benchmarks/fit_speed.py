@@ -78,9 +78,8 @@ def _fidelity(X: Tensor, Y: Tensor) -> FidelityGP:
 
 def _average(X: Tensor, Y: Tensor) -> ConditionalMeanProcess:
     d = X.shape[-1]
-    return ConditionalMeanProcess(
-        X, Y, GaussianConditional(torch.eye(d), torch.zeros(d), torch.full((d,), 0.01))
-    )
+    unit = tuple(tuple(float(i == j) for j in range(d)) for i in range(d))
+    return ConditionalMeanProcess(X, Y, GaussianConditional(unit, (0.0,) * d, (0.01,) * d))
 
 
 MODELS: dict[str, tuple[Callable[[Tensor, Tensor], Any], ModuleType]] = {

@@ -110,7 +110,8 @@ def test_models_of_drift_and_of_averages_are_fitted_so_too() -> None:
     X[:, 3] = torch.linspace(0.0, 1.0, 20, dtype=torch.double)  # the time
     Y = X.mul(4).sin().prod(dim=-1, keepdim=True)
     kernel = get_covar_module_with_dim_scaled_prior(3, use_rbf_kernel=False)
-    law = GaussianConditional(torch.eye(4).double(), torch.zeros(4), torch.full((4,), 0.01))
+    unit = tuple(tuple(float(i == j) for j in range(4)) for i in range(4))
+    law = GaussianConditional(unit, (0.0,) * 4, (0.01,) * 4)
     bound = GreaterThan(0.02, transform=None, initial_value=math.exp(0.5))
     average = ScaleKernel(
         get_covar_module_with_dim_scaled_prior(4),
