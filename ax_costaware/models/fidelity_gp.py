@@ -239,17 +239,17 @@ class FidelityGP(ConfigurableGP):
         ]
         inputs = [i for i in range(d) if all(i not in columns for columns in scaled)]
         repeats = len(train_X[:, inputs].unique(dim=0)) < len(train_X.unique(dim=0))
-        kernel = FidelityKernel(train_X.shape[-1], scaled, own and repeats, choices)
+        kernel = FidelityKernel(d, scaled, own and repeats, choices)
         super().__init__(
             train_X,
             train_Y,
             train_Yvar,
             covar_module=kernel,
             outcome_transform=outcome_transform or StandardizeAnyScale(1),
-            input_transform=Normalize(train_X.shape[-1], bounds=bounds),
+            input_transform=Normalize(d, bounds=bounds),
         )
         search_by_logarithms(self)
-        self._with_own = partial(FidelityKernel, train_X.shape[-1], scaled, True, choices)
+        self._with_own = partial(FidelityKernel, d, scaled, True, choices)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
         """Take over a state, also that of a model of more trials than this one has.
