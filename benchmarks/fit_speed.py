@@ -24,11 +24,13 @@ from torch import Tensor
 
 from ax_costaware.models import (
     ConditionalMeanProcess,
+    DefaultGP,
     DenseMarginalLogLikelihood,
     FidelityGP,
     MaternGP,
     TimeVaryingGP,
     conditional_mean_process,
+    configurable_gp,
     fidelity_gp,
     matern_gp,
     time_varying_gp,
@@ -68,6 +70,10 @@ def outcomes(problem: str, n: int) -> tuple[Tensor, Tensor]:
     return X, cell.value(X).unsqueeze(-1)
 
 
+def _control_sets(X: Tensor, Y: Tensor) -> DefaultGP:
+    return DefaultGP(X, Y, input_transform=Normalize(X.shape[-1], bounds=_cube(X)))
+
+
 def _cube(X: Tensor) -> Tensor:
     return X.new_tensor([[0.0], [1.0]]).expand(2, X.shape[-1])
 
@@ -87,6 +93,7 @@ MODELS: dict[str, tuple[Callable[[Tensor, Tensor], Any], ModuleType]] = {
         lambda X, Y: MaternGP(X, Y, input_transform=Normalize(X.shape[-1], bounds=_cube(X))),
         matern_gp,
     ),
+    "control sets": (_control_sets, configurable_gp),
     "fidelities": (_fidelity, fidelity_gp),
     "drift": (TimeVaryingGP, time_varying_gp),
     "averages": (_average, conditional_mean_process),

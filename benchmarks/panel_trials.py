@@ -33,7 +33,8 @@ from ax_costaware.methods.model import ModelOptions
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.models import DenseMarginalLogLikelihood
-from ax_costaware.models.matern_gp import MaternGP, search_by_logarithms
+from ax_costaware.models.configurable_gp import search_by_logarithms
+from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.policies import GittinsDecay
 from ax_costaware.queries import Cost
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.space import Space
-from ax_costaware.models import DenseMarginalLogLikelihood
+from ax_costaware.models import DefaultGP, DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import (
     check_fields,
@@ -90,8 +90,8 @@ class ModelOptions:
     name: str = "default"
     """What it is called."""
 
-    model_class: type[Model] | None = None
-    """The class; None for BoTorch's usual one."""
+    model_class: type[Model] | None = DefaultGP
+    """The class; None for the one that Ax or BoTorch would take."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of its constructor."""

@@ -4,6 +4,7 @@ from ax_costaware.models.average_kernel import AverageKernel
 from ax_costaware.models.cached_posterior import CachedPosterior, information_gain
 from ax_costaware.models.candidate_posterior import CandidatePosterior
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
+from ax_costaware.models.configurable_gp import DefaultGP
 from ax_costaware.models.control_set_cost import ControlSetCostKind, ControlSetCostModel
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.expectation import expectation_posterior
@@ -29,6 +30,7 @@ __all__ = [
     "ControlSetCostKind",
     "ControlSetCostModel",
     "CostKind",
+    "DefaultGP",
     "DenseMarginalLogLikelihood",
     "FidelityGP",
     "FidelityKernel",

@@ -35,7 +35,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.average_kernel import AverageKernel, target_columns
-from ax_costaware.models.matern_gp import search_by_logarithms
+from ax_costaware.models.configurable_gp import search_by_logarithms
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries import Conditional
 from ax_costaware.queries.argument_checks import finite_tensor, positive_number

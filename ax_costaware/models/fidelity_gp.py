@@ -42,9 +42,8 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.choice_kernel import shared_lengthscales
-from ax_costaware.models.configurable_gp import ConfigurableGP
+from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
 from ax_costaware.models.kernels import matern_correlation, squared_distances
-from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import checked_bounds
 

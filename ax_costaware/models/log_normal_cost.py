@@ -31,8 +31,8 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.cached_posterior import CachedPosterior
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
+from ax_costaware.models.configurable_gp import search_by_logarithms
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
-from ax_costaware.models.matern_gp import search_by_logarithms
 from ax_costaware.models.point_posterior import FactoredPosterior
 from ax_costaware.queries.argument_checks import checked_bounds, first_bad, one_of
 

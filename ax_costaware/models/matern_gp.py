@@ -4,26 +4,20 @@ BoTorch's and Ax's default has a squared-exponential kernel, infinitely often di
 priors by which length-scales grow with the number of inputs. This one has a Matern-5/2 kernel,
 twice differentiable, with a variance of its own, and the Gamma priors that BoTorch had until 2024,
 the same for any number of inputs (Snoek et al. 2012, section 4.1; Xie et al. 2024, section 4).
-
-Length-scales, variance and noise may lie anywhere within decades. BoTorch's fit searches for them
-as they are, or by a softplus; by their logarithms the same optimum takes a part of the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from botorch.utils.types import DEFAULT, _DefaultType
-from gpytorch import Module
-from gpytorch.constraints import GreaterThan
 from torch import Tensor
 
 from ax_costaware.models.choice_kernel import ChoiceMaternKernel
-from ax_costaware.models.configurable_gp import ConfigurableGP
+from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
 
 
 class MaternGP(ConfigurableGP):
@@ -65,21 +59,3 @@ class MaternGP(ConfigurableGP):
             input_transform=input_transform,
         )
         search_by_logarithms(self)
-
-
-def search_by_logarithms(model: Module) -> None:
-    """Let fits search for positive hyperparameters by the logarithms of what is above their bounds.
-
-    Args:
-        model: Its hyperparameters with a lower bound keep their values. What is not fitted is left
-            as it is, and so is what is read without its constraint, as BoTorch's ``Warp`` does.
-    """
-    for name, parameter, bound in list(model.named_parameters_and_constraints()):
-        module, _, own = name.rpartition(".")
-        is_searched = own.startswith("raw_") and parameter.requires_grad
-        if isinstance(bound, GreaterThan) and is_searched:
-            above = GreaterThan(bound.lower_bound, transform=torch.exp, inv_transform=torch.log)
-            with torch.no_grad():
-                value = bound.transform(parameter) if bound.enforced else parameter
-                parameter.copy_(above.inverse_transform(value))
-            model.get_submodule(module).register_constraint(own, above, replace=True)

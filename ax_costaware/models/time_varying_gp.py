@@ -29,8 +29,7 @@ from gpytorch.priors import NormalPrior
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.configurable_gp import ConfigurableGP
-from ax_costaware.models.matern_gp import search_by_logarithms
+from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
 from ax_costaware.queries.argument_checks import number_between_zero_and_one, positive_number
 
 PRIOR_FORGETTING = 0.01

@@ -72,7 +72,7 @@ def test_bad_arguments(change: dict[str, Any], message: str) -> None:
             ModelOptions("plain", SingleTaskGP),
             "surrogate_spec .*hyperparameters. has the model class .*SingleTaskGP.*: expected T",
         ),
-        (None, ModelOptions(), "model class None: expected TimeVaryingGP"),
+        (None, ModelOptions("none", None), "model class None: expected TimeVaryingGP"),
         (0.2, OWN, "forgetting=0.2, and surrogate_spec .*hyperparameters. has"),
     ],
 )

@@ -28,6 +28,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Gittins
 from ax_costaware.models import (
     ConditionalMeanProcess,
+    DefaultGP,
     DenseMarginalLogLikelihood,
     FidelityGP,
     LogNormalCostModel,
@@ -68,7 +69,7 @@ def test_it_is_botorchs_model_with_another_kernel(known: bool) -> None:
 
 def test_the_gittins_method_has_it_unless_another_is_asked_for() -> None:
     assert Gittins(1.0).model().model_class is MaternGP
-    assert Gittins(1.0, kernel="squared_exponential").model().model_class is None
+    assert Gittins(1.0, kernel="squared_exponential").model().model_class is DefaultGP
     assert Gittins(1.0, kernel="matern").model(Gittins(1.0).model()).model_class is MaternGP
 
 
@@ -101,6 +102,23 @@ def test_by_logarithms_a_fit_takes_less_than_half_of_the_steps() -> None:
     as_they_are, by_logarithms = results
     assert by_logarithms.fval == pytest.approx(as_they_are.fval, abs=1e-6)
     assert 2 * by_logarithms.step < as_they_are.step
+
+
+def test_botorchs_default_is_fitted_so_too() -> None:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(20, 4, generator=generator, dtype=torch.double)
+    Y = X.mul(4).sin().prod(dim=-1, keepdim=True)
+    usual, ours = SingleTaskGP(X, Y), DefaultGP(X, Y)
+    points = torch.rand(5, 4, generator=generator, dtype=torch.double)
+    before, after = (model.posterior(points) for model in (usual, ours))
+    assert torch.allclose(after.mean, before.mean)
+    assert torch.allclose(after.variance, before.variance)
+    as_it_is, by_logarithms = (
+        fit_gpytorch_mll_scipy(ExactMarginalLogLikelihood(model.likelihood, model).train())
+        for model in (usual, ours)
+    )
+    assert by_logarithms.fval == pytest.approx(as_it_is.fval, abs=1e-6)
+    assert 1.5 * by_logarithms.step < as_it_is.step
 
 
 def test_models_of_drift_and_of_averages_are_fitted_so_too() -> None:
