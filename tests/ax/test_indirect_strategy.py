@@ -261,6 +261,16 @@ def test_several_arms_and_no_data() -> None:
     assert record(client, 1)["phase"] == "rule"
 
 
+def test_another_strategy_asks_no_query_of_the_design_again() -> None:
+    client = make_client(initial_trials=4)
+    arms = run_trials(client, 2)
+    other = make_client(initial_trials=4, budget=50.0)
+    client.set_generation_strategy(other._generation_strategy)
+    arms += run_trials(client, 2)
+    assert [record(client, index)["phase"] for index in range(4)] == ["initial"] * 4
+    assert len({tuple(arm.values()) for arm in arms}) == 4
+
+
 def test_reported_standard_errors_are_used() -> None:
     """An answer with a large standard error moves the posterior less."""
     means = []
