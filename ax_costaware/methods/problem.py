@@ -165,9 +165,9 @@ class Problem:
         """Some of at most so many trials of the quasi-random design: those that have not failed.
 
         A design that begins anew, as that of another strategy, comes by what failed, and by what
-        was tried, which no design of real numbers repeats.
+        was tried, where there are real numbers to choose.
         """
-        trials = self.trials if self.space.smooth else self.failed
+        trials = self.trials if self._free else self.failed
         passed = [trial.parameters for trial in trials]
         for _ in range(most):
             row = self.draw()

@@ -271,6 +271,15 @@ def test_another_strategy_asks_no_query_of_the_design_again() -> None:
     assert len({tuple(arm.values()) for arm in arms}) == 4
 
 
+def test_a_design_repeats_what_is_fixed_altogether() -> None:
+    client = make_client(initial_trials=3, budget=50.0)
+    fixed = {"a1": 0.3, "a2": 0.6}
+    for _ in range(3):
+        ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters=fixed).items()
+        assert dict(arm) == fixed
+        complete_trial(client, index, {"z": answer(dict(arm))})
+
+
 def test_reported_standard_errors_are_used() -> None:
     """An answer with a large standard error moves the posterior less."""
     means = []
