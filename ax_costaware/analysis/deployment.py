@@ -69,7 +69,7 @@ class DeploymentAnalysis(MethodAnalysis[Method]):
             least = min(best.feasibility, run.method.feasible)
             found = [r for r in found if (r.feasibility or 0.0) >= least]
         if not found:
-            raise InputError("No trial has reported its cost yet.")
+            raise InputError(_without_costs(run))
         # Best first, so that what is worth its cost comes before all that costs less.
         frame = deployments(found).sort_values("expected_cost", kind="stable")
         rank = frame.index.to_series()
@@ -99,6 +99,17 @@ def _subtitle(frame: pd.DataFrame, objective: Objective) -> str:
             "less."
         )
     return f"{found} Bars are two standard deviations, of what the model does not know."
+
+
+def _without_costs(run: Run[Method]) -> str:
+    """Why nothing has an expected cost, where costs are learned."""
+    missing = [t.index for t in run.trials if t.is_completed and t.reported_cost is None]
+    if not missing:
+        return "No trial has reported its cost yet."
+    return (
+        f"Costs are learned from what trials cost, and trials {missing} were completed without a "
+        f"cost: report it with ax_costaware.report_cost(client, {missing[0]}, ...)."
+    )
 
 
 def deployment_figure(

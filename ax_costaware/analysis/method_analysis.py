@@ -25,7 +25,7 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from plotly import graph_objects as go
 
-from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
 from ax_costaware.ax_bridge.nodes import AnyMethod, fitted_adapter, method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.display import display_number
@@ -72,13 +72,23 @@ class Run(Generic[AnyMethod]):
         """What the session functions take for a client."""
         return self.experiment, self.strategy
 
+    @property
+    def metric(self) -> str:
+        """Name of the metric of the outcomes; empty if the experiment has no objective."""
+        config = self.experiment.optimization_config
+        return "" if config is None else str(config.objective.metric_names[0])
+
     @cached_property
     def objective(self) -> Objective:
-        """The objective."""
-        config = self.experiment.optimization_config
-        if config is None:
+        """The objective.
+
+        Raises:
+            UnsupportedError: If it is none that a method of the package takes.
+        """
+        if self.experiment.optimization_config is None:
             return Objective("", minimize=False)
-        return Objective(str(config.objective.metric_names[0]), bool(config.objective.minimize))
+        config = check_optimization_config(self.experiment.optimization_config)
+        return Objective(self.metric, bool(config.objective.minimize))
 
     @cached_property
     def trials(self) -> tuple[PastTrial, ...]:

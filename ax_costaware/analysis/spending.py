@@ -78,7 +78,8 @@ class SpendingAnalysis(MethodAnalysis[Method]):
 
 def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
     parts = [str(paid).splitlines()[0]]
-    groups = frame.groupby("spent_on")["charged"].agg(["size", "sum"])
+    named = _told_apart(frame)
+    groups = frame.groupby(named)["charged"].agg(["size", "sum"])
     by_cost = groups.sort_values("sum", ascending=False, kind="stable")
     shares = [
         f"{row['sum']:.6g} in {int(row['size'])} trial{'' if row['size'] == 1 else 's'} ({name})"
@@ -103,6 +104,19 @@ def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
         + (" A dash is what was expected where another cost was reported." if differs else "")
     )
     return " ".join(parts)
+
+
+def _told_apart(frame: pd.DataFrame) -> pd.Series:
+    """What each trial was spent on, by no more names than there are colours.
+
+    Where there are more, as with dozens of control sets, the dearest have a name each.
+    """
+    spent_on = frame["spent_on"]
+    by_cost = frame.groupby("spent_on", sort=False)["charged"].sum()
+    if len(by_cost) <= len(COLORS):
+        return spent_on
+    named = by_cost.sort_values(ascending=False, kind="stable").index[: len(COLORS) - 1]
+    return spent_on.where(spent_on.isin(named), f"{len(by_cost) - len(named)} others")
 
 
 def spending_figure(
@@ -169,6 +183,9 @@ def _add_total(panel: Panel, frame: pd.DataFrame) -> None:
 
 def _add_bars(panel: Panel, frame: pd.DataFrame, groups: Sequence[str]) -> None:
     """A bar for each trial, in the colour of what it was spent on, and what all that means."""
+    named = _told_apart(frame)
+    groups = [group for group in groups if (named == group).any()]
+    groups += [other for other in dict.fromkeys(named) if other not in groups]
     names = short_names(groups)
     ended = frame["status"].map(_ended)
     # Initial trials are pale, unless what they were spent on says so already.
@@ -176,7 +193,7 @@ def _add_bars(panel: Panel, frame: pd.DataFrame, groups: Sequence[str]) -> None:
     legend = []
     for position, group in enumerate(groups):
         name, color = names[group], COLORS[position % len(COLORS)]
-        mine = frame["spent_on"] == group
+        mine = named == group
         rows = frame[mine]
         patterns = [_PATTERNS.get(how, "") for how in ended[mine]]
         opacity = [PALE if one else 1.0 for one in is_pale[mine]]

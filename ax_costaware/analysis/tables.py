@@ -126,7 +126,7 @@ class DecisionAnalysis(MethodAnalysis[Method]):
         frame["error"] = [_error(run.experiment.trials[i]) for i in frame["trial_index"]]
         columns = ["trial_index", "control_set", "set", "measure", "expected_cost", "charged"]
         frame = frame[[*columns, "outcome", "status", "error", "why"]]
-        table = _decisions(frame, run.objective.metric)
+        table = _decisions(frame, run.metric)
         last = frame.iloc[-1]
         text = (
             f"The last decision, on trial {last['trial_index']}: {last['why']} Each row has the "

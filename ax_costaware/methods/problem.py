@@ -164,12 +164,14 @@ class Problem:
     def drawn(self, most: int) -> Iterator[Row]:
         """Some of at most so many trials of the quasi-random design: those that have not failed.
 
-        A design that begins anew, as that of another strategy, comes by what failed.
+        A design that begins anew, as that of another strategy, comes by what failed, and by what
+        was tried, where there are real numbers to choose.
         """
-        failed = [trial.parameters for trial in self.failed]
+        trials = self.trials if self._free else self.failed
+        passed = [trial.parameters for trial in trials]
         for _ in range(most):
             row = self.draw()
-            if row not in failed:
+            if row not in passed:
                 yield row
 
     def as_fixed(self, row: Row) -> dict[str, Value]:

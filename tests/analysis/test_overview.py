@@ -142,7 +142,19 @@ def test_a_cost_that_is_missing() -> None:
     complete_trial(client, next_trial(client), {"y": 0.3})
     reasons = unavailable(overview(client))
     assert list(reasons) == ["DeploymentAnalysis", "StoppingAnalysis"]
-    assert "trials [0] were completed without a cost" in reasons["StoppingAnalysis"]
+    for reason in reasons.values():
+        assert "trials [0] were completed without a cost" in reason
+
+
+def test_several_objectives() -> None:
+    """What needs no model is shown, and the rest says what is not supported, in our words."""
+    client = feedback_toy.make_client()
+    feedback_toy.run_trials(client, 1)
+    client.configure_optimization(objective="y, -z")
+    client.attach_data(0, {"z": 1.0})
+    reasons = unavailable(overview(client))
+    assert list(reasons) == ["RecommendationAnalysis", "FeedbackAnalysis"]
+    assert all("several metrics, ['y', 'z']" in reason for reason in reasons.values())
 
 
 def test_a_trial_of_several_arms() -> None:

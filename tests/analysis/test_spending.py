@@ -68,6 +68,19 @@ def test_figure_without_a_budget_or_a_charge() -> None:
     assert not figure.layout.shapes
 
 
+def test_more_groups_than_colours() -> None:
+    """Sixty control sets, of which the dearest have a name and a colour each."""
+    names = [f"set {i}" for i in range(60)]
+    rows = pd.concat([FRAME.iloc[:1]] * 60, ignore_index=True).assign(
+        trial_index=range(60), spent_on=names, charged=range(1, 61), initial=False
+    )
+    figure = spending_figure(rows, names, budget=None, cost_metric=None)
+    bars = [trace for trace in figure.data if trace.type == "bar" and trace.x[0] is not None]
+    assert [bar.name for bar in bars] == [*names[-11:], "49 others"]
+    assert len({bar.marker.color for bar in bars}) == len(bars)
+    assert sorted(x for bar in bars for x in bar.x) == list(range(60))
+
+
 def test_spending(client: Client) -> None:
     (card,) = client.compute_analyses([SpendingAnalysis()], display=False)
     assert isinstance(card, PlotlyAnalysisCard)

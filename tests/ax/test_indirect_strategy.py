@@ -261,6 +261,25 @@ def test_several_arms_and_no_data() -> None:
     assert record(client, 1)["phase"] == "rule"
 
 
+def test_another_strategy_asks_no_query_of_the_design_again() -> None:
+    client = make_client(initial_trials=4)
+    arms = run_trials(client, 2)
+    other = make_client(initial_trials=4, budget=50.0)
+    client.set_generation_strategy(other._generation_strategy)
+    arms += run_trials(client, 2)
+    assert [record(client, index)["phase"] for index in range(4)] == ["initial"] * 4
+    assert len({tuple(arm.values()) for arm in arms}) == 4
+
+
+def test_a_design_repeats_what_is_fixed_altogether() -> None:
+    client = make_client(initial_trials=3, budget=50.0)
+    fixed = {"a1": 0.3, "a2": 0.6}
+    for _ in range(3):
+        ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters=fixed).items()
+        assert dict(arm) == fixed
+        complete_trial(client, index, {"z": answer(dict(arm))})
+
+
 def test_reported_standard_errors_are_used() -> None:
     """An answer with a large standard error moves the posterior less."""
     means = []
