@@ -254,8 +254,7 @@ class ControlSetValues:
     def deviations(self, indices: Sequence[int]) -> list[float]:
         """The standard deviation of the expected objective of each, at its best values."""
         points = torch.stack([point for point, _ in self.found(indices)])
-        _, variances = self.space.expectations(points, indices)
-        found: list[float] = variances.sqrt().tolist()
+        found: list[float] = self.space.deviations(points, indices).tolist()
         return found
 
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
