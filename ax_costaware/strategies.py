@@ -104,10 +104,9 @@ def control_set_strategy(
             ``OptimizationShouldStop``, which says what to deploy. None: no limit. Where costs are
             learned, what is expected is held against the budget, so that it is passed by no more
             than the last trial's surprise, or the last batch's.
-        rule: How a control set is chosen. By default ``LargestValuePerCost(above="worst",
-            known_within=0.01)``: the one with the largest upper confidence bound, counted from the
-            worst value that there is, per unit of expected cost, of those of which something is
-            left to learn (with ``acquisition="ei"`` the improvement per cost).
+        rule: How a control set is chosen. By default ``LargestValuePerCost(above="worst")``: the
+            one with the largest upper confidence bound, counted from the worst value that there
+            is, per unit of expected cost (with ``acquisition="ei"`` the improvement per cost).
             Where chance does not reach the best values, ``ExploreThenCommit.adaptive()``.
         beta: Weight of the standard deviation in the upper confidence bound ``mu + beta * sigma``:
             a number, or ``TheoreticalBeta``.

@@ -41,8 +41,6 @@ from unknown_costs_problems import ackley6, hartmann6, lengthscales, worst_of
 from unknown_costs_tables import PANELS, draw, table
 
 from ax_costaware.acquisition import control_set_search, optimize_control_sets
-from ax_costaware.methods.control_sets import DEFAULT_RULE
-from ax_costaware.models import expectation_posterior
 from ax_costaware.policies import (
     ControlSetDecision,
     ControlSetHistory,
@@ -88,8 +86,7 @@ ALGORITHMS = {
     "information per cost": Method(InformationPerCost(), acquisition="information"),
     "UCB-PSQ": Method(EpsilonSchedule.constant(0.0)),
     "TS-PSQ": Method(EpsilonSchedule.constant(0.0), acquisition="ts"),
-    "default": Method(DEFAULT_RULE),
-    "default before": Method(LargestValuePerCost("worst")),
+    "default": Method(LargestValuePerCost("worst")),
 }
 PUBLISHED = ("UnknownCosts", "ETC-50 by size", "UCB-PSQ", "TS-PSQ")
 
@@ -143,16 +140,6 @@ class Values:
         with torch.no_grad():
             points = torch.cat([self.run.sample, self.model.train_inputs[0]])
             return float(self.model.posterior(points).mean.min())
-
-    def deviations(self, indices: Sequence[int]) -> list[float]:
-        found = []
-        for i in indices:
-            nodes, controlled = self.run.nodes.clone(), list(self.run.problem.control_sets[i])
-            nodes[:, controlled] = self.found[i][controlled]
-            with torch.no_grad():
-                _, variance = expectation_posterior(self.model, nodes, self.run.weights)
-            found.append(float(variance.sqrt()))
-        return found
 
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
         known = self.history.known

@@ -68,8 +68,8 @@ def test_default_rule_counts_values_from_the_worst_and_improvements_from_what_is
 ) -> None:
     sets = [ControlSet(["a"], costs[0]), ControlSet(["a", "b"], costs[1])]
     strategy = control_set_strategy(sets, MARGINALS, acquisition=acquisition)
-    arguments = ("zero", 0.0) if acquisition == "ei" else ("worst", 0.01)
-    assert method_of_class(strategy, ControlSets).rule == LargestValuePerCost(*arguments)
+    above = "zero" if acquisition == "ei" else "worst"
+    assert method_of_class(strategy, ControlSets).rule == LargestValuePerCost(above)
 
 
 @pytest.mark.parametrize("sets", [[], [1], ["a"], [ControlSet(["a"]), ControlSet(["a"])]])

@@ -82,18 +82,7 @@ class LogProbability:
         return self.of_moments(mean, std.square())
 
 
-@dataclass(frozen=True)
-class Deviation:
-    """The standard deviation of a query's value."""
-
-    spread: Spread = field(default=Spread.EXPECTATION, init=False)
-
-    def __call__(self, mean: Tensor, std: Tensor) -> Tensor:
-        """See ``Criterion``."""
-        return std
-
-
-Criterion: TypeAlias = ConfidenceBound | LogExpectedImprovement | LogProbability | Deviation
+Criterion: TypeAlias = ConfidenceBound | LogExpectedImprovement | LogProbability
 """A formula of the mean of queries and of one of their standard deviations, ``spread``.
 
 Called with both, it gives values, elementwise; the larger, the better. The standard deviation is

@@ -9,7 +9,7 @@ as far as they are likely to keep to bounds on further outcomes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -244,7 +244,7 @@ class FeasibleQueries:
         ]
 
         def total(X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
-            return torch.stack([joined(part, X, sets, coarse) for part in parts]).sum(dim=0)
+            return torch.stack([_joined(part, X, sets, coarse) for part in parts]).sum(dim=0)
 
         return total
 
@@ -271,11 +271,8 @@ class FeasibleQueries:
         return counted
 
 
-def joined(
-    parts: Iterable[tuple[list[int], ControlSetObjective]],
-    X: Tensor,
-    sets: Tensor,
-    coarse: bool = False,
+def _joined(
+    parts: Sequence[tuple[list[int], ControlSetObjective]], X: Tensor, sets: Tensor, coarse: bool
 ) -> Tensor:
     """Values of rows of any control sets, by objectives that together serve all of them."""
     values = torch.zeros_like(X[:, 0])

@@ -65,9 +65,6 @@ _NODES_OF_FAILED = 8
 ACQUISITIONS = ("ucb", "ei", "ts")
 """Values of ``acquisition``: upper confidence bound, expected improvement, Thompson sampling."""
 
-DEFAULT_RULE = LargestValuePerCost(above="worst", known_within=0.01)
-"""How a control set is chosen without ``rule``."""
-
 
 @dataclass(frozen=True)
 class ControlSets(Method):
@@ -92,8 +89,8 @@ class ControlSets(Method):
     """Distribution of each input where a trial does not control it, in raw units, by name."""
 
     rule: ControlSetRule | None = None
-    """How a control set is chosen; None: ``DEFAULT_RULE``, the one whose value above the worst is
-    largest per unit of its expected cost, unless nothing is left to learn of it."""
+    """How a control set is chosen; None: the one whose value above the worst is largest per unit of
+    its expected cost."""
 
     beta: float | TheoreticalBeta = 2.0
     """Weight of the standard deviation in the upper confidence bound."""
@@ -134,10 +131,9 @@ class ControlSets(Method):
         check_joint(self.joint, self.marginals)
         super().__post_init__()
         if self.rule is None:
-            # An improvement is counted from what is in hand, whatever the worst is, and there is
-            # none where all is known.
-            rule = LargestValuePerCost() if self.acquisition == "ei" else DEFAULT_RULE
-            set_fields(self, rule=rule)
+            # An improvement is counted from what is in hand, whatever the worst is.
+            above = "zero" if self.acquisition == "ei" else "worst"
+            set_fields(self, rule=LargestValuePerCost(above))
         if not isinstance(self.beta, TheoreticalBeta):
             expected = "a finite number >= 0, or a TheoreticalBeta"
             set_fields(self, beta=nonnegative_number(self.beta, "beta", expected))

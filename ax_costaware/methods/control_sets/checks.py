@@ -309,7 +309,7 @@ class _NoValues:
     def __call__(self, indices: Sequence[int], pointwise: bool = False) -> Sequence[float]:
         return [0.0 for _ in indices]
 
-    lower = upper = deviations = __call__
+    lower = upper = __call__
 
     def worst(self) -> float:
         return 0.0

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from ax_costaware.acquisition import ControlSetOptima, optimize_control_sets
 from ax_costaware.acquisition.batch_knowledge import batch_knowledge
-from ax_costaware.acquisition.criteria import Criterion, Deviation, LogProbability
-from ax_costaware.acquisition.objectives import FeasibleQueries, build_objectives, joined
+from ax_costaware.acquisition.criteria import Criterion, LogProbability
+from ax_costaware.acquisition.objectives import FeasibleQueries
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
@@ -284,23 +284,13 @@ class QuerySpace:
         """
         if not self.problem.constraints:
             return None
-        objective = FeasibleQueries(self.outcomes()).log_probability(self._laws(), self.product)
-        with torch.no_grad():
-            return objective(points, torch.tensor(sets))
-
-    def deviations(self, points: Tensor, sets: Sequence[int]) -> Tensor:
-        """Posterior standard deviations of ``expectations``, all in one pass, ``n``."""
-        posterior = PointPosterior.of(self.problem.model)
-        with torch.no_grad():
-            parts = build_objectives(posterior, self._laws(), Deviation(), self.product)
-            return joined(parts, points, torch.tensor(sets))
-
-    def _laws(self) -> list[NodesGiven]:
-        """Of each control set the nodes of its queries."""
-        return [
+        laws = [
             law or QueryNodes(*self.nodes, columns)
             for law, columns in zip(self.given, self.control_sets, strict=True)
         ]
+        objective = FeasibleQueries(self.outcomes()).log_probability(laws, self.product)
+        with torch.no_grad():
+            return objective(points, torch.tensor(sets))
 
     def expectations(self, points: Tensor, sets: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the objective's expectation over what is left to chance.

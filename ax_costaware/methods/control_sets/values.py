@@ -251,12 +251,6 @@ class ControlSetValues:
             mean, _ = PointPosterior.of(self.problem.model).mixture(points)
         return self.problem.sign * mean
 
-    def deviations(self, indices: Sequence[int]) -> list[float]:
-        """The standard deviation of the expected objective of each, at its best values."""
-        points = torch.stack([point for point, _ in self.found(indices)])
-        found: list[float] = self.space.deviations(points, indices).tolist()
-        return found
-
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
         """The cost of each at its best values; one, with no error, while nothing is known."""
         return [self.cost_of(i) or CostEstimate(1.0, None) for i in indices]

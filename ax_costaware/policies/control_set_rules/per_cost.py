@@ -24,16 +24,9 @@ from ax_costaware.policies.control_set_rules.rule import (
     SeenValues,
     cost_groups,
     expected_costs,
-    finite_values,
     maximal,
 )
-from ax_costaware.queries.argument_checks import (
-    given_fields,
-    instance_of,
-    number_where,
-    one_of,
-    set_fields,
-)
+from ax_costaware.queries.argument_checks import given_fields, instance_of, one_of
 
 
 @dataclass(frozen=True)
@@ -47,29 +40,16 @@ class LargestValuePerCost:
 
     Trials that leave inputs to chance teach little about values that chance does not reach, however
     cheap they are: where the best ones are out of its reach, ``ExploreThenCommit`` does better.
-    And what is cheap and good enough would be played for ever, though nothing is left to learn of
-    it: ``known_within`` passes it over until as much is known of the others.
 
     Raises:
-        InputError: If ``above`` is neither ``"zero"`` nor ``"worst"``, or ``known_within`` is not
-            in [0, 1), or not 0 with values counted from zero.
+        InputError: If ``above`` is neither ``"zero"`` nor ``"worst"``.
     """
 
     above: str = "zero"
     """What values are counted from: ``"zero"``; or ``"worst"``, the least posterior mean."""
 
-    known_within: float = 0.0
-    """A control set is passed over while the standard deviation of what its query is expected to
-    give is below this part of the largest one's; 0 passes none over."""
-
     def __post_init__(self) -> None:
         one_of(self.above, "above", ("zero", "worst"))
-        most = 1.0 if self.above == "worst" else 0.0
-        expected = "a number in [0, 1), and with above='zero' 0"
-        known = number_where(
-            self.known_within, "known_within", expected, lambda part: 0 <= part <= most and part < 1
-        )
-        set_fields(self, known_within=known)
 
     def __repr__(self) -> str:
         return f"LargestValuePerCost({', '.join(given_fields(self))})"
@@ -83,38 +63,28 @@ class LargestValuePerCost:
         """
         affordable, seen = history.affordable_indices(), SeenValues(evaluate)
         least, costs, what = 0.0, dict(enumerate(history.costs)), "value"
-        unknown = affordable
         if self.above == "worst":
             expected = "an EvaluateBounds, which knows the worst value"
             known: EvaluateBounds = instance_of(evaluate, "evaluate", EvaluateBounds, expected)
             seen.look(affordable)
             least, costs = known.worst(), expected_costs(history, known, affordable)
             what = f"value above the worst, {least:.6g},"
-            if self.known_within:
-                deviations = finite_values(known.deviations(affordable), affordable, "a deviation ")
-                limit = self.known_within * max(deviations)
-                unknown = [i for i, sd in zip(affordable, deviations, strict=True) if sd >= limit]
         else:
             contained = history.contained
             groups = [set(affordable).intersection(group) for group in cost_groups(history.costs)]
             # Within equal costs the ratio is monotone under inclusion, as the value is.
             seen.look([i for group in groups if group for i in maximal(contained, group)])
         ratios = {i: (value - least) / costs[i] for i, value in seen.values.items()}
-        index = history.largest(ratios.keys() & set(unknown), ratios)
+        index = history.largest(ratios, ratios)
         at = "cost" if history.is_priced(index) else "a cost that is not known yet, taken to be"
-        known_well = [history.describe(i) for i in affordable if i not in unknown]
-        rest = f", without {', '.join(known_well)}," if known_well else ""
-        reason = (
-            f"Of the {len(affordable)} affordable control sets{rest} {history.describe(index)} has "
-            f"the largest {what} per cost, {ratios[index]:.6g}: the value {seen.values[index]:.6g} "
-            f"at {at} {costs[index]:g}."
+        return ControlSetDecision(
+            index=index,
+            reason=f"Of the {len(affordable)} affordable control sets {history.describe(index)} "
+            f"has the largest {what} per cost, {ratios[index]:.6g}: the value "
+            f"{seen.values[index]:.6g} at {at} {costs[index]:g}.",
+            in_play=tuple(affordable),
+            values=seen.values,
         )
-        if known_well:
-            reason += (
-                f" What is left out is known to within {self.known_within:g} of the standard "
-                "deviation of what is known least, so that it teaches no more."
-            )
-        return ControlSetDecision(index, reason, tuple(unknown), seen.values)
 
 
 @dataclass(frozen=True)

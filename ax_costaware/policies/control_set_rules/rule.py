@@ -69,9 +69,6 @@ class EvaluateBounds(Protocol):
     def worst(self) -> float:
         """An estimate of the least value of the objective."""
 
-    def deviations(self, indices: Sequence[int]) -> Sequence[float]:
-        """The standard deviation of the expected objective of each, at the values it would set."""
-
     def costs(self, indices: Sequence[int]) -> Sequence[CostEstimate]:
         """The cost of each at the values where its acquisition value is largest."""
 

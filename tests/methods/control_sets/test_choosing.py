@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,21 +11,12 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets, choosing
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.parameters import Choice, Range, Row
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Decision, Pending, Problem, Stop
-from ax_costaware.methods.simulation import Outcome, Simulation, simulate
-from ax_costaware.methods.space import Space
-from ax_costaware.policies import (
-    ControlSetHistory,
-    InformationPerCost,
-    LargestValuePerCost,
-    UnknownCosts,
-)
-from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.methods.simulation import Simulation
+from ax_costaware.policies import ControlSetHistory, InformationPerCost, UnknownCosts
 from ax_costaware.queries.joint import JointEmpirical
-from ax_costaware.queries.marginals import Empirical, TruncatedNormal, Uniform
+from ax_costaware.queries.marginals import Empirical, Uniform
 from tests.methods.control_sets.toy import (
     CONTROL_SETS,
     FAST,
@@ -39,8 +28,6 @@ from tests.methods.control_sets.toy import (
     run,
     told_by,
 )
-
-GREEDY = LargestValuePerCost(above="worst")
 
 ARM = {CONTROL_SET: "x1+x2", "x1": 0.5, "x2": 0.5, "x3": 0.5}
 
@@ -178,29 +165,3 @@ def test_the_reason_says_whose_values_it_compares() -> None:
     for sign, expected in ((1.0, False), (-1.0, True)):
         why = str(run(method, 4, sign).trials[-1].record["why"])
         assert ("bounds are of -objective, which is maximized" in why) is expected
-
-
-@pytest.mark.parametrize(("rule", "sets_all", "value"), [(None, True, 1.5), (GREEDY, False, 0.1)])
-def test_what_is_cheap_and_known_gives_way(
-    rule: LargestValuePerCost | None, sets_all: bool, value: float
-) -> None:
-    """Chance keeps ``x2`` near 0.2; the best value is at 0.9, for ten times the cost."""
-    sets = ControlSet(["x1"], cost=1.0), ControlSet(["x1", "x2"], cost=10.0)
-    method = ControlSets(
-        sets, {"x2": TruncatedNormal(0.2, 0.05, 0, 1)}, rule=rule, initial_trials=4, **FAST
-    )
-    names = Choice(CONTROL_SET, tuple(method.names))
-    space = Space.of([names, Range("x1", 0, 1), Range("x2", 0, 1)], hidden=method.hidden)
-    drawn = (0.2 + 0.05 * math.sin(1.7 * i) for i in itertools.count())
-
-    def plant(arm: Row, measure: bool = True) -> Outcome:
-        realized = {"x2": next(drawn)} if arm[CONTROL_SET] == "x1" else {}
-        x1, x2 = (float(str({**arm, **realized}[name])) for name in ("x1", "x2"))
-        height = 2 * math.exp(-20 * (x2 - 0.9) ** 2)
-        return Outcome(height - (x1 - 0.4) ** 2, realized=realized)
-
-    model = FixedHyperparameters(lengthscale=0.3, noise_variance=1e-6)
-    found = simulate(method, space, plant, 20, hyperparameters=model)
-    played = [trial.parameters[CONTROL_SET] for trial in found.trials]
-    assert ("x1+x2" in played) is sets_all
-    assert (found.recommend().mean > value) is sets_all

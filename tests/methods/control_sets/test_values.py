@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.control_sets.values import ControlSetValues
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Decision, Pending, Problem
@@ -72,27 +70,6 @@ def test_values_and_bounds_of_each_control_set(asked: tuple[Simulation, float]) 
     assert least - 1e-9 <= told["worst"] <= trained + 0.02
     assert told["worst"] == pytest.approx(least, abs=0.15)
     assert not told["pending"]
-
-
-def test_deviations_of_what_queries_are_expected_to_give(asked: tuple[Simulation, float]) -> None:
-    """Against the joint covariance of the nodes of a product rule."""
-    simulation, _ = asked
-    problem = simulation.problem()
-    values = ControlSetValues(problem, simulation.method)
-    found = values.deviations([2, 0, 1])
-    nodes, weights = np.polynomial.legendre.leggauss(12)
-    grid, shares = torch.as_tensor(nodes + 1) / 2, torch.as_tensor(weights) / 2
-    for index, deviation in zip([2, 0, 1], found, strict=True):
-        ((point, _),) = values.found([index])
-        free = 2 - index
-        X = point.repeat(12**free, 1)
-        w = torch.ones(1, dtype=torch.double)
-        if free:
-            X[:, 3 - free :] = torch.cartesian_prod(*[grid] * free).reshape(-1, free)
-            w = torch.cartesian_prod(*[shares] * free).reshape(-1, free).prod(dim=-1)
-        with torch.no_grad():
-            covariance = problem.model.posterior(X).distribution.covariance_matrix
-        assert deviation == pytest.approx(float((w @ covariance @ w).sqrt()), rel=0.01)
 
 
 def test_costs_and_history(asked: tuple[Simulation, float]) -> None:

@@ -31,10 +31,6 @@ class Priced(Table):
         """The rule asks for none."""
         raise AssertionError("no worst value is needed")
 
-    def deviations(self, indices: Sequence[int]) -> list[float]:
-        """The rule asks for none."""
-        raise AssertionError("no deviations are needed")
-
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
         """The prices of ``indices``."""
         return [CostEstimate(self.prices[i], None) for i in indices]

@@ -49,9 +49,6 @@ class Told:
     def worst(self) -> float:
         return self.least
 
-    def deviations(self, indices: Sequence[int]) -> list[float]:
-        raise AssertionError("not asked for")
-
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
         return [self.estimates.get(i, CostEstimate(self.means[i], None)) for i in indices]
 

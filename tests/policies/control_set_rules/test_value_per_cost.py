@@ -78,26 +78,14 @@ def test_equality_and_repr() -> None:
     assert repr(LargestValuePerCost(above="worst")) == "LargestValuePerCost(above='worst')"
     with pytest.raises(InputError, match="above='mean': expected one of"):
         LargestValuePerCost(above="mean")
-    for above, known_within in (("worst", 1.0), ("worst", -0.1), ("zero", 0.1)):
-        expected = (
-            rf"known_within={known_within}: expected a number in \[0, 1\), and with above='zero'"
-        )
-        with pytest.raises(InputError, match=expected):
-            LargestValuePerCost(above, known_within)
 
 
 class Bounds(Table):
-    """Values, the worst one, costs at the best values, and how uncertain these are."""
+    """Values, the worst one, and costs at the best values."""
 
-    def __init__(
-        self,
-        values: Sequence[float],
-        least: float,
-        prices: Sequence[float],
-        sds: Sequence[float] = (),
-    ) -> None:
+    def __init__(self, values: Sequence[float], least: float, prices: Sequence[float]) -> None:
         super().__init__(values)
-        self.least, self.prices, self.sds = least, prices, sds
+        self.least, self.prices = least, prices
 
     def lower(self, indices: Sequence[int], pointwise: bool = False) -> list[float]:
         raise AssertionError("not asked for")
@@ -106,9 +94,6 @@ class Bounds(Table):
 
     def worst(self) -> float:
         return self.least
-
-    def deviations(self, indices: Sequence[int]) -> list[float]:
-        return [self.sds[i] for i in indices]
 
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
         return [CostEstimate(self.prices[i], None) for i in indices]
@@ -193,43 +178,3 @@ def test_a_cost_that_nobody_knows_is_no_less_than_that_of_a_part(unit: float) ->
 def test_the_worst_has_to_be_known() -> None:
     with pytest.raises(InputError, match="expected an EvaluateBounds, which knows the worst"):
         ABOVE.decide(history(SETS, [1, 1, 2, 4]), Table([1.0, 2.0, 5.0, 6.0]))
-
-
-KNOWING = LargestValuePerCost("worst", known_within=0.1)
-
-
-@pytest.mark.parametrize(
-    ("sds", "affordable", "index", "in_play"),
-    [
-        ((1.0, 0.1, 0.5, 1.0), (True,) * 4, 1, (0, 1, 2, 3)),
-        ((1.0, 0.09, 0.5, 1.0), (True,) * 4, 2, (0, 2, 3)),
-        ((0.05, 0.05, 0.05, 1.0), (True,) * 4, 3, (3,)),
-        # What cannot be paid is not waited for.
-        ((0.05, 0.05, 0.05, 1.0), (True, True, True, False), 1, (0, 1, 2)),
-        ((0.0, 0.0, 0.0, 0.0), (True,) * 4, 1, (0, 1, 2, 3)),
-    ],
-)
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_what_is_known_well_is_passed_over(
-    sds: tuple[float, ...],
-    affordable: tuple[bool, ...],
-    index: int,
-    in_play: tuple[int, ...],
-    scale: float,
-) -> None:
-    """Values per cost are 1, 2, 1.5 and 1: without it ``b`` is played for ever."""
-    values, prices = [scale * v for v in (1.0, 2.0, 3.0, 4.0)], (1, 1, 2, 4)
-    told = Bounds(values, 0.0, prices, [scale * sd for sd in sds])
-    decision = KNOWING.decide(history(SETS, prices, affordable=affordable), told)
-    assert (decision.index, decision.in_play) == (index, in_play)
-    assert set(decision.values) == {i for i, flag in enumerate(affordable) if flag}
-    left_out = len(in_play) < sum(affordable)
-    assert ("known to within 0.1" in decision.reason) is left_out
-    if index == 2:
-        assert "Of the 4 affordable control sets, without b, a+b has the largest" in decision.reason
-
-
-def test_a_deviation_is_a_number() -> None:
-    told = Bounds((1.0, 2.0, 3.0, 4.0), 0.0, (1, 1, 2, 4), (1.0, math.nan, 1.0, 1.0))
-    with pytest.raises(InputError, match="evaluate gave a deviation nan for control set 1"):
-        KNOWING.decide(history(SETS, (1, 1, 2, 4)), told)
