@@ -167,12 +167,9 @@ class Problem:
         A design that begins anew, as that of another strategy, comes by what failed, and by what
         was tried, where there are real numbers to choose.
         """
-        trials = self.trials if self._free else self.failed
-        passed = [trial.parameters for trial in trials]
-        for _ in range(most):
-            row = self.draw()
-            if row not in passed:
-                yield row
+        passed = [trial.parameters for trial in (self.trials if self._free else self.failed)]
+        rows = (self.draw() for _ in range(most))
+        yield from (row for row in rows if row not in passed)
 
     def as_fixed(self, row: Row) -> dict[str, Value]:
         """A parameterization with what is fixed, and what equality constraints make of the rest."""
