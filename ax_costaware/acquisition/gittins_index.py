@@ -248,16 +248,21 @@ def lambda_for_budget(
     if allowed >= float(costs.sum()):
         return 0.0
 
-    def excess(log_price: float) -> float:
-        spend = _spend(*boxes, log_price, best, log_probability)
+    def excess(log_price: float, beside: float | None = None) -> float:
+        spend = _spend(*boxes, log_price, best, log_probability, beside)
         # Less than zero where the budget is spent to the last digit: the least such price counts.
         return math.log(spend / allowed) - _ROUNDING if spend > 0 else -_LARGEST_LOG
+
+    def is_enough(log_price: float) -> bool:
+        return excess(log_price, allowed) <= 0
 
     # The price at which spread and cost are worth the same is where something happens.
     spread = float(sigmas.mean() + means.std(correction=0))
     start = math.log(spread / float(costs.mean())) if spread > 0 else 0.0
     start = min(max(start, -_LARGEST_LOG), _LARGEST_LOG)
-    log_price = _least_without_excess(excess, start, _jumps(*boxes, best, log_probability))
+    log_price = _least_without_excess(
+        excess, is_enough, start, _jumps(*boxes, best, log_probability)
+    )
     if log_price == math.inf:
         raise InputError(f"budget={budget!r}: expected more than what is spent at any price.")
     return math.exp(log_price)
@@ -276,23 +281,29 @@ def _jumps(
 
 
 def _least_without_excess(
-    excess: Callable[[float], float], start: float, jumps: list[float]
+    excess: Callable[[float], float],
+    is_enough: Callable[[float], bool],
+    start: float,
+    jumps: list[float],
 ) -> float:
-    """The least log-price without excess, from above; infinite where all are alike."""
+    """The least log-price without excess, from above; infinite where all are alike.
+
+    ``is_enough``, whether there is none, takes less than ``excess``.
+    """
     low = high = start
     step = 1.0
-    place = bisect_left(jumps, True, key=lambda jump: excess(jump + _TOLERANCE) <= 0)
+    place = bisect_left(jumps, True, key=lambda jump: is_enough(jump + _TOLERANCE))
     if 0 < place < len(jumps):
         low, high = (jump + _TOLERANCE for jump in jumps[place - 1 : place + 1])
-        if high - low <= 2 * _TOLERANCE or excess(high - 2 * _TOLERANCE) > 0:
+        if high - low <= 2 * _TOLERANCE or not is_enough(high - 2 * _TOLERANCE):
             return high
         high -= 2 * _TOLERANCE
-    while excess(high) > 0:
+    while not is_enough(high):
         if high == _LARGEST_LOG:
             return math.inf
         low = high
         high, step = min(high + step, _LARGEST_LOG), 2 * step
-    while excess(low) <= 0:
+    while is_enough(low):
         if low == -_LARGEST_LOG:
             return -math.inf
         high = low
@@ -300,7 +311,7 @@ def _least_without_excess(
     root = float(brentq(excess, low, high, xtol=_TOLERANCE))
     # Brent's method ends on either side of a jump.
     step = _TOLERANCE
-    while root < high and excess(root) > 0:
+    while root < high and not is_enough(root):
         root, step = min(root + step, high), 2 * step
     return root
 
@@ -312,7 +323,9 @@ def _spend(
     log_price: float,
     best: float,
     log_probability: Tensor | None = None,
+    beside: float | None = None,
 ) -> float:
+    """What is spent; or a part of it that is on the same side of ``beside``, once that is sure."""
     log_cost = cost.log() + log_price
     if log_probability is not None:
         log_probability = log_probability.to(log_cost)
@@ -332,7 +345,10 @@ def _spend(
         spend += float(opened @ cost[start:end])
         left -= float(cost[start:end].sum())
         # No later box is opened more often than the last of this block.
-        if float(opened[-1]) * left <= _NEGLIGIBLE * spend:
+        rest = float(opened[-1]) * left
+        if rest <= _NEGLIGIBLE * spend:
+            break
+        if beside and not spend * (1 - _TOLERANCE) <= beside <= (spend + rest) * (1 + _TOLERANCE):
             break
     return spend
 
