@@ -11,8 +11,8 @@ export PYTHONDONTWRITEBYTECODE :=
 ON_ALL_CORES := --numprocesses logical --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-gittins demo-feedback test test-all test-postgres test-ray test-upstream lint format types \
-  tutorials gallery docs package clean
+.PHONY: help demo demo-gittins demo-feedback test test-all test-postgres test-ray test-upstream checked compiled lint \
+  format types tutorials gallery docs package clean
 
 help:
 	@echo "make demo          choose control sets on the stack-loss data (under four minutes)"
@@ -39,11 +39,19 @@ demo-gittins: $(VENV)/.installed-demo
 demo-feedback: $(VENV)/.installed-demo
 	$(RUN) -m demo.feedback
 
-test: lint types
+test: checked
 	$(SMALL_THREADS) $(RUN) -m pytest -m "not slow" $(ON_ALL_CORES)
 
-test-all: lint types
+test-all: checked
 	$(SMALL_THREADS) $(RUN) -m pytest $(ON_ALL_CORES)
+
+# Types are checked in one process; meanwhile all that tests import is compiled, which each of their
+# processes would do again.
+checked:
+	$(MAKE) --no-print-directory --jobs=2 lint types compiled
+
+compiled: $(VENV)/.installed-dev
+	@$(SMALL_THREADS) $(RUN) -m pytest --collect-only --quiet > /dev/null 2>&1 || true
 
 test-postgres: $(VENV)/.installed-dev $(VENV)/.installed-postgres
 	@$(RUN) -m tests.postgres.server
