@@ -184,10 +184,12 @@ def test_the_price_is_that_of_an_independent_bisection(seed: int, best_f: float 
         assert price == pytest.approx(math.exp(high), rel=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_the_price_is_the_least_that_keeps_to_the_budget(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "most"), [(seed, 120 if seed < 30 else 700) for seed in range(36)]
+)
+def test_the_price_is_the_least_that_keeps_to_the_budget(seed: int, most: int) -> None:
     rng = np.random.default_rng(seed)
-    boxes = _tensors(_boxes(int(rng.integers(1, 120)), seed))
+    boxes = _tensors(_boxes(int(rng.integers(1, most)), seed))
     best_f = None if seed % 2 else float(rng.normal())
     least, total = float(boxes[2].min()), float(boxes[2].sum())
     budget = least + rng.uniform(0.05, 0.8) * (total - least) if total > least else total / 2
@@ -198,7 +200,7 @@ def test_the_price_is_the_least_that_keeps_to_the_budget(seed: int) -> None:
         assert expected_spend(*boxes, 1e-300, best_f) <= budget
     else:
         assert expected_spend(*boxes, price, best_f) <= budget * (1 + 1e-12)
-        assert expected_spend(*boxes, price * (1 - 1e-6), best_f) > budget
+        assert expected_spend(*boxes, price * (1 - 1e-8), best_f) > budget
 
 
 def test_many_alike_boxes_are_spent_on_exactly() -> None:
