@@ -27,7 +27,7 @@ from ax_costaware.methods.lending import (
     is_out_of_scale,
     maximum_within,
 )
-from ax_costaware.methods.loop import check_all, next_trial, record_of
+from ax_costaware.methods.loop import check_all, next_trial, recommended, record_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import (
     FixedHyperparameters,
@@ -199,7 +199,7 @@ class Simulation:
         if not self.problem().observed:
             raise InputError("no trial has an outcome yet: expected one to recommend from.")
         with reproducible(self.method.seed):
-            return self.method.recommend(self.problem())[0]
+            return recommended(self.method, self.problem())[0]
 
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:
