@@ -158,7 +158,8 @@ def _checked(method: Method, problem: Problem, decision: Decision | Stop) -> Dec
             f"the values, for each of {[*known]}, and a finite cost >= 0, or None."
         )
     if not method.candidates():  # a control set sets some inputs only
-        given = {n: x for n, x in problem.fixed.items() if not is_same(row[n], x)}
+        fixed = problem.fixed.items()
+        given = {n: x for n, x in fixed if not _is_given(known[n], row[n], x)}
         if given:
             raise InputError(f"{name} {row}: expected {given}, as was fixed.")
         if not _keeps_to(problem, row):
@@ -179,6 +180,14 @@ def _takes(parameter: Parameter, value: Any) -> bool:
     middle, half = (parameter.lower + parameter.upper) / 2, (parameter.upper - parameter.lower) / 2
     is_whole = not parameter.is_integer or float(value).is_integer()
     return is_whole and abs(float(value) - middle) <= (1 + 2e-6) * half
+
+
+def _is_given(parameter: Parameter, value: Any, given: Any) -> bool:
+    """Whether a value of a trial is what the caller fixed, but for rounding, to its digits."""
+    if not isinstance(parameter, Range):
+        return is_same(value, given)
+    off = abs(float(value) - float(str(parameter.decode(parameter.encode(given)))))
+    return off <= _ROUNDING * (parameter.upper - parameter.lower)
 
 
 def _keeps_to(problem: Problem, row: Row) -> bool:

@@ -260,3 +260,17 @@ def test_a_recommendation_that_is_none(found: object, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Gittins, "recommend", lambda *_: found)
     with pytest.raises(InputError, match=r"Gittins recommended .* expected a list of Best"):
         simulation.recommend()
+
+
+def test_what_is_fixed_is_rounded_as_trials_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = Space.of([Range("x", -1.0, 1.0, digits=2), Range("l", 1e-4, 1.0, log_scale=True)])
+    for fixed, row in (
+        ({"x": 0.123456}, {"x": 0.12, "l": 0.5}),
+        ({"x": 0.0, "l": 1e-4}, {"x": 1e-17, "l": 1e-4 * (1 + 1e-10)}),
+    ):
+        decision = Decision(dict(row), "given", 1.0)
+        monkeypatch.setattr(Gittins, "initial", lambda *_, decision=decision: decision)
+        found = next_trial(METHODS["goes on"], Problem(space, fixed=fixed), initial=True)
+        assert isinstance(found, Decision)
+    with pytest.raises(InputError, match="as was fixed"):
+        next_trial(METHODS["goes on"], Problem(space, fixed={"x": 0.13}), initial=True)
