@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import check_weights, finite_tensor
+from ax_costaware.queries.argument_checks import (
+    check_weights,
+    finite_number,
+    finite_tensor,
+    plain_value,
+)
 from ax_costaware.queries.joint.law import NodesGiven
 
 
@@ -27,6 +32,49 @@ def check_columns(name: str, columns: Sequence[int], num_inputs: int) -> list[in
             f" {num_inputs - 1}."
         )
     return sorted(listed)
+
+
+def check_domain(
+    controls: Sequence[list[int]],
+    num_inputs: int,
+    discrete: Sequence[tuple[Sequence[int], Tensor]] | None,
+    constraints: Sequence[tuple[Tensor, Tensor, float]] | None,
+    fixed: Mapping[int, float] | None,
+) -> None:
+    """Refuse what would restrict the values of control sets, and does not apply to them.
+
+    Args:
+        controls: The controlled columns of each control set.
+        num_inputs: The number of columns.
+        discrete: As of ``optimize_control_sets``.
+        constraints: Its ``inequality_constraints``.
+        fixed: Its ``fixed_features``.
+
+    Raises:
+        InputError: By the name of the argument, for columns that are none, values that are not
+            finite or of another shape, and columns of one choice of which a control set has a part.
+    """
+    if fixed:
+        check_columns("fixed_features", list(fixed), num_inputs)
+        for column, value in fixed.items():
+            finite_number(plain_value(value), f"fixed_features[{column}]")
+    for columns, values in discrete or ():
+        check_columns("discrete", columns, num_inputs)
+        expected = f"a row of {len(columns)} finite numbers for each value"
+        finite_tensor(values, f"discrete of {list(columns)}", (None, len(columns)), expected)
+        for controlled in controls:
+            if 0 < len({*columns} & {*controlled}) < len(columns):
+                raise InputError(
+                    f"discrete: got the columns {list(columns)}, of which the control set "
+                    f"{controlled} has a part; expected all or none."
+                )
+    for indices, coefficients, rhs in constraints or ():
+        name = "inequality_constraints"
+        columns = indices.tolist() if isinstance(indices, Tensor) else indices
+        check_columns(name, columns if isinstance(columns, list) else [columns], num_inputs)
+        expected = f"{len(columns)} finite coefficients, one for each index"
+        finite_tensor(coefficients, name, (len(columns),), expected)
+        finite_number(plain_value(rhs), f"rhs of {name}")
 
 
 def check_nodes(nodes: Tensor, weights: Tensor) -> None:

@@ -26,7 +26,13 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from ax_costaware.acquisition.best_queries import sample_best_queries
-from ax_costaware.acquisition.check import check_columns, check_given, check_nodes, check_pending
+from ax_costaware.acquisition.check import (
+    check_columns,
+    check_domain,
+    check_given,
+    check_nodes,
+    check_pending,
+)
 from ax_costaware.acquisition.control_set_search import ControlSetOptima, ControlSetSearch
 from ax_costaware.acquisition.criteria import (
     MEAN,
@@ -114,7 +120,8 @@ def optimize_control_sets(
             ``product`` are not used for that control set.
         posterior_transform: Applied to the posterior; the result is maximised.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
-        discrete: ``(columns, values)`` of columns that jointly take one of ``values``' rows.
+        discrete: ``(columns, values)`` of columns that jointly take one of ``values``' rows; a
+            control set has all of them or none.
         inequality_constraints: ``(indices, coefficients, rhs)`` with
             ``sum_i coefficients_i x[indices_i] >= rhs``. One that reads none of a control set's
             columns is not applied to it; uncontrolled columns count with their default.
@@ -148,10 +155,7 @@ def optimize_control_sets(
     for argument, number in (("num_restarts", num_restarts), ("raw_samples", raw_samples)):
         optional(at_least(1))(number, argument)
     controls = [check_columns("control_sets", columns, num_inputs) for columns in control_sets]
-    if fixed_features:
-        check_columns("fixed_features", list(fixed_features), num_inputs)
-    for columns, _ in discrete or ():
-        check_columns("discrete", columns, num_inputs)
+    check_domain(controls, num_inputs, discrete, inequality_constraints, fixed_features)
     if default is not None:
         finite_tensor(default, "default", (num_inputs,), f"{num_inputs} finite numbers")
     best_f = optional(finite_number)(best_f, "best_f")

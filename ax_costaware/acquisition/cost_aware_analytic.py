@@ -47,7 +47,7 @@ from ax_costaware.acquisition.gittins_index import gittins_index_of_log_cost
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
 from ax_costaware.acquisition.pointwise import takes_its_inputs
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.models.point_posterior import PointPosterior, check_one_model, models_in
 from ax_costaware.queries.argument_checks import (
     finite_number,
     nonnegative_number,
@@ -188,7 +188,9 @@ def incumbent(
 
     Raises:
         InputError: If ``X`` has no row, or ``caution`` is negative or no number.
+        UnsupportedInputError: If the model is a batch of several.
     """
+    check_one_model(model)
     if X.ndim != 2 or len(X) == 0:
         raise InputError(f"X: got shape {tuple(X.shape)}; expected (n, d) with n >= 1.")
     caution = nonnegative_number(caution, "caution")
@@ -252,8 +254,11 @@ class LogExpectedImprovementPerCost(CostAwareAnalyticAcquisitionFunction):
         super().set_X_pending(X_pending)
         self._believed: Tensor | None = None
         if X_pending is not None and len(X_pending):
-            with torch.no_grad():
-                mean, _ = self._posterior(X_pending)
+            d = X_pending.shape[-1]
+            with torch.no_grad():  # each of several models in one at each point
+                mean, _ = self._posterior(
+                    X_pending.reshape(-1, *[1] * len(models_in(self.model)), d)
+                )
             self._believed = (mean if self.maximize else -mean).amax(dim=0)
 
     def _value(self, mean: Tensor, sigma: Tensor, log_cost: Tensor) -> Tensor:

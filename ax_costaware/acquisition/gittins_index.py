@@ -106,9 +106,10 @@ def gittins_index(mean: Tensor, sigma: Tensor, cost: Tensor | float) -> Tensor:
         cost: Costs, positive, in the unit of ``mean``: already multiplied by lambda.
 
     Returns:
-        The indices, in the broadcast shape and the dtype of ``mean``; differentiable in all three
-        arguments (once).
+        The indices, in the broadcast shape and the dtype of ``mean``, double where its numbers are
+        whole; differentiable in all three arguments (once).
     """
+    mean = mean if mean.is_floating_point() else mean.double()
     costs = torch.as_tensor(cost, dtype=mean.dtype, device=mean.device)
     return gittins_index_of_log_cost(mean, sigma, costs.log())
 

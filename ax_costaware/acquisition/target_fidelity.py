@@ -145,7 +145,8 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         caution: How many standard deviations are taken off a mean, :math:`\kappa \ge 0`.
 
     Raises:
-        InputError: If ``best_f``, ``cost``, ``X_pending`` or ``caution`` is not of that kind.
+        InputError: If ``target``, ``best_f``, ``cost``, ``X_pending`` or ``caution`` is not of that
+            kind.
     """
 
     def __init__(
@@ -160,7 +161,10 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         caution: float = 0.0,
     ) -> None:
         super().__init__(model=model)
-        self.target, self.caution = dict(target), nonnegative_number(caution, "caution")
+        if not isinstance(target, Mapping):
+            raise InputError(f"target={target!r}: expected columns with values, as {{2: 1.0}}.")
+        self.target = {i: finite_number(at, f"target[{i}]") for i, at in target.items()}
+        self.caution = nonnegative_number(caution, "caution")
         if isinstance(best_f, Tensor) and best_f.numel() == 1:
             best_f = best_f.item()
         self.best_f = None if best_f is None else finite_number(best_f, "best_f")

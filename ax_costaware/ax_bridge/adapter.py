@@ -52,7 +52,7 @@ from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data, with_curves
 from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
 from ax_costaware.methods.curves import CurvePoint, curve_points
-from ax_costaware.methods.loop import check_all, next_trial
+from ax_costaware.methods.loop import check_all, next_trial, recommended
 from ax_costaware.methods.past import check_inputs
 from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
@@ -205,7 +205,7 @@ class CostAwareAdapter(TorchAdapter):
         problem = self.problem()
         with ax_errors(), reproducible(self.method.seed):
             self.method.check_outcomes(problem)
-            return self.method.recommend(problem)
+            return recommended(self.method, problem)
 
     def model_best_point(
         self,

@@ -36,7 +36,7 @@ from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models import FixedTimeVaryingGP, PosteriorNow, TimeVaryingGP
 from ax_costaware.policies import FeedbackRule, LogarithmicBeta, Prospect, QueryDecision, Rivals
 from ax_costaware.policies.beta import checked_beta
-from ax_costaware.policies.query_rules import RIVAL_CORRELATION, default_rule
+from ax_costaware.policies.query_rules import RIVAL_CORRELATION, checked_verdict, default_rule
 from ax_costaware.queries.argument_checks import (
     check_fields,
     instance_of,
@@ -252,7 +252,8 @@ class CostlyFeedback(Method):
                 means, variances, covariances, _ = (part.cpu().numpy() for part in moments)
                 rivals = Rivals(means, variances, covariances if rule.joint else None)
             unsure = chance if chance is not None and chance < self.feasible else None
-            verdict = rule.decide(Prospect(found.mean, found.variance, beta, draw, rivals, unsure))
+            prospect = Prospect(found.mean, found.variance, beta, draw, rivals, unsure)
+            verdict = checked_verdict(rule, rule.decide(prospect))
         else:
             verdict = QueryDecision(False, self._too_dear(money))
         mean, spread = problem.sign * found.mean, found.variance**0.5

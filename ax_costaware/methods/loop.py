@@ -14,10 +14,12 @@ out, and stay.
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import torch
@@ -31,9 +33,10 @@ from ax_costaware.methods.failures import (
     wary_of_failures,
 )
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Range
-from ax_costaware.methods.problem import Decision, Pending, Problem, SpaceExhausted, Stop
+from ax_costaware.methods.parameters import Parameter, Range, Row, takes
+from ax_costaware.methods.problem import Best, Decision, Pending, Problem, SpaceExhausted, Stop
 from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.queries.argument_checks import plain_value
 from ax_costaware.queries.change_cost import is_same
 
 REPEAT = 0.01
@@ -42,6 +45,12 @@ REPEAT = 0.01
 _MUCH = 0.25
 """Noise, in standard deviations of the outcomes, above which repeats are of use: exact outcomes are
 fitted with 0.14 of it in the median of BoTorch's prior, and less as they become more."""
+
+_ROUNDING = 1e-6
+"""Part of the largest term of a parameter constraint by which a trial may miss it."""
+
+_STORED = ("details", "extra")
+"""Fields of a decision that are stored as they are."""
 
 
 def check_all(method: Method, problem: Problem) -> None:
@@ -85,7 +94,7 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
         return stop
 
     def wary(problem: Problem) -> Decision | Stop:
-        decision = _checked(method, method.decide(problem))
+        decision = _checked(method, problem, method.decide(problem))
         for most, often in WARINESS:
             if isinstance(decision, Stop):
                 break
@@ -93,19 +102,18 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
             if is_near_failures(problem, (row, method.deployed(row))):
                 points = method.failed_points(problem)
                 warier = wary_of_failures(problem, points, most, often)
-                decision = _checked(method, method.decide(warier))
+                decision = _checked(method, problem, method.decide(warier))
         return decision
 
     try:
         if initial:
-            decision = _checked(method, method.initial(problem))
+            decision = _checked(method, problem, method.initial(problem))
         else:
             decision = apart(method, problem, wary)
     except SpaceExhausted:
         return Stop(SpaceExhausted.REASON)
     if not isinstance(decision, Stop):
         decision = _with_given(problem, decision)
-        _check_decision(method, problem, decision)
     elif not problem.trials and not problem.undelivered:
         money = method.money(problem, initial)
         name = "max_trial_cost" if money.capped else "budget"
@@ -123,29 +131,109 @@ def _with_given(problem: Problem, decision: Decision) -> Decision:
     return replace(decision, parameters={**row, **given})
 
 
-def _checked(method: Method, decision: Decision | Stop) -> Decision | Stop:
-    """What a method decided, if it is a decision: a method may be a user's."""
-    if not isinstance(decision, Decision | Stop):
-        raise InputError(
-            f"{type(method).__name__} decided on {decision!r}: expected a Decision or a Stop."
-        )
-    return decision
+def _checked(method: Method, problem: Problem, decision: Decision | Stop) -> Decision | Stop:
+    """What a method decided, of plain values, as it is stored: a method may be a user's.
 
-
-def _check_decision(method: Method, problem: Problem, decision: Decision) -> None:
-    """Refuse what is no trial, or has no cost that can be added up: a method may be a user's."""
-    cost, row = decision.expected_cost, decision.parameters
+    Raises:
+        InputError: If it is no decision or no trial, or nothing that can be stored or added up.
+    """
+    name = f"{type(method).__name__} decided on"
+    if isinstance(decision, Stop) and isinstance(decision.reason, str):
+        return decision
+    if not isinstance(decision, Decision):
+        raise InputError(f"{name} {decision!r}: expected a Decision or a Stop, with a reason.")
+    row, cost = decision.parameters, plain_value(decision.expected_cost)
+    if isinstance(row, Mapping):
+        row = {parameter: plain_value(value) for parameter, value in row.items()}
     known = {**problem.space.parameters, **problem.space.hidden}
-    is_trial = known.keys() == row.keys() and all(
-        abs(float(row[n]) - (p.lower + p.upper) / 2) <= (0.5 + 1e-6) * (p.upper - p.lower)  # type: ignore[arg-type]
-        for n, p in known.items()
-        if isinstance(p, Range)
-    )
-    if not is_trial or (cost is not None and not 0 <= cost < math.inf):
+    is_trial = isinstance(row, dict) and known.keys() == row.keys()
+    is_number = isinstance(cost, Real) and not isinstance(cost, bool)
+    if (
+        not is_trial
+        or not all(_takes(parameter, row[n]) for n, parameter in known.items())
+        or (cost is not None and not (is_number and 0 <= cost < math.inf))
+    ):
         raise InputError(
-            f"{type(method).__name__} decided on {dict(row)} with expected_cost={cost!r}: expected "
-            f"a value within bounds for each of {[*known]}, and a finite cost >= 0, or None."
+            f"{name} {row} with expected_cost={cost!r}: expected a value within bounds, or one of "
+            f"the values, for each of {[*known]}, and a finite cost >= 0, or None."
         )
+    if not method.candidates():  # a control set sets some inputs only
+        fixed = problem.fixed.items()
+        given = {n: x for n, x in fixed if not _is_given(known[n], row[n], x)}
+        if given:
+            raise InputError(f"{name} {row}: expected {given}, as was fixed.")
+        if not _keeps_to(problem, row):
+            raise InputError(f"{name} {row}: expected a trial that meets the constraints.")
+    if not isinstance(decision.why, str):
+        raise InputError(f"{name} {row} with why={decision.why!r}: expected a string.")
+    plain = {field: _as_stored(name, field, getattr(decision, field)) for field in _STORED}
+    value = plain_value(decision.value)
+    return replace(decision, parameters=row, expected_cost=cost, value=value, **plain)
+
+
+def _takes(parameter: Parameter, value: Any) -> bool:
+    """Whether a value is one of a parameter's, but for rounding."""
+    if not isinstance(parameter, Range):
+        return takes(parameter, value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    middle, half = (parameter.lower + parameter.upper) / 2, (parameter.upper - parameter.lower) / 2
+    is_whole = not parameter.is_integer or float(value).is_integer()
+    return is_whole and abs(float(value) - middle) <= (1 + 2e-6) * half
+
+
+def _is_given(parameter: Parameter, value: Any, given: Any) -> bool:
+    """Whether a value of a trial is what the caller fixed, but for rounding, to its digits."""
+    if not isinstance(parameter, Range):
+        return is_same(value, given)
+    off = abs(float(value) - float(str(parameter.decode(parameter.encode(given)))))
+    return off <= _ROUNDING * (parameter.upper - parameter.lower)
+
+
+def _keeps_to(problem: Problem, row: Row) -> bool:
+    """Whether a trial meets the parameter constraints, but for rounding."""
+    space = problem.space
+    for weights, limit, is_equality in (
+        *((weights, limit, False) for weights, limit in space.sums),
+        *((weights, value, True) for weights, value in space.equalities),
+    ):
+        terms = [weight * float(str(row[n])) for n, weight in weights.items()]
+        over, size = math.fsum(terms) - limit, max(abs(limit), *map(abs, terms))
+        if (abs(over) if is_equality else over) > _ROUNDING * max(size, _ROUNDING):
+            return False
+    return True
+
+
+def _as_stored(name: str, field: str, value: Any) -> Any:
+    """What JSON makes of it, so that a loaded experiment has the same as the one that runs."""
+    try:
+        return json.loads(json.dumps(dict(value), default=_scalar))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} a trial with {field}={value!r}: expected a dictionary of plain JSON ({error})."
+        ) from error
+
+
+def _scalar(value: Any) -> Any:
+    found = plain_value(value)
+    if found is value:
+        raise TypeError(f"a {type(value).__name__} is none")
+    return found
+
+
+def recommended(method: Method, problem: Problem) -> list[Best]:
+    """What to deploy, best first, by ``method.recommend``: a method may be a user's.
+
+    Raises:
+        InputError: If it is no list of ``Best`` with one at least.
+    """
+    found = method.recommend(problem)
+    if not isinstance(found, list) or not found or not all(isinstance(b, Best) for b in found):
+        raise InputError(
+            f"{type(method).__name__} recommended {found!r}: expected a list of Best, the best "
+            "one first."
+        )
+    return found
 
 
 def record_of(method: Method, problem: Problem, decision: Decision) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from ax_costaware.methods.lending import (
     is_out_of_scale,
     maximum_within,
 )
-from ax_costaware.methods.loop import check_all, next_trial, record_of
+from ax_costaware.methods.loop import check_all, next_trial, recommended, record_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import (
     FixedHyperparameters,
@@ -50,10 +50,13 @@ from ax_costaware.methods.problem import (
 from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import (
     finite_number,
+    instance_of,
     nonnegative_number,
     one_of,
     optional,
+    plain_value,
     positive_number,
+    sequence_of,
 )
 
 
@@ -84,6 +87,10 @@ class Simulation:
     """A method, its trials so far, and what it decides next.
 
     ``ask`` and ``tell`` in turn; or ``simulate`` for a whole run.
+
+    Raises:
+        InputError: For fields of another kind, trials that are not numbered from 0 in order or have
+            an outcome that is not to be learned from, or what ``Method.check`` refuses.
     """
 
     method: Method
@@ -105,6 +112,30 @@ class Simulation:
     """Bounds on further outcomes, which are modelled by the method's own model."""
 
     def __post_init__(self) -> None:
+        instance_of(self.method, "method", Method, "a method such as Gittins(...), no strategy")
+        instance_of(self.space, "space", Space, "one that Space.of makes")
+        kinds, expected = (
+            FixedHyperparameters | ModelOptions | None,
+            "FixedHyperparameters, or None",
+        )
+        instance_of(self.hyperparameters, "hyperparameters", kinds, expected)
+        for name, kind in (("trials", PastTrial), ("constraints", OutcomeConstraint)):
+            for item in sequence_of(getattr(self, name), name, f"a list of {kind.__name__}"):
+                instance_of(item, name, kind, f"a list of {kind.__name__}")
+        if not isinstance(self.trials, list):
+            self.trials = [*self.trials]
+        for index, trial in enumerate(self.trials):
+            if trial.index != index:
+                raise InputError(f"trials[{index}] has the index {trial.index}: expected {index}.")
+            if trial.is_completed and trial.outcome is not None and not trial.is_observed:
+                raise InputError(
+                    f"trials[{index}] has an outcome and is_observed=False: expected True, or the "
+                    "outcome None for a trial that nothing is learned from."
+                )
+            if trial.is_observed:
+                finite_number(plain_value(trial.outcome), f"the outcome of trials[{index}]")
+            optional(nonnegative_number)(trial.reported_cost, f"the cost of trials[{index}]")
+            self._check_row(trial.parameters, f"the parameters of trials[{index}]", is_whole=True)
         options = self.method.model(self.hyperparameters)
         self._options = options
         self.method = self.method.settled([options])
@@ -157,21 +188,19 @@ class Simulation:
         """Record a trial with what came of it.
 
         Raises:
-            InputError: For a value that is not finite, a cost below zero, realised inputs that are
+            InputError: For what is no decision or no ``Outcome``, parameters that are none of the
+                space, a value that is not finite, a cost below zero, realised inputs that are
                 none of the space, or what ``Method.check_trial`` refuses; nothing is recorded.
         """
+        instance_of(decision, "decision", Decision, "a Decision, as ask gives it")
+        instance_of(outcome, "outcome", Outcome, "an Outcome, such as Outcome(0.5)")
+        self._check_row(decision.parameters, "parameters", is_whole=True)
         metric = self.method.cost_metric
         optional(finite_number)(outcome.value, "value")
         optional(nonnegative_number if metric is None else positive_number)(outcome.cost, "cost")
         for name, value in (outcome.metrics or {}).items():
             finite_number(value, f"metrics[{name!r}]")
-        for name, number in (outcome.realized or {}).items():
-            parameter = self.space.parameters[one_of(name, "realized", self.space.names)]
-            if isinstance(parameter, Range):
-                check = positive_number if parameter.log_scale else finite_number
-                check(number, f"realized[{name!r}]")
-            elif isinstance(parameter, Choice):
-                parameter.index(number)
+        self._check_row(outcome.realized or {}, "realized")
         known = {} if metric is None or outcome.cost is None else {metric: outcome.cost}
         trial = PastTrial(
             index=len(self.trials),
@@ -199,12 +228,29 @@ class Simulation:
         if not self.problem().observed:
             raise InputError("no trial has an outcome yet: expected one to recommend from.")
         with reproducible(self.method.seed):
-            return self.method.recommend(self.problem())[0]
+            return recommended(self.method, self.problem())[0]
 
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:
         """What each trial was charged."""
         return ledger_of(self.trials, self.method)
+
+    def _check_row(self, row: Row, what: str, is_whole: bool = False) -> None:
+        """Refuse values, and names, that are none of the space's; bounds need not be kept."""
+        known = self.space.parameters
+        if is_whole:
+            known = {**known, **self.space.hidden}
+            if row.keys() != known.keys():
+                raise InputError(
+                    f"{what}: got {dict(row)}; expected a value of each of {[*known]}."
+                )
+        for name, value in row.items():
+            parameter = known[one_of(name, what, self.space.names)] if not is_whole else known[name]
+            if isinstance(parameter, Range):
+                check = positive_number if parameter.log_scale else finite_number
+                check(value, f"{what}[{name!r}]")
+            elif isinstance(parameter, Choice):
+                parameter.index(value)
 
     def _model(self, problem: Problem, metric: str | None) -> Model:
         """The model of the objective (None), or of another outcome; of the same data it is kept.

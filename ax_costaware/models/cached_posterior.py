@@ -123,8 +123,9 @@ class CachedPosterior:
 
         Returns:
             The posterior, or ``None`` where the model is not an exact, unbatched,
-            single-output GP with a constant mean, a Gaussian likelihood and an affine outcome
-            transform: such a model is to be asked through ``model.posterior``.
+            single-output GP with observations, a constant mean, a Gaussian likelihood, an affine
+            outcome transform and an input transform that makes one point of one: such a model is
+            to be asked through ``model.posterior``.
         """
         model = only_model(model)
         affine = _affine_transform(model, posterior_transform)
@@ -133,6 +134,8 @@ class CachedPosterior:
             or not isinstance(model, SingleTaskGP)
             or model.num_outputs != 1
             or len(model.batch_shape) > 0
+            or len(model.train_targets) == 0
+            or getattr(getattr(model, "input_transform", None), "is_one_to_many", False)
             or not isinstance(model.mean_module, ConstantMean | ZeroMean)
             or not isinstance(model.likelihood, GaussianLikelihood | FixedNoiseGaussianLikelihood)
         ):

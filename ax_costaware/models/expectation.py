@@ -125,8 +125,9 @@ def expectation_posterior(
                 f" whose last dimension is {nodes.shape[-2]}."
             )
         mean, covariance = joint_moments(
-            model.posterior(nodes, posterior_transform=posterior_transform)
+            model.posterior(nodes, posterior_transform=posterior_transform), nodes.shape[-2]
         )
+        weights = weights.to(mean)
         mean = (weights * mean).sum(dim=-1)
         variance = ((covariance @ weights.unsqueeze(-1)).squeeze(-1) * weights).sum(dim=-1)
         return mean, variance.clamp_min(0.0)
@@ -134,7 +135,9 @@ def expectation_posterior(
         raise InputError("weights: got a value; ProductNodes bring their own weights.")
     cached = CachedPosterior.from_model(model, posterior_transform)
     if cached is None or cached.separable is None:
-        return expectation_posterior(model, *_joint_nodes(nodes), posterior_transform)
+        points, weights = _joint_nodes(nodes)
+        points = points.to(next(model.parameters(), points))
+        return expectation_posterior(model, points, weights, posterior_transform)
     _check_covers(nodes, cached.num_inputs)
     sums, scale = BlockSums(cached, nodes), cached.separable.outputscale
     v = scale * torch.stack(sums.mean_factors).prod(dim=0)
@@ -144,12 +147,12 @@ def expectation_posterior(
     return cached.mean_of(v), cached.scale.square() * variance
 
 
-def joint_moments(posterior: Posterior) -> tuple[Tensor, Tensor]:
+def joint_moments(posterior: Posterior, num_points: int) -> tuple[Tensor, Tensor]:
     """Means ``... x n`` and covariances ``... x n x n`` of points; of a mixture, if it is one.
 
     Raises:
         UnsupportedInputError: If they are not jointly Gaussian, nor a mixture of such, or are of
-            several outcomes.
+            several outcomes, or of another number of points.
     """
     if isinstance(posterior, GaussianMixturePosterior):
         return posterior.mixture_mean.squeeze(-1), posterior.mixture_covariance_matrix
@@ -158,16 +161,30 @@ def joint_moments(posterior: Posterior) -> tuple[Tensor, Tensor]:
             f"model: got one with a {type(posterior).__name__}; it takes one whose posterior is "
             "jointly Gaussian."
         )
-    check_one_outcome(posterior.mean)
+    check_one_outcome(posterior.mean, num_points)
     return posterior.mean.squeeze(-1), posterior.distribution.covariance_matrix
 
 
-def check_one_outcome(mean: Tensor) -> None:
-    """Refuse means ``... x m`` of several outcomes with an ``UnsupportedInputError``."""
+def check_one_outcome(mean: Tensor, num_points: int) -> None:
+    """Refuse means of several outcomes, or of more points than there are.
+
+    Args:
+        mean: Means ``... x n x m``.
+        num_points: The number of points that they are of.
+
+    Raises:
+        UnsupportedInputError: If ``m`` is not 1, or ``n`` another number.
+    """
     if mean.shape[-1] != 1:
         raise UnsupportedInputError(
             f"model: got one with {mean.shape[-1]} outcomes; it takes one outcome, or a"
             " posterior_transform that leaves one."
+        )
+    if mean.shape[-2] != num_points:
+        raise UnsupportedInputError(
+            f"model: got one that makes {mean.shape[-2]} points of {num_points}, as by its input"
+            " transform; it takes one that keeps their number, or a posterior_transform such as"
+            " ExpectationPosteriorTransform."
         )
 
 

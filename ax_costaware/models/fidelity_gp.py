@@ -45,7 +45,7 @@ from ax_costaware.models.choice_kernel import shared_lengthscales
 from ax_costaware.models.configurable_gp import ConfigurableGP, search_by_logarithms
 from ax_costaware.models.kernels import matern_correlation, squared_distances
 from ax_costaware.models.standardize import StandardizeAnyScale
-from ax_costaware.queries.argument_checks import checked_bounds
+from ax_costaware.queries.argument_checks import checked_bounds, finite_number
 
 _EPSILON = 1e-3
 """Distance from the target below which a bias falls linearly: the slope of a power is infinite."""
@@ -181,6 +181,36 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         return self.value("outputscale") * total
 
 
+def _on_the_unit_cube(
+    fidelities: Sequence[Mapping[int, float]], bounds: Tensor
+) -> list[dict[int, float]]:
+    """Columns from 0 on, with their values at the target on the unit cube."""
+    given = f"fidelities={fidelities!r}"
+    if not isinstance(fidelities, list | tuple) or not all(
+        isinstance(columns, Mapping) and columns for columns in fidelities
+    ):
+        raise InputError(f"{given}: expected a list such as [{{2: 1.0}}], an entry for each.")
+    (lower, upper), d = bounds, bounds.shape[-1]
+    scaled, taken = list[dict[int, float]](), set[int]()
+    for columns in fidelities:
+        found: dict[int, float] = {}
+        for i, at in columns.items():
+            if type(i) is not int or not -d <= i < d or lower[i] == upper[i] or i % d in taken:
+                raise InputError(
+                    f"{given}: expected columns from 0 to {d - 1}, each once, of which the lower "
+                    f"bound is below the upper one, and {i} is none."
+                )
+            taken.add(i % d)
+            value = finite_number(at, f"fidelities: the column {i}")
+            found[i % d] = float((value - lower[i]) / (upper[i] - lower[i]))
+        if len(found) > 1 and sum(value > 0.5 for value in found.values()) != 1:
+            raise InputError(f"{given}: expected a block of which one column is one at the target.")
+        scaled.append(found)
+    if len(taken) == d:
+        raise InputError(f"{given}: expected another column beside them, an input.")
+    return scaled
+
+
 # Functions of the module, where GPyTorch would make local ones: a model with them can be pickled.
 def _log_values(kernel: FidelityKernel) -> Tensor:
     return kernel.log_values
@@ -205,8 +235,9 @@ class FidelityGP(ConfigurableGP):
         choices: The columns of each one-hot choice, which share their length-scales.
 
     Raises:
-        InputError: If a fidelity is no column, or one of no width, or ``bounds`` do not fit
-            ``train_X``.
+        InputError: If ``fidelities`` is no list of such columns, one of them is none, of no width,
+            there twice or at no number, a block has not one column that is one at the target, no
+            other columns are left, or ``bounds`` do not fit ``train_X``.
     """
 
     knows_choices = True
@@ -225,17 +256,7 @@ class FidelityGP(ConfigurableGP):
     ) -> None:
         d = train_X.shape[-1]
         bounds = checked_bounds(bounds, d).to(train_X)
-        lower, upper = bounds
-        for i in (i for columns in fidelities for i in columns):
-            if not -d <= i < d or lower[i] == upper[i]:
-                raise InputError(
-                    f"fidelities={list(fidelities)!r}: expected columns from 0 to {d - 1}, of "
-                    f"which the lower bound is below the upper one, and {i} is none."
-                )
-        scaled = [
-            {i % d: float((at - lower[i]) / (upper[i] - lower[i])) for i, at in columns.items()}
-            for columns in fidelities
-        ]
+        scaled = _on_the_unit_cube(fidelities, bounds)
         inputs = [i for i in range(d) if all(i not in columns for columns in scaled)]
         repeats = len(train_X[:, inputs].unique(dim=0)) < len(train_X.unique(dim=0))
         kernel = FidelityKernel(d, scaled, own and repeats, choices)

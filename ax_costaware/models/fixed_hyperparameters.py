@@ -8,6 +8,7 @@ and two runs on one data set agree to rounding. Kernels are squared-exponential.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -24,6 +25,12 @@ from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess,
 from ax_costaware.models.configurable_gp import ConfigurableGP
 from ax_costaware.models.time_varying_gp import TimeVaryingGP, known_noise
 from ax_costaware.queries import Conditional
+from ax_costaware.queries.argument_checks import (
+    finite_number,
+    numbers,
+    plain_value,
+    positive_number,
+)
 
 
 def _nothing_to_fit(self: SingleTaskGP, mll: MarginalLogLikelihood, **_: Any) -> Any:
@@ -45,6 +52,9 @@ class FixedHyperparameterGP(ConfigurableGP):
         input_transform: Applied to the inputs.
         outcome_transform: Applied to the outcomes; none by default, so that hyperparameters are in
             raw units.
+
+    Raises:
+        InputError: If a hyperparameter is no number of its kind, or length-scales are not ``d``.
     """
 
     custom_fit = _nothing_to_fit
@@ -90,6 +100,9 @@ class FixedTimeVaryingGP(TimeVaryingGP):
         input_transform: Applied to the inputs; it has to leave the time as it is.
         outcome_transform: Applied to the outcomes; none by default, so that hyperparameters are in
             raw units.
+
+    Raises:
+        InputError: If a hyperparameter is no number of its kind, or length-scales are not ``d``.
     """
 
     custom_fit = _nothing_to_fit
@@ -138,6 +151,9 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
         noise: As for ``ConditionalMeanProcess``.
         categorical: Columns of a point that are codes without an order.
         **options: ``target_transform`` and ``noise_of_query``, as for ``ConditionalMeanProcess``.
+
+    Raises:
+        InputError: As ``FixedHyperparameterGP`` and ``ConditionalMeanProcess``.
     """
 
     custom_fit = _nothing_to_fit
@@ -179,6 +195,11 @@ def _kernel(
     outputscale: float,
     categorical: Sequence[int] = (),
 ) -> ScaleKernel:
+    positive_number(outputscale, "outputscale")
+    if isinstance(plain_value(lengthscale), Real):
+        positive_number(plain_value(lengthscale), "lengthscale")
+    else:
+        numbers(lengthscale, "lengthscale", d, positive_number)
     kernel = ScaleKernel(mixed_kernel(d, categorical, RBFKernel)).to(like)
     # As tensors: GPyTorch rounds Python numbers to single precision.
     kernel.outputscale = like.new_tensor(outputscale)
@@ -190,4 +211,5 @@ def _kernel(
 
 
 def _constant(like: Tensor, mean: float) -> ConstantMean:
+    finite_number(mean, "mean")
     return ConstantMean().to(like).initialize(constant=like.new_tensor(mean))

@@ -31,10 +31,19 @@ import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model, ModelList
 from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
+from ax_costaware.exceptions import UnsupportedInputError
 from ax_costaware.models.believed import after_pending
-from ax_costaware.models.cached_posterior import CachedPosterior, any_unit, least, untransformed
+from ax_costaware.models.cached_posterior import (
+    CachedPosterior,
+    any_unit,
+    least,
+    only_model,
+    untransformed,
+)
+from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.expectation import check_one_outcome, expectation_posterior, joint_moments
 from ax_costaware.models.fourier_path import FourierPath
 from ax_costaware.models.rowwise import remaining_variance
@@ -98,9 +107,10 @@ class PointPosterior(QueryMoments):
                 observations nor can be fantasised.
         """
         pending = None if X_pending is None or X_pending.shape[-2] == 0 else X_pending
-        cached = CachedPosterior.from_model(model, posterior_transform, X_pending=pending)
-        if cached is not None:
-            return FactoredPosterior(cached)
+        if not isinstance(only_model(model), ConditionalMeanProcess):  # its rows are no points
+            cached = CachedPosterior.from_model(model, posterior_transform, X_pending=pending)
+            if cached is not None:
+                return FactoredPosterior(cached)
         if pending is not None:
             model = after_pending(model, pending)
         return ModelPosterior(model, posterior_transform)
@@ -256,6 +266,29 @@ class FactoredPosterior(PointPosterior):
         return mean, posterior.scale.abs() * std
 
 
+def models_in(model: Model) -> torch.Size:
+    """The batch shape of several models in one; none of one model, or of an ensemble."""
+    if is_ensemble(model):
+        return torch.Size()
+    try:
+        return model.batch_shape or torch.Size()
+    except NotImplementedError:
+        return torch.Size()
+
+
+def check_one_model(model: Model) -> None:
+    """Refuse several models in one, of which a point would get any, with an error.
+
+    Raises:
+        UnsupportedInputError: If the model is a batch of more than one, and no ensemble.
+    """
+    if models_in(model).numel() > 1:
+        raise UnsupportedInputError(
+            f"model: got a {type(model).__name__} of batch shape {tuple(models_in(model))}; it"
+            " takes a single model, or an ensemble."
+        )
+
+
 def weighted(weights: Tensor, rows: Tensor) -> Tensor:
     """Sums ``p x n`` of rows ``p x m x n`` with weights ``p x m``."""
     return (weights.unsqueeze(-2) @ rows).squeeze(-2)
@@ -279,7 +312,7 @@ class ModelPosterior(PointPosterior):
         posterior = self._posterior(X.unsqueeze(-2))
         with any_unit():
             mean, variance = posterior.mean, posterior.variance
-        check_one_outcome(mean)
+        check_one_outcome(mean, 1)
         variance = variance.clamp_min(least(variance))
         return mean.squeeze(-1).squeeze(-1), variance.squeeze(-1).squeeze(-1)
 
@@ -311,10 +344,11 @@ class ModelPosterior(PointPosterior):
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """See ``PointPosterior``; those of a mixture, if the posterior is one."""
-        return joint_moments(self._posterior(X))
+        return joint_moments(self._posterior(X), X.shape[-2])
 
     def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
         """See ``QueryMoments``."""
+        check_one_model(self.model)
         if spread is Spread.EXPECTATION:
             mean, variance = expectation_posterior(
                 self.model, nodes, weights, self.posterior_transform

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias, get_args
 
@@ -27,6 +27,7 @@ from ax_costaware.queries.argument_checks import (
     instance_of,
     number_between_zero_and_one,
     one_of,
+    plain_value,
     probability,
 )
 
@@ -312,3 +313,15 @@ def _rivals_of(prospect: Prospect) -> Rivals:
     if rivals is None or len(rivals.mean) == 0:
         raise InputError(f"rivals={rivals!r}: the rule compares the point with at least one other.")
     return rivals
+
+
+def checked_verdict(rule: FeedbackRule, decision: QueryDecision) -> QueryDecision:
+    """What a rule decided, with a plain boolean: a rule may be a user's.
+
+    Raises:
+        InputError: If it is no ``QueryDecision``, says neither True nor False, or has no reason.
+    """
+    name = type(rule).__name__
+    if not isinstance(decision, QueryDecision) or not isinstance(decision.reason, str):
+        raise InputError(f"{name} decided on {decision!r}: expected a QueryDecision with a reason.")
+    return replace(decision, measure=boolean(plain_value(decision.measure), f"{name}: measure"))

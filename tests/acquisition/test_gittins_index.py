@@ -182,3 +182,8 @@ def test_falls_with_cost_and_rises_with_uncertainty() -> None:
     sigmas = doubles(*geometric(0.02, 10, 100))
     by_sigma = gittins_index(torch.zeros_like(sigmas), sigmas, doubles(0.1))
     assert bool((by_sigma.diff() > 0).all())
+
+
+def test_means_that_are_whole_numbers_are_no_reason_to_round() -> None:
+    whole = gittins_index(torch.tensor([1, 2]), torch.tensor([1.0, 1.0]), 0.1)
+    assert torch.equal(whole, gittins_index(doubles(1.0, 2.0), doubles(1.0, 1.0), 0.1))

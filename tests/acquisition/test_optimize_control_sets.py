@@ -290,12 +290,23 @@ def test_many_control_sets_in_chunks_equal_one_by_one(make_model, rule, bounds):
     assert torch.allclose(together.values, torch.stack(alone), atol=1e-4)
 
 
+def constraint(columns, number=None, rhs=0.5):
+    return [(torch.tensor(columns), torch.ones(number or len(columns)).double(), rhs)]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"control_sets": []}, "control_sets: got none"),
         ({"fixed_features": {-1: 0.5}}, r"fixed_features: got \[-1\]"),
         ({"discrete": [((7,), torch.ones(2, 1))]}, r"discrete: got \[7\]"),
+        ({"discrete": [((0,), torch.ones(2))]}, r"discrete of \[0\]: got shape \(2,\)"),
+        ({"discrete": [((0, 1), torch.eye(2))]}, r"of which the control set \[0\] has a part"),
+        ({"fixed_features": {0: math.nan}}, r"fixed_features\[0\]=nan: expected a finite number"),
+        ({"inequality_constraints": constraint([-1])}, r"inequality_constraints: got \[-1\]"),
+        ({"inequality_constraints": constraint([0, 7])}, r"inequality_constraints: got \[0, 7\]"),
+        ({"inequality_constraints": constraint([0], 2)}, "expected 1 finite coefficients"),
+        ({"inequality_constraints": constraint([0], rhs=math.nan)}, "rhs of inequality_constr"),
         ({"default": torch.zeros(2)}, r"default: got shape \(2,\)"),
         ({"acquisition": "ei", "best_f": math.nan}, "best_f=nan: expected a finite number"),
         ({"X_pending": torch.zeros(3)}, r"X_pending: got \(3,\)"),

@@ -25,7 +25,7 @@ from ax_costaware.acquisition import (
     incumbent,
 )
 from ax_costaware.acquisition.cost_aware_analytic import CostAwareAnalyticAcquisitionFunction
-from ax_costaware.exceptions import InputError
+from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.queries import AffineCost
 
@@ -329,3 +329,19 @@ def test_bad_incumbents_and_pending_points() -> None:
         LogExpectedImprovementPerCost(gp(), torch.zeros(2), 1.0)
     with pytest.raises(InputError, match="X_pending: got"):
         PandoraBoxGittinsIndex(gp(), 1.0, 0.1, X_pending=torch.rand(D))
+
+
+def test_each_of_several_models_in_one_believes_pending_points() -> None:
+    X, Y = data()
+    parts = [SingleTaskGP(X, sign * Y) for sign in (1.0, 2.0, -1.0)]
+    batch = SingleTaskGP(X.expand(3, -1, -1), torch.stack([Y, 2 * Y, -Y]))
+    pending, P = torch.rand(3, D, dtype=torch.double), torch.rand(3, 1, D, dtype=torch.double)
+    for count in (1, 2, 3):
+        found = LogExpectedImprovementPerCost(batch, 0.5, 1.0, X_pending=pending[:count])(P)
+        each = [
+            LogExpectedImprovementPerCost(part, 0.5, 1.0, X_pending=pending[:count])(point)
+            for part, point in zip(parts, P, strict=True)
+        ]
+        torch.testing.assert_close(found, torch.cat(each), rtol=1e-5, atol=1e-8)
+    with pytest.raises(UnsupportedInputError, match=r"SingleTaskGP of batch shape \(3,\); it"):
+        incumbent(batch, X)

@@ -14,7 +14,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.control_sets import PartialQueryAcquisition
 from ax_costaware.acquisition.criteria import confidence_bound
-from ax_costaware.exceptions import InputError
+from ax_costaware.exceptions import InputError, UnsupportedInputError
 
 
 def _at_nodes(x, controlled, nodes):
@@ -246,3 +246,12 @@ def test_lower_bounds_lie_below(model, rule):
     assert torch.allclose(mean - pointwise, upper - mean)
     assert (pointwise < lower).all()
     assert (lower < mean).all()
+
+
+def test_refuses_several_models_in_one(rule):
+    # As many as there are nodes: each node would get a model of its own.
+    nodes, weights = rule
+    X, Y = torch.rand(len(nodes), 5, 3).double(), torch.rand(len(nodes), 5, 1).double()
+    acqf = ExpectedUpperConfidenceBound(SingleTaskGP(X, Y), [0], nodes, weights)
+    with pytest.raises(UnsupportedInputError, match="it takes a single model, or an ensemble"):
+        acqf(torch.rand(2, 1, 3).double())

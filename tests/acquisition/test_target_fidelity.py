@@ -196,6 +196,10 @@ def test_what_is_no_number_is_refused() -> None:
         LogTargetImprovementPerCost(model_of(), TARGET, 1.0, caution=-1.0)
     with pytest.raises(InputError, match="cost"):
         LogTargetImprovementPerCost(model_of(), TARGET, 1.0, cost=-1.0)
+    with pytest.raises(InputError, match=r"target\[1\]=nan: expected a finite number"):
+        LogTargetImprovementPerCost(model_of(), {1: math.nan}, 1.0)
+    with pytest.raises(InputError, match=r"target=\[1\]: expected columns with values"):
+        LogTargetImprovementPerCost(model_of(), [1], 1.0)  # type: ignore[arg-type]
     elsewhere = LogTargetImprovementPerCost(model_of(), {3: 9.0}, 1.0)
     with pytest.raises(InputError, match=r"target=\{3: 9.0\}: expected columns from 0 to 2"):
         elsewhere(points(5, 1).unsqueeze(-2))

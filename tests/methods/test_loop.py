@@ -7,6 +7,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,7 +18,7 @@ from ax_costaware.methods.loop import apart, has_much_noise, next_trial, repeate
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Choice, Range, Row
-from ax_costaware.methods.problem import Decision, Pending, Problem, Stop, reproducible
+from ax_costaware.methods.problem import Best, Decision, Pending, Problem, Stop, reproducible
 from ax_costaware.methods.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.space import Space
 from ax_costaware.queries.control_sets import ControlSet
@@ -188,3 +189,88 @@ def test_a_method_that_decides_nothing_is_refused(
     monkeypatch.setattr(Gittins, "initial" if initial else "decide", lambda *_: None)
     with pytest.raises(InputError, match=r"Gittins decided on None: expected a Decision or a Stop"):
         next_trial(METHODS["goes on"], problem, initial)
+
+
+MIXED = Space.of(
+    [Range("x", 0.0, 1.0), Range("n", 1, 9, is_integer=True), Choice("c", ("a", "b"))],
+    sums=[({"x": 9.0, "n": 1.0}, 12.0)],
+)
+TRIAL: dict[str, Any] = {"x": 0.5, "n": 3, "c": "a"}
+
+
+def _next(decision: object, monkeypatch: pytest.MonkeyPatch, **fixed: Any) -> Decision | Stop:
+    monkeypatch.setattr(Gittins, "initial", lambda *_: decision)
+    return next_trial(METHODS["goes on"], Problem(MIXED, fixed=fixed), initial=True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"c": "z"}, "one of the values, for each of"),
+        ({"n": 2.5}, "one of the values, for each of"),
+        ({"x": "0.5"}, "one of the values, for each of"),
+        ({"x": None}, "one of the values, for each of"),
+        ({"x": True}, "one of the values, for each of"),
+        ({"x": 0.9, "n": 9}, "expected a trial that meets the constraints"),
+        ({"c": "b"}, "expected {'c': 'a'}, as was fixed"),
+    ],
+)
+def test_values_that_a_trial_cannot_have(
+    changed: Row, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were paid for, rounded, or failed with a TypeError; and what comes after reads them."""
+    with pytest.raises(InputError, match=message):
+        _next(Decision({**TRIAL, **changed}, "given", 1.0), monkeypatch, c="a")
+
+
+@pytest.mark.parametrize(
+    ("decision", "message"),
+    [
+        (Decision([0.5], "given", 1.0), r"decided on \[0.5\] with"),  # type: ignore[arg-type]
+        (Decision(TRIAL, "given", "1"), "expected_cost='1'"),  # type: ignore[arg-type]
+        (Decision(TRIAL, None, 1.0), "why=None: expected a string"),  # type: ignore[arg-type]
+        (Decision(TRIAL, "given", 1.0, {"a": torch.ones(2)}), r"details=.*plain JSON \(a Tensor"),
+        (Decision(TRIAL, "given", 1.0, {(1, 2): 0}), "details=.*plain JSON"),  # type: ignore[dict-item]
+        (Decision(TRIAL, "given", 1.0, extra={"a": {1}}), r"extra=.*plain JSON \(a set is none"),
+        (Stop(None), "expected a Decision or a Stop, with a reason"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_stored(
+    decision: object, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match=message):
+        _next(decision, monkeypatch)
+
+
+def test_a_decision_is_what_a_store_gives_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a loaded experiment would decide by lists where the running one has tuples."""
+    row = {"x": torch.tensor(0.5), "n": np.int64(3), "c": np.str_("a")}
+    details = {"a": (1, np.int64(2)), "b": {3: torch.tensor(4.0)}}
+    given = Decision(row, "given", np.float32(1.0), details, value=torch.tensor(2.0))  # type: ignore[arg-type]
+    kept = Decision(TRIAL, "given", 1.0, {"a": [1, 2], "b": {"3": 4.0}}, value=2.0)
+    found = _next(given, monkeypatch)
+    assert found == kept
+    assert isinstance(found, Decision)
+    assert {*map(type, found.parameters.values())} == {float, int, str}
+
+
+@pytest.mark.parametrize("found", [None, [], [{"x1": 0.5}], Best({"x1": 0.5}, 1.0, 1.0)])
+def test_a_recommendation_that_is_none(found: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = _run("goes on")
+    monkeypatch.setattr(Gittins, "recommend", lambda *_: found)
+    with pytest.raises(InputError, match=r"Gittins recommended .* expected a list of Best"):
+        simulation.recommend()
+
+
+def test_what_is_fixed_is_rounded_as_trials_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = Space.of([Range("x", -1.0, 1.0, digits=2), Range("l", 1e-4, 1.0, log_scale=True)])
+    for fixed, row in (
+        ({"x": 0.123456}, {"x": 0.12, "l": 0.5}),
+        ({"x": 0.0, "l": 1e-4}, {"x": 1e-17, "l": 1e-4 * (1 + 1e-10)}),
+    ):
+        decision = Decision(dict(row), "given", 1.0)
+        monkeypatch.setattr(Gittins, "initial", lambda *_, decision=decision: decision)
+        found = next_trial(METHODS["goes on"], Problem(space, fixed=fixed), initial=True)
+        assert isinstance(found, Decision)
+    with pytest.raises(InputError, match="as was fixed"):
+        next_trial(METHODS["goes on"], Problem(space, fixed={"x": 0.13}), initial=True)

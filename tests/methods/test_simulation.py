@@ -33,6 +33,7 @@ from ax_costaware.methods import (
     simulate,
 )
 from ax_costaware.methods.money import spent
+from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies import EpsilonSchedule
@@ -49,6 +50,7 @@ MODEL = FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e
 AVERAGES = FixedHyperparameters(lengthscale=0.25, noise_variance=1e-4)
 TARGETS = (Range("t1", 0, 10), Range("t2", 0, 10))
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 32}
+PAST = PastTrial(0, {"x1": 0.5, "x2": 0.5}, outcome=1.0, is_observed=True)
 
 
 def hill(x1: Any, x2: Any) -> Any:
@@ -693,3 +695,42 @@ def test_of_a_flat_posterior_mean_what_was_tried_is_recommended(name: str) -> No
     scale = 10.0 if name == "indirect queries" else 1.0  # a query is a tenth of its point
     tried = [scale * float(inputs[column.replace("t", "x")]) for column in best.parameters]
     assert list(best.parameters.values()) == pytest.approx(tried, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"method": Gittins}, "method=.* expected a method such as"),
+        ({"space": [Range("x1", 0, 1)]}, "space=.* expected one that Space.of makes"),
+        ({"hyperparameters": {"lengthscale": 0.3}}, "hyperparameters=.* FixedHyperparameters"),
+        ({"constraints": ["e <= 5"]}, "constraints='e <= 5': expected a list of OutcomeConstr"),
+        ({"trials": [{"x1": 0.5}]}, "trials=.* expected a list of PastTrial"),
+        ({"trials": [replace(PAST, index=5)]}, r"trials\[0\] has the index 5: expected 0"),
+        ({"trials": [replace(PAST, is_observed=False)]}, "is_observed=False: expected True, or"),
+        ({"trials": [replace(PAST, outcome=None)]}, r"the outcome of trials\[0\]=None"),
+        ({"trials": [replace(PAST, reported_cost=-1.0)]}, r"the cost of trials\[0\]=-1.0"),
+        ({"trials": [replace(PAST, parameters={"x1": 1.0})]}, r"trials\[0\]: got {'x1': 1.0}"),
+    ],
+)
+def test_fields_of_another_kind(given: dict[str, Any], message: str) -> None:
+    """Past outcomes that nothing is learned from were paid again; the rest failed by and by."""
+    with pytest.raises(InputError, match=message):
+        Simulation(**{"method": Gittins(1.0, budget=9.0), "space": SQUARE, **given})
+
+
+def test_what_is_told_is_an_outcome_of_a_trial() -> None:
+    """A plain number for an Outcome is the mistake next at hand, and parameters stay for ever."""
+    simulation = Simulation(Gittins(1.0, budget=9.0), SQUARE)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    other = replace(decision, parameters={"x1": 0.5})
+    for told, outcome, message in (
+        (decision, 1.0, r"outcome=1.0: expected an Outcome, such as Outcome\(0.5\)"),
+        (Stop("enough"), Outcome(1.0), "decision=Stop.* expected a Decision, as ask gives it"),
+        (other, Outcome(1.0), "parameters: got {'x1': 0.5}; expected a value of each of"),
+    ):
+        with pytest.raises(InputError, match=message):
+            simulation.tell(told, outcome)  # type: ignore[arg-type]
+    assert simulation.trials == []
+    with pytest.raises(InputError, match=r"outcome=0\.5: expected an Outcome"):
+        simulate(simulation.method, SQUARE, lambda row, measure: 0.5, 3)  # type: ignore[arg-type, return-value]

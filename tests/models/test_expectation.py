@@ -2,10 +2,14 @@ import itertools
 
 import pytest
 import torch
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.objective import (
+    ExpectationPosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
-from gpytorch.kernels import MaternKernel
+from botorch.models.transforms.input import InputPerturbation
+from gpytorch.kernels import LinearKernel, MaternKernel
 
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models import expectation_posterior
@@ -157,3 +161,27 @@ def test_a_model_of_several_outcomes_needs_a_transform():
         expectation_posterior(both, nodes, weights)
     first = ScalarizedPosteriorTransform(torch.tensor([1.0, 0.0]).double())
     assert expectation_posterior(both, nodes, weights, first)[0].shape == ()
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+def test_rules_and_weights_take_the_precision_of_the_model():
+    X = torch.rand(8, 3)
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), covar_module=LinearKernel())
+    product = ProductNodes.from_marginals([Uniform(0.0, 1.0)] * 3, n=3)
+    nodes, weights = _grid([Uniform(0.0, 1.0).nodes_and_weights(3)] * 3)
+    by_rule = expectation_posterior(model, product)
+    by_nodes = expectation_posterior(model, nodes.float(), weights)
+    assert by_rule[0].dtype == torch.float32
+    torch.testing.assert_close(by_rule, by_nodes, rtol=1e-4, atol=1e-5)
+
+
+def test_an_input_transform_that_makes_several_points_of_one():
+    X = torch.rand(8, 3).double()
+    moves = InputPerturbation(torch.tensor([[0.0] * 3, [0.1] * 3]).double())
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), input_transform=moves)
+    nodes, weights = torch.rand(5, 3).double(), torch.full((5,), 0.2).double()
+    with pytest.raises(UnsupportedInputError, match="makes 10 points of 5"):
+        expectation_posterior(model, nodes, weights)
+    average = ExpectationPosteriorTransform(n_w=2)
+    mean, _ = expectation_posterior(model, nodes, weights, average)
+    torch.testing.assert_close(mean, weights @ model.posterior(nodes).mean.view(5, 2).mean(dim=-1))

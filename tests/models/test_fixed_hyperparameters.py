@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -9,7 +11,8 @@ from botorch.models.transforms.input import Normalize
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
+from ax_costaware.exceptions import InputError
+from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
 
 
@@ -72,3 +75,21 @@ def test_from_a_data_set() -> None:
     assert model.forgetting_kernel.forgetting.item() == pytest.approx(0.1, rel=1e-12)
     (lengthscales,) = model.spatial_kernel.base_kernel.lengthscale.tolist()
     assert lengthscales == pytest.approx([0.3, 0.7], rel=1e-12)
+
+
+@pytest.mark.parametrize("model", [FixedHyperparameterGP, FixedTimeVaryingGP])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"lengthscale": -1.0}, "lengthscale=-1.0: expected a finite number > 0"),
+        ({"lengthscale": [0.1] * 4}, "lengthscale=.* expected a sequence of"),
+        ({"lengthscale": [0.1, 0.0, 0.2]}, "lengthscale"),
+        ({"outputscale": 0.0}, "outputscale=0.0: expected a finite number > 0"),
+        ({"mean": float("nan")}, "mean=nan: expected a finite number"),
+        ({"noise_variance": 0.0}, "noise=0.0: expected"),
+    ],
+)
+def test_what_is_no_hyperparameter(model: Any, given: dict[str, Any], message: str) -> None:
+    """GPyTorch spoke of a noise constraint, and a mean of NaN was taken."""
+    with pytest.raises(InputError, match=message):
+        model(*data(), **given)

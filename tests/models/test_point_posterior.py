@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import pytest
 import torch
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.objective import (
+    ExpectationPosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
 from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
-from botorch.models.transforms.input import ChainedInputTransform, Log10, Round
+from botorch.models.transforms.input import ChainedInputTransform, InputPerturbation, Log10, Round
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from gpytorch import settings
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
+from ax_costaware.models import ConditionalMeanProcess, FixedHyperparameterGP
 from ax_costaware.models.point_posterior import (
     FactoredPosterior,
     ModelPosterior,
@@ -23,6 +27,7 @@ from ax_costaware.models.point_posterior import (
     Spread,
 )
 from ax_costaware.models.standardize import StandardizeAnyScale
+from ax_costaware.queries import GaussianConditional
 from tests.saas import NUM_SAMPLES, saas_model
 
 # Raw inputs and outcomes are what some of these models are about.
@@ -251,3 +256,33 @@ def test_pending_points_of_a_multi_task_model_have_their_task() -> None:
     believed = PointPosterior.of(model, X_pending=X[1::2])(points)
     assert torch.allclose(believed[0], mean)
     assert bool((believed[1] < variance).all())
+
+
+def test_averages_are_read_through_the_model() -> None:
+    A, Y = data()
+    law = GaussianConditional(torch.eye(D).tolist(), covariance=0.02, outside="keep")
+    model = ConditionalMeanProcess(A, Y, law)
+    for found, pending in (
+        (PointPosterior.of(model), None),
+        (PointPosterior.of(model, None, A), A),
+    ):
+        mean, variance = found(A + 0.1)
+        assert mean.shape == (len(A),)
+        known = model.posterior(A + 0.1)
+        torch.testing.assert_close(mean, known.mean.squeeze(-1), rtol=1e-4, atol=1e-4)
+        assert bool((variance <= known.variance.squeeze(-1) * (1 + 1e-6)).all())
+        assert pending is None or bool((variance < 0.99 * known.variance.squeeze(-1)).any())
+
+
+def test_one_point_of_one_and_no_observation_at_all() -> None:
+    X, Y = data()
+    moves = InputPerturbation(torch.tensor([[0.0] * D, [0.1] * D]).double())
+    model = SingleTaskGP(X, Y, input_transform=moves)
+    with pytest.raises(UnsupportedInputError, match="makes 2 points of 1, as by its input"):
+        PointPosterior.of(model)(X)
+    mean, _ = PointPosterior.of(model, ExpectationPosteriorTransform(n_w=2))(X)
+    torch.testing.assert_close(mean, model.posterior(X).mean.view(-1, 2).mean(dim=-1))
+    prior = FixedHyperparameterGP(X[:0], Y[:0], mean=3.0, outputscale=2.0)
+    mean, variance = PointPosterior.of(prior)(X)
+    assert torch.equal(mean, torch.full_like(mean, 3.0))
+    torch.testing.assert_close(variance, torch.full_like(mean, 2.0))

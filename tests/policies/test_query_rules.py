@@ -23,6 +23,7 @@ from ax_costaware.policies import (
     QueryRule,
     Rivals,
 )
+from ax_costaware.policies.query_rules import checked_verdict
 
 
 def rivals(mean: list[float], variance: list[float], covariance: list[float] | None = None) -> Any:
@@ -231,3 +232,15 @@ def test_a_point_that_may_be_infeasible_is_measured(rule: FeedbackRule) -> None:
     assert decide(MixedRule(rule, 0.0, 0.6), 0.7).measure
     assert not decide(MixedRule(rule, 0.0, 0.4), 0.7).measure
     assert not decide(BernoulliRule(0.4), 0.7).measure
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [None, True, QueryDecision("yes", "r"), QueryDecision(None, "r"), QueryDecision(True, None)],  # type: ignore[arg-type]
+)
+def test_what_a_rule_of_ones_own_may_say(decision: Any) -> None:
+    """What is neither True nor False was stored with the trial."""
+    with pytest.raises(InputError, match="FullFeedback"):
+        checked_verdict(FullFeedback(), decision)
+    plain = checked_verdict(FullFeedback(), QueryDecision(np.bool_(True), "r"))  # type: ignore[arg-type]
+    assert plain.measure is True

@@ -19,6 +19,7 @@ from ax_costaware.policies import (
     ExploreThenCommit,
     UnknownCosts,
 )
+from ax_costaware.policies.control_set_rules.rule import checked_choice
 from ax_costaware.queries import ControlSet, JointLaw, Learned, Marginal
 from ax_costaware.queries.argument_checks import instance_of, one_of, sequence_of
 
@@ -295,7 +296,8 @@ def check_rule(method: ControlSets) -> None:
     try:
         # A first decision on made-up values: a rule that does not fit these control sets, such
         # as one with too few numbers of plays, says so now and not after the initial trials.
-        rule.decide(first, _NoValues(first.costs))
+        decision = rule.decide(first, _NoValues(first.costs))
+        checked_choice(rule, first.affordable, decision)
     except InputError as error:
         raise InputError(f"rule={rule!r} does not fit: {error}") from error
 

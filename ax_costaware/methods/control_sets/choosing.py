@@ -27,6 +27,7 @@ from ax_costaware.policies import (
     LargestValuePerCost,
     PastDecision,
 )
+from ax_costaware.policies.control_set_rules.rule import checked_choice
 from ax_costaware.queries.control_sets import ControlSet
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ def choose(problem: Problem, method: ControlSets) -> Decision | Stop:
     passed_over: list[str] = []
     while any(able):
         decision = rule.decide(history_of(values, able), values)
+        decision = checked_choice(rule, able, decision)
         cost = values.cost_of(decision.index)
-        if values.money.pays(None if cost is None else cost.mean) or not able[decision.index]:
+        if values.money.pays(None if cost is None else cost.mean):
             return _decision(values, decision, passed_over, verdict)
         # Its average was affordable, or some of its values are.
         able[decision.index] = False

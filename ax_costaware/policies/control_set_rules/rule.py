@@ -18,14 +18,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import integer_at_least, positive_number, set_fields
+from ax_costaware.queries.argument_checks import (
+    integer_at_least,
+    plain_value,
+    positive_number,
+    set_fields,
+)
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -340,3 +346,31 @@ def cost_groups(costs: Sequence[float]) -> list[tuple[int, ...]]:
         else:
             groups.append([index])
     return [tuple(sorted(group)) for group in groups]
+
+
+def checked_choice(
+    rule: ControlSetRule, affordable: Sequence[bool], decision: ControlSetDecision
+) -> ControlSetDecision:
+    """What a rule decided, if it can be played: a rule may be a user's.
+
+    Args:
+        rule: The rule.
+        affordable: Which control sets it could choose.
+        decision: Its decision.
+
+    Returns:
+        The same, with a plain index.
+
+    Raises:
+        InputError: If it is no decision, of none of these, without a reason, or names others.
+    """
+    able = [index for index, is_able in enumerate(affordable) if is_able]
+    what = f"{type(rule).__name__} decided on {decision!r}: expected"
+    if not isinstance(decision, ControlSetDecision) or not isinstance(decision.reason, str):
+        raise InputError(f"{what} a ControlSetDecision, with a reason.")
+    index = plain_value(decision.index)
+    if not isinstance(index, Integral) or index not in able:
+        raise InputError(f"{what} the index of one that can be played, of {able}.")
+    if not {*decision.in_play, *decision.values} <= {*range(len(affordable))}:
+        raise InputError(f"{what} in_play and values by indices from 0 to {len(affordable) - 1}.")
+    return replace(decision, index=int(index))

@@ -39,7 +39,13 @@ from ax_costaware.policies.costly_feedback.plain_values import (
     value_from_dict,
     value_to_dict,
 )
-from ax_costaware.policies.query_rules import FeedbackRule, Prospect, QueryDecision, default_rule
+from ax_costaware.policies.query_rules import (
+    FeedbackRule,
+    Prospect,
+    QueryDecision,
+    checked_verdict,
+    default_rule,
+)
 from ax_costaware.queries.argument_checks import (
     finite_number,
     instance_of,
@@ -320,7 +326,7 @@ class CostlyFeedbackLoop:
             rivals = self._domain.rivals(choice, now, beta, rule.compare, rule.joint)
         draw = partial(next, self._draws())
         prospect = Prospect(choice.mean, choice.variance, beta, draw, rivals)
-        return choice.key, rule.decide(prospect)
+        return choice.key, checked_verdict(rule, rule.decide(prospect))
 
     def _learn(self) -> None:
         latest = list(self._history)[-_LARGEST_FIT:]
