@@ -26,7 +26,7 @@ from ax_costaware.methods.problem import Problem
 SEARCHED = 0.5
 """Part of what a trial has cost that a search takes going on from it to cost at least."""
 
-_LEAST = 1e-6
+LEAST = 1e-6
 """The same of what it is expected to cost, which is learned and may fall with the fidelity."""
 
 _STEPS = 32
@@ -82,7 +82,7 @@ class CostOfContinuing:
     """Part of what a trial has cost that going on from it costs at least."""
 
     @staticmethod
-    def of(base: CostFunction, problem: Problem, name: str, least: float = _LEAST) -> CostFunction:
+    def of(base: CostFunction, problem: Problem, name: str, least: float = LEAST) -> CostFunction:
         """What points of the model's space cost; the base itself where no trial is completed."""
         rows = [trial.inputs for trial in _completed(problem, name)]
         if not rows:

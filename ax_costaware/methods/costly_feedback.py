@@ -36,10 +36,14 @@ from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models import FixedTimeVaryingGP, PosteriorNow, TimeVaryingGP
 from ax_costaware.policies import FeedbackRule, LogarithmicBeta, Prospect, QueryDecision, Rivals
 from ax_costaware.policies.beta import checked_beta
-from ax_costaware.policies.query_rules import RIVAL_CORRELATION, checked_verdict, default_rule
+from ax_costaware.policies.query_rules import (
+    RIVAL_CORRELATION,
+    checked_rule,
+    checked_verdict,
+    default_rule,
+)
 from ax_costaware.queries.argument_checks import (
     check_fields,
-    instance_of,
     nonempty_string,
     number_between_zero_and_one,
     optional,
@@ -85,13 +89,13 @@ class CostlyFeedback(Method):
     """The forgetting rate per unit of time, in (0, 1); None: fitted, or given with the model."""
 
     def __post_init__(self) -> None:
-        instance_of(self.rule, "rule", FeedbackRule | None, "a rule such as QueryRule(0.9)")
         expected = (
             "the name of the metric in which the time of each trial is reported, or None for the "
             "trial's index"
         )
         check_fields(
             self,
+            rule=optional(checked_rule),
             beta=checked_beta,
             cost=positive_number,
             forgetting=optional(number_between_zero_and_one),

@@ -24,7 +24,7 @@ from ax_costaware.methods.parameters import Choice, Parameter, Range, Row, Value
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import positive_number
-from ax_costaware.queries.costs import AffineCost, Cost, ProductCost, TableCost
+from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 
 CostOfPoints: TypeAlias = Callable[[Tensor], Tensor]
 """From points ``... x d`` of the model's space to costs ``...``."""
@@ -152,20 +152,23 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
 
     Args:
         problem: The experiment.
-        cost: What the user gave; a function is asked at the center and at corners of the space.
+        cost: What the user gave; a function, and a value object of the user's own class, is asked
+            at the center and at corners of the space.
         method: Gives the cost of a parameterization.
 
     Raises:
         InputError: If the cost reads a parameter that there is not, or that it cannot read, or is
             no finite number > 0 somewhere.
     """
+    # Once trials were chosen it has been asked for what they cost.
+    is_new = not any(trial.record for trial in problem.trials)
     if not isinstance(cost, Cost):
-        # Once trials were chosen it has been asked for what they cost.
-        is_new = not any(trial.record for trial in problem.trials)
         for row in _looks(problem) if callable(cost) and is_new else ():
             method.cost_at(row)
         return
     parameters, names = problem.space.parameters, _names_read(cost, problem.space)
+    if is_new and not isinstance(cost, ConstantCost | AffineCost | ProductCost | TableCost):
+        _check_own(problem, cost, method)
     if isinstance(cost, TableCost):
         (table,) = names
         values = parameters[table].values_up_to(MOST_VALUES)
@@ -187,6 +190,23 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
         method.cost_at(cheapest)
     if isinstance(cost, ProductCost):
         _check_product(cost, problem.space, method)
+
+
+def _check_own(problem: Problem, cost: Cost, method: Method) -> None:
+    """Refuse a value object of a user's own class that gives no costs, of one trial or of many."""
+    space, rows = problem.space, list(_looks(problem))
+    if rows and all(space.parameters[str(name)].is_numeric for name in cost.parameters):
+        X = space.encode(rows)
+        found = cost.evaluate({name: space.raw(str(name), X) for name in cost.parameters})
+        shape = found.shape if isinstance(found, Tensor) else None
+        if shape != X.shape[:-1] and not (shape == () and not cost.parameters):
+            got = f"a {type(found).__name__}" if shape is None else f"the shape {tuple(shape)}"
+            raise InputError(
+                f"cost={cost!r}: evaluate gave {got} for columns of shape {tuple(X.shape[:-1])}: "
+                "expected a tensor with a cost for each entry of its columns."
+            )
+    for row in rows:
+        method.cost_at(row)
 
 
 def _looks(problem: Problem) -> Iterator[Row]:

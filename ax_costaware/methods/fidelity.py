@@ -24,6 +24,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.continuations import (
+    LEAST,
     SEARCHED,
     CostOfContinuing,
     continuations,
@@ -144,7 +145,8 @@ class MultiFidelity(PricedMethod):
         earlier = [other.inputs for other in trials if other.index == trial.resumes_trial]
         before = [self.cost_at(row) or 0.0 for row in earlier]
         saved = (c for c, row in zip(before, earlier, strict=True) if is_less(row))
-        came_to = whole - math.fsum(saved)
+        spared = math.fsum(saved)
+        came_to = max(whole - spared, LEAST * spared)  # a cost may fall with the fidelity
         # An earlier strategy may have had other costs: then it is that part of what was expected.
         asked = trial.record.get("expected_cost")
         due = (self.cost_at(trial.parameters) or 0.0) - math.fsum(before)

@@ -27,6 +27,7 @@ from ax_costaware.queries.argument_checks import (
     check_fields,
     checked_items,
     finite_number,
+    instance_of,
     positive_number,
 )
 
@@ -85,7 +86,11 @@ class FixedHyperparameters:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """A class of models and its options."""
+    """A class of models and its options.
+
+    Raises:
+        InputError: If ``model_class`` is no class of BoTorch models, or ``options`` no mapping.
+    """
 
     name: str = "default"
     """What it is called."""
@@ -104,6 +109,16 @@ class ModelOptions:
 
     key: object = None
     """Another one is to be fitted anew, though the data are the same."""
+
+    def __post_init__(self) -> None:
+        given = self.model_class
+        if given is not None and not (isinstance(given, type) and issubclass(given, Model)):
+            raise InputError(
+                f"model_class={given!r}: expected a class of BoTorch models, such as SingleTaskGP, "
+                "or None."
+            )
+        expected = "a mapping from names of arguments to values"
+        instance_of(self.options, "options", Mapping, expected)
 
     def within(self, space: Space) -> ModelOptions:
         """With what the model is to know of a space: the columns of its one-hot choices."""

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.parameters import LARGEST_INPUT, Choice, Row
+from ax_costaware.queries.argument_checks import nonnegative_number, plain_value
 
 if TYPE_CHECKING:
     from ax_costaware.methods.budgeted import Budgeted
@@ -207,8 +208,8 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
             ``charge_initial`` says whether initial trials are charged.
 
     Raises:
-        InputError: If the method does not fit a trial, as where it names no control set of it, or
-            an input is no number of a size that models can take.
+        InputError: If the method does not fit a trial, as where it names no control set of it or a
+            cost that is none, or an input is no number of a size that models can take.
     """
     check_inputs(trials)
     names, changes = control_sets_of(trials, method), change_overs(trials, method)
@@ -233,10 +234,11 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
             # Where the strategy asked for no measurement, none was expected to be paid.
             estimate = method.cost_at(trial.parameters)
         if not trial.is_live and not trial.never_ran:
-            came_to = method.cost_as_run(trial, trials)
+            came_to = _checked(method, "cost_as_run", method.cost_as_run(trial, trials))
             estimate = estimate if came_to is None else came_to + change
         if estimate is None and not trial.never_ran:
-            estimate = (method.cost_by_others(name, reported) or 0.0) + change
+            by_others = method.cost_by_others(name, reported)
+            estimate = (_checked(method, "cost_by_others", by_others) or 0.0) + change
         estimate, change = (0.0, 0.0) if skipped else (estimate or 0.0, change)
         free = trial.never_ran or not trial.is_charged
         free = free or (initial and not method.charge_initial)
@@ -321,6 +323,12 @@ def control_sets_of(trials: Sequence[PastTrial], method: Budgeted) -> list[str |
     return names
 
 
+def _checked(method: Budgeted, answer: str, cost: Any) -> float | None:
+    """A cost that a method answers, which may be a user's, as a plain number."""
+    name = f"{type(method).__name__}.{answer}"
+    return None if cost is None else nonnegative_number(plain_value(cost), name)
+
+
 def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) -> float | None:
     """Cost expected when the trial was generated, else the declared one; None if unknown.
 
@@ -333,7 +341,7 @@ def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) ->
     if recorded is not None:
         return float(recorded)
     try:
-        declared = method.cost_at(trial.parameters)
+        declared = _checked(method, "cost_at", method.cost_at(trial.parameters))
     except InputError as error:
         if not trial.never_ran:
             raise unfit(trial, error) from error

@@ -60,6 +60,13 @@ def only_model(model: Model) -> Model:
     return model
 
 
+def _answers_by_itself(model: SingleTaskGP) -> bool:
+    """Whether a class has another posterior or prior than BoTorch's."""
+    kind = type(model)
+    is_usual = kind.posterior is SingleTaskGP.posterior or getattr(kind, "reads_rows", False)
+    return not is_usual or kind.forward is not SingleTaskGP.forward
+
+
 Kept = TypeVar("Kept")
 
 
@@ -124,8 +131,9 @@ class CachedPosterior:
         Returns:
             The posterior, or ``None`` where the model is not an exact, unbatched,
             single-output GP with observations, a constant mean, a Gaussian likelihood, an affine
-            outcome transform and an input transform that makes one point of one: such a model is
-            to be asked through ``model.posterior``.
+            outcome transform and an input transform that makes one point of one, or its class has
+            a ``posterior`` or a ``forward`` of its own: such a model is to be asked through
+            ``model.posterior``.
         """
         model = only_model(model)
         affine = _affine_transform(model, posterior_transform)
@@ -133,6 +141,7 @@ class CachedPosterior:
             affine is None
             or not isinstance(model, SingleTaskGP)
             or model.num_outputs != 1
+            or _answers_by_itself(model)
             or len(model.batch_shape) > 0
             or len(model.train_targets) == 0
             or getattr(getattr(model, "input_transform", None), "is_one_to_many", False)

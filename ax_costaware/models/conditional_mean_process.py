@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +79,9 @@ class ConditionalMeanProcess(SingleTaskGP):
         InputError: If numbers of rows or columns do not agree, something is not finite, a query is
             outside the conditional's space, or a noise variance is not > 0.
     """
+
+    reads_rows: ClassVar[bool] = True
+    """Its posterior is BoTorch's own, of the rows that stand for queries."""
 
     def __init__(
         self,

@@ -66,7 +66,8 @@ class PosteriorNow:
         if posterior is None or not isinstance(model, TimeVaryingGP):
             raise UnsupportedInputError(
                 f"model: got {type(model).__name__}; expected a TimeVaryingGP of one outcome with a"
-                " constant mean, Gaussian noise, and no outcome transform but Standardize."
+                " constant mean, Gaussian noise, no outcome transform but Standardize, and no"
+                " posterior or forward of its own."
             )
         self._posterior = posterior
         self._kernel = model.spatial_kernel

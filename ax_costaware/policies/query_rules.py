@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from ax_costaware.queries.argument_checks import (
     instance_of,
     number_between_zero_and_one,
     one_of,
+    optional,
     plain_value,
     probability,
 )
@@ -251,7 +252,7 @@ class MixedRule(FeedbackRule):
     """Largest share of the rounds that are measured, in expectation."""
 
     def __post_init__(self) -> None:
-        instance_of(self.rule, "rule", FeedbackRule, "a rule such as QueryRule(0.9)")
+        checked_rule(self.rule, "rule")
         check_fields(self, lower=probability, upper=probability)
         if self.lower > self.upper:
             raise InputError(
@@ -315,13 +316,29 @@ def _rivals_of(prospect: Prospect) -> Rivals:
     return rivals
 
 
+def checked_rule(rule: Any, name: str) -> FeedbackRule:
+    """``rule`` unchanged.
+
+    Raises:
+        InputError: If it is no rule, or wants rivals of another kind than there are.
+    """
+    found: FeedbackRule = instance_of(rule, name, FeedbackRule, "a rule such as QueryRule(0.9)")
+    one_of(found.compare, f"{name}={rule!r}: compare", (*get_args(Compare), None))
+    return found
+
+
 def checked_verdict(rule: FeedbackRule, decision: QueryDecision) -> QueryDecision:
     """What a rule decided, with a plain boolean: a rule may be a user's.
 
     Raises:
-        InputError: If it is no ``QueryDecision``, says neither True nor False, or has no reason.
+        InputError: If it is no ``QueryDecision``, says neither True nor False, has no reason, or a
+            confidence that is no probability.
     """
     name = type(rule).__name__
     if not isinstance(decision, QueryDecision) or not isinstance(decision.reason, str):
         raise InputError(f"{name} decided on {decision!r}: expected a QueryDecision with a reason.")
-    return replace(decision, measure=boolean(plain_value(decision.measure), f"{name}: measure"))
+    return replace(
+        decision,
+        measure=boolean(plain_value(decision.measure), f"{name}: measure"),
+        confidence=optional(probability)(plain_value(decision.confidence), f"{name}: confidence"),
+    )

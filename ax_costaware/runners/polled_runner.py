@@ -220,7 +220,9 @@ class PolledRunner(StoredRunner):
                 how, cost = _COMPLETED, outcome.get("cost")
             except UserInputError as refused:
                 how, error = AttemptStatus.FAILED.value, str(refused)
-                cost, kept = failed_cost(returned["cost"]), {_RETURNED: returned}
+                cost, kept = failed_cost(trial, returned), {_RETURNED: returned}
+        elif state.result is not None:
+            cost = failed_cost(trial, state.result)
         ran = state.seconds if state.status is AttemptStatus.LOST else seconds
         record = self._record(trial, {**record, **outcome}, running, how, ran, error, cost, **kept)
         if how == _COMPLETED:

@@ -140,11 +140,21 @@ def read_outcome(
     return record
 
 
-def failed_cost(cost: Any) -> float | None:
-    """What an attempt cost whose outcome was refused; None where its cost was, too."""
+def failed_cost(trial: Trial, plain: Mapping[str, Any]) -> float | None:
+    """What an attempt cost whose outcome was refused; None where its cost was, too.
+
+    Args:
+        trial: The trial.
+        plain: What the function returned, as far as it is plain: its cost, or that in the metric
+            from which costs are learned.
+    """
+    cost, raw_data = plain["cost"], plain["raw_data"]
     try:
+        if cost is None and isinstance(raw_data, Mapping):
+            measured = raw_data.get(str(terms_of(trial).cost_metric))
+            cost = measured[0] if isinstance(measured, list) else measured
         return None if cost is None else nonnegative_number(cost, "cost")
-    except InputError:
+    except (InputError, UserInputError):
         return None
 
 

@@ -81,7 +81,8 @@ class AttemptState:
     """Running (or waiting for a machine), finished, failed, or lost: nobody knows of it."""
 
     result: dict[str, Any] | None = None
-    """What a finished attempt returned, as ``plain_result`` gives it."""
+    """What a finished attempt returned, as ``plain_result`` gives it; of one that failed by what it
+    returned, the numbers among that, since its cost may be one."""
 
     error: str | None = None
     """What went wrong in one that failed or was lost."""
@@ -125,15 +126,16 @@ def run_function(function: TrialFunction, parameters: Mapping[str, TParamValue])
     Returns:
         A finished or a failed state, with the seconds that the function took.
     """
-    started = time.perf_counter()
+    started, outcome = time.perf_counter(), None
     try:
-        result = plain_result(function(dict(parameters)))
-        state = AttemptState(AttemptStatus.FINISHED, result=result)
+        outcome = function(dict(parameters))
+        state = AttemptState(AttemptStatus.FINISHED, result=plain_result(outcome))
     except TrialFailedError as failure:
         error, cost = _plain_cost(failure)
         state = AttemptState(AttemptStatus.FAILED, error=error, cost=cost)
     except (Exception, SystemExit) as failure:
-        state = AttemptState(AttemptStatus.FAILED, error=_described(failure))
+        numbers = None if outcome is None else _numbers_of(outcome)
+        state = AttemptState(AttemptStatus.FAILED, numbers, _described(failure))
     return replace(state, seconds=time.perf_counter() - started)
 
 
@@ -175,6 +177,21 @@ def read_result(plain: Mapping[str, Any]) -> TrialResult:
     else:
         raw_data = _measurement(raw_data)
     return TrialResult(raw_data=raw_data, realized=plain["realized"], cost=plain["cost"])
+
+
+def _numbers_of(refused: Any) -> dict[str, Any]:
+    """What ``plain_result`` would give of a refused outcome, as far as that is numbers."""
+
+    def number(value: Any) -> Any:
+        try:
+            return _plain(value, "a number")
+        except (TypeError, ValueError):
+            return None
+
+    result = refused if isinstance(refused, TrialResult) else TrialResult(raw_data=refused)
+    values = result.raw_data if isinstance(result.raw_data, Mapping) else {}
+    raw_data = {str(metric): number(value) for metric, value in values.items()}
+    return {"raw_data": raw_data, "cost": number(result.cost)}
 
 
 def _measurement(value: Any) -> Any:

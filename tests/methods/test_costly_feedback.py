@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,35 @@ from ax_costaware.methods.space import Space
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
 from ax_costaware.policies.beta import LogarithmicBeta
-from ax_costaware.policies.query_rules import MixedRule, QueryRule
+from ax_costaware.policies.query_rules import (
+    FeedbackRule,
+    MixedRule,
+    Prospect,
+    QueryDecision,
+    QueryRule,
+)
 
 OWN = ModelOptions("own", TimeVaryingGP, {"forgetting": 0.1})
+
+
+@dataclass(frozen=True)
+class RivalsOfItsOwn(FeedbackRule):
+    """A user's rule that wants rivals of a kind that there is not."""
+
+    compare: Any = "optima"
+
+    def decide(self, prospect: Prospect) -> QueryDecision:
+        return QueryDecision(True, "always")
+
 
 BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"rule": 0.9}, "rule=0.9: expected a rule such as QueryRule"),
     ({"rule": QueryRule}, "rule=.*QueryRule.*: expected"),
+    (
+        {"rule": RivalsOfItsOwn()},
+        r"rule=RivalsOfItsOwn.*: compare='optima': expected one of \['correlation', 'local_optima'",
+    ),
+    ({"rule": MixedRule(RivalsOfItsOwn(None), 0.1, 0.5), "cost": 0}, "cost=0"),
     ({"beta": -1.0}, "beta=-1.0: expected a finite number >= 0"),
     ({"beta": "log"}, "beta='log': expected"),
     ({"cost": 0}, "cost=0: expected a finite number > 0"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.parameters import Choice, Fixed, Range
 from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.space import Space
-from ax_costaware.queries.costs import AffineCost, ConstantCost, ProductCost, TableCost
+from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
 
 SPACE = Space.of(
     [
@@ -34,7 +36,20 @@ SPACE = Space.of(
     [({"dose": 1.0, "pots": 1.0}, 5.0)],
 )
 
+
+@dataclass(frozen=True)
+class OwnCost(Cost):
+    """A user's own class, whose costs are a function of one column."""
+
+    of: Callable[[Tensor], Any]
+    parameters = ("dose",)
+
+    def evaluate(self, columns: Mapping[Any, Tensor]) -> Any:
+        return self.of(columns["dose"])
+
+
 COSTS = [
+    OwnCost(lambda dose: 6.0 + dose),
     2.5,
     ConstantCost(3.0),
     AffineCost({"days": 0.5, "rate": 10.0, "dose": 0.1, "lamp": 0.01, "code": 0.2}, fixed=2.0),
@@ -132,6 +147,22 @@ def test_refusals(points: Tensor) -> None:
         (TableCost("rate", {0.1: 1.0}), "'rate' has more values than a table holds"),
         (TableCost("soil", {"sand": 1.0, "clay": 2.0}), "peat"),
         (AffineCost({"dose": 1.0}, fixed=1.0), r"cost=AffineCost.* at {'dose': -5.0}"),
+        (
+            OwnCost(lambda dose: dose),
+            r"cost=OwnCost.* at {'dose': 0.0, .*expected a finite cost > 0",
+        ),
+        (
+            OwnCost(lambda dose: (6 + dose).log().log()),
+            r"cost=OwnCost.* at {'dose': -5.0, .* cost -inf",
+        ),
+        (
+            OwnCost(lambda dose: (6 + dose).numpy()),
+            r"cost=OwnCost.*: evaluate gave a ndarray for col",
+        ),
+        (
+            OwnCost(lambda dose: (6 + dose).sum()),
+            r"evaluate gave the shape \(\) .*expected a tensor",
+        ),
         (lambda x: x["pots"] - 1, r"cost gave 0 for {'dose': -5.0, 'pots': 1, .*expected"),
         (lambda x: math.nan if x["dose"] == 0 else 1.0, r"cost gave nan for {'dose': 0.0, 'po"),
         (lambda x: len(x["soil"]) - 4.0 + x["lid"], r"cost gave 0.0 for .*'soil': .*'lid': Fal"),

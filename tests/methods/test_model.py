@@ -31,6 +31,15 @@ def test_bad_hyperparameters(change: dict[str, Any], name: str) -> None:
         FixedHyperparameters(**change)
 
 
+@pytest.mark.parametrize("model_class", ["SingleTaskGP", 3, dict])
+def test_a_class_that_is_none(model_class: Any) -> None:
+    """It is refused where it is written, not by the first model, after the initial design."""
+    with pytest.raises(InputError, match=r"model_class=.*: expected a class of BoTorch models"):
+        ModelOptions("own", model_class)
+    with pytest.raises(InputError, match=r"options=\[1\]: expected a mapping"):
+        ModelOptions("own", SingleTaskGP, [1])  # type: ignore[arg-type]
+
+
 def test_fixed_hyperparameters_are_in_raw_units_on_the_unit_cube() -> None:
     """One observation at the prior's scale: the posterior is the textbook one."""
     fixed = FixedHyperparameters(lengthscale=0.5, outputscale=4.0, noise_variance=0.25, mean=1.0)

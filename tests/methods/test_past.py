@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ax_costaware.exceptions import InputError
@@ -12,7 +14,7 @@ from ax_costaware.methods import Choice, PastTrial, Problem, Space
 from ax_costaware.methods.budgeted import Budgeted
 from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import check_complete
+from ax_costaware.methods.past import check_complete, ledger_of
 from ax_costaware.methods.problem import Pending
 from ax_costaware.methods.trial_times import TrialTimes
 
@@ -55,6 +57,18 @@ def left(budget: float | None, reserved: list[float], is_free: bool = False) -> 
     pending = tuple(Pending(None, {"cost": cost}) for cost in reserved)
     method = Priced(budget=budget, charge_initial=not is_free)
     return method.money(Problem(Space.of([]), pending=pending), initial=is_free)
+
+
+@pytest.mark.parametrize("answer", ["cost_at", "cost_as_run", "cost_by_others"])
+@pytest.mark.parametrize("cost", [math.nan, math.inf, -1.0, "dear"])
+def test_a_cost_of_ones_own_that_is_none_is_refused(answer: str, cost: Any) -> None:
+    """It made the spent sum NaN, or less the more was run."""
+    trials = [PastTrial(0, {"x": 0.5}, outcome=1.0, is_observed=True)]
+    own = type("Own", (Budgeted,), {answer: lambda self, *trial: cost})
+    with pytest.raises(InputError, match=f"Own.{answer}={cost!r}: expected a finite number >= 0"):
+        ledger_of(trials, own())
+    free = type("Own", (Budgeted,), {answer: lambda self, *trial: np.float32(0.5)})
+    assert [entry.charged for entry in ledger_of(trials, free())] == [0.5]
 
 
 def test_a_budget_pays_to_rounding() -> None:

@@ -90,7 +90,27 @@ def _batched():
     return SingleTaskGP(X.repeat(3, 1, 1), Y.repeat(3, 1, 1))
 
 
-@pytest.mark.parametrize("make", [_linear_mean, _two_outputs, _batched])
+class _OwnPosterior(SingleTaskGP):
+    """A user's own class, which is asked for nothing but its posterior."""
+
+    def posterior(self, X, *args, **kwargs):
+        return super().posterior(0.5 * X, *args, **kwargs)
+
+
+class _OwnPrior(SingleTaskGP):
+    def forward(self, x):
+        return super().forward(x**2)
+
+
+def _own_posterior():
+    return _OwnPosterior(*_data())
+
+
+def _own_prior():
+    return _OwnPrior(*_data())
+
+
+@pytest.mark.parametrize("make", [_linear_mean, _two_outputs, _batched, _own_posterior, _own_prior])
 def test_models_of_another_kind_are_left_to_their_own_posterior(make):
     assert CachedPosterior.from_model(make()) is None
 

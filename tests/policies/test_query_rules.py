@@ -236,11 +236,22 @@ def test_a_point_that_may_be_infeasible_is_measured(rule: FeedbackRule) -> None:
 
 @pytest.mark.parametrize(
     "decision",
-    [None, True, QueryDecision("yes", "r"), QueryDecision(None, "r"), QueryDecision(True, None)],  # type: ignore[arg-type]
+    [
+        None,
+        True,
+        QueryDecision("yes", "r"),
+        QueryDecision(None, "r"),
+        QueryDecision(True, None),
+        QueryDecision(True, "r", math.nan),
+        QueryDecision(True, "r", "high"),
+        QueryDecision(True, "r", 2.0),
+    ],
 )
 def test_what_a_rule_of_ones_own_may_say(decision: Any) -> None:
-    """What is neither True nor False was stored with the trial."""
+    """What is neither True nor False, or no confidence, was stored with the trial."""
     with pytest.raises(InputError, match="FullFeedback"):
         checked_verdict(FullFeedback(), decision)
     plain = checked_verdict(FullFeedback(), QueryDecision(np.bool_(True), "r"))  # type: ignore[arg-type]
     assert plain.measure is True
+    known = QueryDecision(True, "r", np.float32(0.5))  # type: ignore[arg-type]
+    assert type(checked_verdict(FullFeedback(), known).confidence) is float

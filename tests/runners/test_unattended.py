@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -177,6 +178,27 @@ def test_a_trial_that_failed_costs_what_its_last_attempt_did() -> None:
     with pytest.raises(FailureRateExceededError):
         orchestrate(client, trials=1)
     assert [entry.charged for entry in spending(client).entries] == [0.1]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        TrialResult(math.nan, cost=0.05),
+        TrialResult({"y": math.nan, "note": [1]}, cost=0.05),
+        {"y": math.inf, "cost": 0.05},
+        {"y": math.nan, "cost": (0.05, 0.01)},
+        {"unknown": 1.0, "cost": 0.05},
+    ],
+)
+def test_what_a_diverged_run_cost_is_kept(outcome: Any) -> None:
+    """A function that says that its outcome is no number, and what it cost, has cost that."""
+    client = gittins_toy.make_client(cost="cost", budget=20)
+    client.configure_runner(FunctionRunner(lambda parameters: outcome))
+    client.configure_metrics([ReportedMetric("y"), CostMetric("cost")])
+    with pytest.raises(FailureRateExceededError):
+        orchestrate(client, trials=1)
+    assert statuses(client) == ["FAILED"]
+    assert [entry.charged for entry in spending(client).entries] == [0.05]
 
 
 @pytest.mark.parametrize("control_set", ["x1+x2", "cheap"])

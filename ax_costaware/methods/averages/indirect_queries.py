@@ -352,6 +352,7 @@ class IndirectQueries(Targets):
                 "outside='clip' moves them to the bounds, outside='keep' says that the objective "
                 "exists there, too."
             ) from error
+        law.check_answers(rows[:2], len(self.target_parameters))
 
 
 def _check_query(law: DecodedConditional, row: Row) -> None:

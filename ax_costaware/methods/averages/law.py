@@ -39,7 +39,7 @@ from ax_costaware.queries import (
     PairsConditional,
     SharedNodes,
 )
-from ax_costaware.queries.argument_checks import sequence_of
+from ax_costaware.queries.argument_checks import SUM_TOLERANCE, finite_tensor, sequence_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,11 @@ class DecodedConditional(Conditional):
 
     @override
     def joint_rule(self, A: Tensor) -> SharedNodes | JointNodes:
-        return self.conditional.joint_rule(self.raw(A))
+        rule = self.conditional.joint_rule(self.raw(A))
+        if A.requires_grad and not (rule.nodes.requires_grad or rule.weights.requires_grad):
+            # The zero keeps the query in the graph, with the gradient that a step has.
+            return replace(rule, weights=rule.weights + 0.0 * A.sum(dim=-1, keepdim=True))
+        return rule
 
     @override
     def check_queries(self, A: Tensor) -> None:
@@ -125,6 +129,46 @@ class DecodedConditional(Conditional):
     def check_rows(self, rows: Sequence[Row]) -> None:
         """As ``check_queries``, of parameterizations in raw units; raises as ``queries``, too."""
         self.conditional.check_queries(self.queries(rows))
+
+    def check_answers(self, rows: Sequence[Row], num_columns: int) -> None:
+        """Refuse a conditional of a user's own class whose rules are none.
+
+        Args:
+            rows: Some queries, as parameterizations in raw units.
+            num_columns: The number of columns of a point, ``d``.
+
+        Raises:
+            InputError: If nodes or weights have another shape or dtype, are not finite, or weights
+                do not sum to one, as those of shared nodes may.
+        """
+        A, what, d = self.queries(rows), f"conditional={self.conditional!r}", num_columns
+        rule: object = self.conditional.column_rule(A)
+        name = "joint_rule" if rule is None else "column_rule"
+        rule = self.conditional.joint_rule(A) if rule is None else rule
+        if not isinstance(rule, SharedNodes | JointNodes | ColumnNodes):
+            kinds = "JointNodes or SharedNodes" if name == "joint_rule" else "ColumnNodes, or None"
+            raise InputError(f"{what}: {name} gave {rule!r}; expected {kinds}.")
+        leading = () if isinstance(rule, SharedNodes) else A.shape[:-1]
+        whose = f"of {name} at queries of shape {tuple(A.shape)}"
+        each = (*leading, None, d)
+        shown = f"({', '.join(map(str, (*leading, 'J', d)))})"
+        expected = f"finite numbers of shape {shown}, in the queries' dtype"
+        nodes = finite_tensor(rule.nodes, f"{what}: nodes {whose}", each, expected)
+        by_column = (d,) if isinstance(rule, ColumnNodes) else ()
+        shape = (*A.shape[:-1], nodes.shape[-2], *by_column)
+        expected = f"finite numbers of shape {tuple(shape)}, in the queries' dtype"
+        weights = finite_tensor(rule.weights, f"{what}: weights {whose}", shape, expected)
+        if {nodes.dtype, weights.dtype} != {A.dtype}:
+            raise InputError(
+                f"{what}: nodes and weights {whose} are {nodes.dtype} and {weights.dtype}; "
+                f"expected {A.dtype}, as the queries are."
+            )
+        totals = weights.sum(dim=-2 if by_column else -1)
+        if not isinstance(rule, SharedNodes) and bool(((totals - 1).abs() > SUM_TOLERANCE).any()):
+            raise InputError(
+                f"{what}: weights {whose} sum to {totals.flatten().tolist()}; expected a sum of "
+                "one for each query."
+            )
 
     def supported(self, A: Tensor) -> Tensor:
         """Which of points ``n x (columns of the model's space)`` the conditional answers for."""

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of
 from ax_costaware.methods.parameter_constraints import shown
@@ -21,7 +23,15 @@ from ax_costaware.policies import (
 )
 from ax_costaware.policies.control_set_rules.rule import checked_choice
 from ax_costaware.queries import ControlSet, JointLaw, Learned, Marginal
-from ax_costaware.queries.argument_checks import instance_of, one_of, sequence_of
+from ax_costaware.queries.argument_checks import (
+    check_weights,
+    finite_number,
+    finite_tensor,
+    instance_of,
+    one_of,
+    plain_value,
+    sequence_of,
+)
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
@@ -33,6 +43,10 @@ _HAVE_RUN = ("COMPLETED", "EARLY_STOPPED")
 
 _TOLERANCE = 1e-9
 """How far a marginal may pass a bound, relative to the parameter's range: rounding only."""
+
+
+_NUM_LOOKS = 8
+"""Nodes, and draws, for which a law is asked beforehand."""
 
 
 def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
@@ -178,12 +192,40 @@ def _check_range_marginal(what: str, parameter: Range, marginal: Marginal) -> No
             f"[{lower:g}, {upper:g}] of parameter {name!r}: widen the bounds, or narrow the "
             "marginal (of a sample, leave out what lies beyond them)."
         )
-    if parameter.is_integer:
-        atoms = atoms_of(marginal)
-        if atoms is None or not all(float(value).is_integer() for value in atoms):
+    atoms = atoms_of(marginal)
+    if atoms is None:
+        _check_answers(what, marginal)
+    if parameter.is_integer and not all(float(v).is_integer() for v in atoms or (0.5,)):
+        raise InputError(
+            f"{what} gives values that are not integers, but parameter {name!r} is one: "
+            "expected a Discrete or Empirical over integers."
+        )
+
+
+def _check_answers(what: str, marginal: Marginal) -> None:
+    """Check what a law of numbers answers: it may be of a user's own class."""
+    low, high = (
+        finite_number(plain_value(x), f"a bound of {what}")
+        for x in (marginal.lower, marginal.upper)
+    )
+    slack = _TOLERANCE * (high - low)
+    u = torch.linspace(0.0, 1.0, _NUM_LOOKS + 1, dtype=torch.double)[:-1] + 0.5 / _NUM_LOOKS
+    rule = marginal.nodes_and_weights(_NUM_LOOKS)
+    if not isinstance(rule, tuple) or len(rule) != 2:
+        raise InputError(f"{what}: nodes_and_weights gave {rule!r}; expected a pair of both.")
+    nodes = finite_tensor(rule[0], f"{what}: its nodes", (None,), "finite nodes, a vector")
+    expected = "a vector of finite weights, one for each node"
+    weights = finite_tensor(rule[1], f"{what}: its weights", nodes.shape, expected)
+    check_weights(weights, nodes.unsqueeze(-1), f"{what}: its weights")
+    expected = f"a finite node for each of {len(u)} entries of u"
+    drawn = finite_tensor(marginal.icdf(u), f"{what}: icdf", u.shape, expected)
+    middle = torch.tensor([finite_number(plain_value(marginal.nominal), f"{what}: nominal")])
+    for method, found in (("nodes_and_weights", nodes), ("icdf", drawn), ("nominal", middle)):
+        least, most = float(found.min()), float(found.max())
+        if least < low - slack or most > high + slack:
             raise InputError(
-                f"{what} gives values that are not integers, but parameter {name!r} is one: "
-                "expected a Discrete or Empirical over integers."
+                f"{what}: {method} gave values in [{least:g}, {most:g}]; expected some between its "
+                f"lower, {low:g}, and its upper, {high:g}."
             )
 
 

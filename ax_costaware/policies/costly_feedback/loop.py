@@ -43,6 +43,7 @@ from ax_costaware.policies.query_rules import (
     FeedbackRule,
     Prospect,
     QueryDecision,
+    checked_rule,
     checked_verdict,
     default_rule,
 )
@@ -51,6 +52,7 @@ from ax_costaware.queries.argument_checks import (
     instance_of,
     integer_at_least,
     number_between_zero_and_one,
+    optional,
     plain_value,
     positive_number,
 )
@@ -140,7 +142,7 @@ class CostlyFeedbackLoop:
         instance_of(kernel, "kernel", Kernel | None, "a GPyTorch kernel, or None")
         if forgetting is not None and not isinstance(forgetting, ResetEvery):
             forgetting = number_between_zero_and_one(forgetting, "forgetting")
-        instance_of(rule, "rule", FeedbackRule | None, "a rule such as QueryRule(0.9), or None")
+        optional(checked_rule)(rule, "rule")
         self._forgetting = forgetting
         self._noise = None if noise is None else positive_number(noise, "noise")
         self._rule = default_rule(forgetting is not None) if rule is None else rule

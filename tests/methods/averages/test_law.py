@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods import FixedHyperparameters, Outcome, Range, Space, simulate
+from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.averages.law import Pairs, grown, joined, pairs_of
-from ax_costaware.queries import GaussianConditional, LearnedConditional
+from ax_costaware.methods.simulation import Simulation
+from ax_costaware.queries import (
+    Conditional,
+    GaussianConditional,
+    JointNodes,
+    LearnedConditional,
+    SharedNodes,
+)
 
 
 def some(count: int, seed: int = 0) -> Pairs:
@@ -52,3 +69,61 @@ def test_a_conditional_grows_once() -> None:
     assert grown(law, some(0)) is law
     known = GaussianConditional(((1.0,),), covariance=1.0)
     assert grown(known, more) is known
+
+
+@dataclass(frozen=True)
+class OwnConditional(Conditional):
+    """A user's own law: five points about the query, of which a test makes a rule."""
+
+    rule: Callable[[Tensor, Tensor], Any] = JointNodes
+    num_query_columns = num_target_columns = 1
+
+    def joint_rule(self, A: Tensor) -> Any:
+        nodes = (A.unsqueeze(-2) + torch.linspace(-0.1, 0.1, 5).to(A).unsqueeze(-1)).clamp(0, 1)
+        return self.rule(nodes, torch.full_like(nodes[..., 0], 0.2))
+
+    def within(self, lower: Any, upper: Any) -> OwnConditional:
+        return self
+
+
+def of_own(rule: Callable[[Tensor, Tensor], Any]) -> IndirectQueries:
+    fast: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16, "num_samples": 4}
+    return IndirectQueries(
+        conditional=OwnConditional(rule),
+        cost=1.0,
+        target_parameters=(Range("x", 0, 1),),
+        hyperparameters=FixedHyperparameters(0.3),
+        initial_trials=2,
+        **fast,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda nodes, weights: None, "joint_rule gave None; expected JointNodes or SharedNodes"),
+        (lambda nodes, weights: JointNodes(nodes / 0, weights), "nodes of joint_rule .*got NaN"),
+        (lambda nodes, weights: JointNodes(nodes[..., 0], weights), r"nodes .* shape \(2, J, 1\)"),
+        (lambda nodes, weights: JointNodes(nodes, weights.numpy()), "weights .*got array"),
+        (lambda nodes, weights: JointNodes(nodes, weights[..., 1:]), r"weights .*got shape \(2, 4"),
+        (lambda nodes, weights: JointNodes(nodes, -weights), "weights .* sum to .*a sum of one"),
+        (lambda nodes, weights: JointNodes(nodes.float(), weights), "float32 and torch.float64; e"),
+        (lambda nodes, weights: SharedNodes(nodes, weights), r"nodes .*expected .* shape \(J, 1\)"),
+    ],
+)
+def test_a_law_of_ones_own_that_is_none_is_refused_at_once(rule: Any, message: str) -> None:
+    """Before the initial design is paid, where the model would fail after it, or believe it."""
+    with pytest.raises(InputError, match=rf"(?s)conditional=OwnConditional.*{message}"):
+        Simulation(of_own(rule), Space.of([Range("a", 0, 1)]))
+
+
+@pytest.mark.usefixtures("short_searches")
+def test_a_law_of_ones_own_need_not_have_a_gradient() -> None:
+    """One that is read from a table has none; a search began with an error of PyTorch."""
+    run = simulate(
+        of_own(lambda nodes, weights: JointNodes(nodes.detach(), weights)),
+        Space.of([Range("a", 0, 1)]),
+        lambda row, measure: Outcome(float(str(row["a"]))),
+        3,
+    )
+    assert len(run.trials) == 3

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
@@ -17,10 +19,12 @@ from ax_costaware.methods.method import NO_LIMIT
 from ax_costaware.methods.parameters import Choice, Range
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Pending, Problem
+from ax_costaware.methods.simulation import Simulation
 from ax_costaware.methods.space import Space
 from ax_costaware.policies import ExploreThenCommit, UnknownCosts
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
+from tests.methods.control_sets.toy import SPACE
 
 CONTROL_SETS = (
     ControlSet(["x1"], cost=0.1),
@@ -229,3 +233,45 @@ def test_a_batch_has_no_limit_without_a_budget_or_a_cost() -> None:
     unknown = ControlSets((ControlSet(["x1"]),), {}, budget=5.0, rule=UnknownCosts())
     assert unknown.num_payable(problem_of(unknown), initial=True) == NO_LIMIT
     assert unknown.num_payable(problem_of(unknown, paid([("x1", 5.0)])), initial=True) == 1
+
+
+class OwnLaw(Uniform):
+    """A user's own law of an input on the unit interval, of which one answer may be wrong."""
+
+    def __init__(self, **answers: Any) -> None:
+        super().__init__(0.0, 1.0)
+        for name, answer in answers.items():
+            object.__setattr__(self, f"own_{name}", answer)
+
+    def nodes_and_weights(self, n: int) -> Any:
+        nodes, weights = super().nodes_and_weights(n)
+        return getattr(self, "own_rule", lambda *rule: rule)(nodes, weights)
+
+    def icdf(self, u: Tensor) -> Any:
+        return getattr(self, "own_icdf", super().icdf)(u)
+
+    @property
+    def nominal(self) -> Any:
+        return getattr(self, "own_nominal", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ({"rule": lambda nodes, weights: None}, "nodes_and_weights gave None; expected a pair"),
+        ({"rule": lambda nodes, weights: (nodes.numpy(), weights)}, "its nodes: got array"),
+        ({"rule": lambda nodes, weights: (nodes / 0, weights)}, "its nodes: got NaN or inf"),
+        ({"rule": lambda nodes, weights: (nodes, weights[1:])}, r"its weights: got shape \(7,\)"),
+        ({"rule": lambda nodes, weights: (nodes, 2 * weights)}, "its weights has .* the sum 2.0"),
+        ({"rule": lambda nodes, weights: (nodes + 3, weights)}, r"nodes_and_weights gave .*\[3.01"),
+        ({"icdf": lambda u: 0.5}, "icdf: got 0.5; expected a finite node for each"),
+        ({"icdf": lambda u: u - 1}, r"icdf gave values in \[-0.9375, -0.0625\]; expected"),
+        ({"nominal": math.nan}, "nominal=nan: expected a finite number"),
+    ],
+)
+def test_a_law_of_ones_own_that_is_none_is_refused_at_once(answers: Any, message: str) -> None:
+    """Before the initial design is paid, with the name of the input."""
+    assert Simulation(ControlSets(CONTROL_SETS, {**MARGINALS, "x2": OwnLaw()}), SPACE).problem()
+    method = ControlSets(CONTROL_SETS, {**MARGINALS, "x2": OwnLaw(**answers)})
+    with pytest.raises(InputError, match=rf"marginals\['x2'\].*{message}"):
+        Simulation(method, SPACE)
