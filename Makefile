@@ -45,8 +45,7 @@ test: checked
 test-all: checked
 	$(SMALL_THREADS) $(RUN) -m pytest $(ON_ALL_CORES)
 
-# Types are checked in one process; meanwhile all that tests import is compiled, which each of their
-# processes would do again.
+# While types are checked all that tests import is compiled, which each of their processes would do.
 checked:
 	$(MAKE) --no-print-directory --jobs=2 lint types compiled
 

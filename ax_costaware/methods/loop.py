@@ -33,7 +33,7 @@ from ax_costaware.methods.failures import (
     wary_of_failures,
 )
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Parameter, Range, Row, takes
+from ax_costaware.methods.parameters import Parameter, Range, takes
 from ax_costaware.methods.problem import Best, Decision, Pending, Problem, SpaceExhausted, Stop
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import plain_value
@@ -47,7 +47,7 @@ _MUCH = 0.25
 fitted with 0.14 of it in the median of BoTorch's prior, and less as they become more."""
 
 _ROUNDING = 1e-6
-"""Part of the largest term of a parameter constraint by which a trial may miss it."""
+"""Part of a range, or of the largest term of a constraint, by which a trial may miss it."""
 
 _STORED = ("details", "extra")
 """Fields of a decision that are stored as they are."""
@@ -150,7 +150,7 @@ def _checked(method: Method, problem: Problem, decision: Decision | Stop) -> Dec
     is_number = isinstance(cost, Real) and not isinstance(cost, bool)
     if (
         not is_trial
-        or not all(_takes(parameter, row[n]) for n, parameter in known.items())
+        or not all(takes(parameter, row[n], _ROUNDING) for n, parameter in known.items())
         or (cost is not None and not (is_number and 0 <= cost < math.inf))
     ):
         raise InputError(
@@ -162,7 +162,7 @@ def _checked(method: Method, problem: Problem, decision: Decision | Stop) -> Dec
         given = {n: x for n, x in fixed if not _is_given(known[n], row[n], x)}
         if given:
             raise InputError(f"{name} {row}: expected {given}, as was fixed.")
-        if not _keeps_to(problem, row):
+        if not problem.space.meets(row, rounding=_ROUNDING):
             raise InputError(f"{name} {row}: expected a trial that meets the constraints.")
     if not isinstance(decision.why, str):
         raise InputError(f"{name} {row} with why={decision.why!r}: expected a string.")
@@ -171,37 +171,12 @@ def _checked(method: Method, problem: Problem, decision: Decision | Stop) -> Dec
     return replace(decision, parameters=row, expected_cost=cost, value=value, **plain)
 
 
-def _takes(parameter: Parameter, value: Any) -> bool:
-    """Whether a value is one of a parameter's, but for rounding."""
-    if not isinstance(parameter, Range):
-        return takes(parameter, value)
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    middle, half = (parameter.lower + parameter.upper) / 2, (parameter.upper - parameter.lower) / 2
-    is_whole = not parameter.is_integer or float(value).is_integer()
-    return is_whole and abs(float(value) - middle) <= (1 + 2e-6) * half
-
-
 def _is_given(parameter: Parameter, value: Any, given: Any) -> bool:
     """Whether a value of a trial is what the caller fixed, but for rounding, to its digits."""
     if not isinstance(parameter, Range):
         return is_same(value, given)
     off = abs(float(value) - float(str(parameter.decode(parameter.encode(given)))))
     return off <= _ROUNDING * (parameter.upper - parameter.lower)
-
-
-def _keeps_to(problem: Problem, row: Row) -> bool:
-    """Whether a trial meets the parameter constraints, but for rounding."""
-    space = problem.space
-    for weights, limit, is_equality in (
-        *((weights, limit, False) for weights, limit in space.sums),
-        *((weights, value, True) for weights, value in space.equalities),
-    ):
-        terms = [weight * float(str(row[n])) for n, weight in weights.items()]
-        over, size = math.fsum(terms) - limit, max(abs(limit), *map(abs, terms))
-        if (abs(over) if is_equality else over) > _ROUNDING * max(size, _ROUNDING):
-            return False
-    return True
 
 
 def _as_stored(name: str, field: str, value: Any) -> Any:

@@ -287,15 +287,19 @@ def _are_one(known: object, value: Any) -> bool:
     return bool(known == plain)
 
 
-def takes(parameter: Parameter, value: Any) -> bool:
-    """Whether a raw value is one of a parameter's; a boolean is no number, and 2.0 is 2."""
+def takes(parameter: Parameter, value: Any, rounding: float = 0.0) -> bool:
+    """Whether a raw value is one of a parameter's; a boolean is no number, and 2.0 is 2.
+
+    A number may be beyond its range by ``rounding``, a part of that.
+    """
     if not isinstance(parameter, Range):
         return any(_are_one(known, value) for known in parameter.values_up_to(0))
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, bool) or not isinstance(plain, Real):
         return False
     is_whole = not parameter.is_integer or float(plain).is_integer()
-    return is_whole and parameter.lower <= float(plain) <= parameter.upper
+    slack = rounding * (parameter.upper - parameter.lower)
+    return is_whole and parameter.lower - slack <= float(plain) <= parameter.upper + slack
 
 
 @dataclass(frozen=True)

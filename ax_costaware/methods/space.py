@@ -265,17 +265,18 @@ class Space:
             for name, parameter in {**self.parameters, **self.hidden}.items()
         )
 
-    def meets(self, row: Row, among: Iterable[str] | None = None) -> bool:
-        """Whether it meets the parameter constraints, or those that read some parameters."""
+    def meets(self, row: Row, among: Iterable[str] | None = None, rounding: float = 0.0) -> bool:
+        """Whether it meets the constraints, or those on some, but for ``rounding``, relative."""
         names = {*self.parameters} if among is None else {*among}
 
-        def total(weights: Mapping[str, float]) -> float:
-            return math.fsum(w * float(str(row[name])) for name, w in weights.items())
+        def off(weights: Mapping[str, float], limit: float) -> tuple[float, float]:
+            terms = [w * float(str(row[name])) for name, w in weights.items()]
+            return math.fsum(terms) - limit, rounding * max(abs(limit), *map(abs, terms))
 
-        return all(total(w) <= limit + 1e-8 for w, limit in self.sums if names & w.keys()) and all(
-            abs(total(w) - value) <= 1e-8 * max(1.0, abs(value))
-            for w, value in self.equalities
-            if names & w.keys()
+        sums = [off(w, limit) for w, limit in self.sums if names & w.keys()]
+        equal = [(*off(w, v), max(1.0, abs(v))) for w, v in self.equalities if names & w.keys()]
+        return all(over <= 1e-8 + slack for over, slack in sums) and all(
+            abs(over) <= 1e-8 * size + slack for over, slack, size in equal
         )
 
     def design(self, seed: int) -> Iterator[dict[str, Value]]:

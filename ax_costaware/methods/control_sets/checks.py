@@ -98,8 +98,10 @@ def check_control_sets_fit(problem: Problem, method: ControlSets) -> None:
                 f"{name!r}, which is no free parameter of the experiment: expected names out of "
                 f"{sorted(free)}."
             )
+    # Once trials were chosen the laws have been asked for what they answer.
+    is_new = not any(trial.record for trial in problem.trials)
     for parameter in free.values():
-        _check_law(parameter, method)
+        _check_law(parameter, method, is_new)
 
 
 def check_realized(problem: Problem, method: ControlSets) -> None:
@@ -160,7 +162,7 @@ def _check_control_set_parameter(parameter: Parameter | None, method: ControlSet
     )
 
 
-def _check_law(parameter: FreeParameter, method: ControlSets) -> None:
+def _check_law(parameter: FreeParameter, method: ControlSets, is_new: bool) -> None:
     """Check what is known of an input where a trial does not control it."""
     name, law = parameter.name, method.laws.get(parameter.name)
     if law is None:
@@ -173,12 +175,12 @@ def _check_law(parameter: FreeParameter, method: ControlSets) -> None:
         return
     what = f"marginals[{name!r}]" if name in method.marginals else f"joint.marginal({name!r})"
     if isinstance(parameter, Range):
-        _check_range_marginal(f"{what}={law!r}", parameter, law)
+        _check_range_marginal(f"{what}={law!r}", parameter, law, is_new)
     else:
         _check_choice_marginal(what, parameter, law)
 
 
-def _check_range_marginal(what: str, parameter: Range, marginal: Marginal) -> None:
+def _check_range_marginal(what: str, parameter: Range, marginal: Marginal, is_new: bool) -> None:
     name, lower, upper = parameter.name, parameter.lower, parameter.upper
     if not marginal.is_numeric:
         raise InputError(
@@ -193,7 +195,7 @@ def _check_range_marginal(what: str, parameter: Range, marginal: Marginal) -> No
             "marginal (of a sample, leave out what lies beyond them)."
         )
     atoms = atoms_of(marginal)
-    if atoms is None:
+    if atoms is None and is_new:
         _check_answers(what, marginal)
     if parameter.is_integer and not all(float(v).is_integer() for v in atoms or (0.5,)):
         raise InputError(
