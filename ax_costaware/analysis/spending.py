@@ -229,8 +229,5 @@ def _pattern(shape: str | Sequence[str]) -> dict[str, Any]:
 
 def _ended(status: str) -> str:
     """How a trial ended that was not completed, as the legend calls it."""
-    if status == TrialStatus.FAILED.name:
-        return "failed"
-    if status == TrialStatus.EARLY_STOPPED.name:
-        return "stopped early"
-    return "" if TrialStatus[status].is_terminal else "reserved"
+    other = "" if TrialStatus[status].is_terminal else "reserved"
+    return {"FAILED": "failed", "EARLY_STOPPED": "stopped early"}.get(status, other)

@@ -25,7 +25,7 @@ from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
-from ax.core.types import TModelPredictArm, TParameterization
+from ax.core.types import TModelPredictArm
 from ax.exceptions.core import DataRequiredError
 from ax.generators.torch.botorch_modular.multi_acquisition import MultiAcquisition
 from ax.generators.types import TConfig
@@ -72,6 +72,7 @@ class CostAwareAdapter(TorchAdapter):
     def __init__(self, *, generator: CostAwareGenerator, **kwargs: Any) -> None:
         # Data are read before Ax sets it.
         self.generator = generator
+        # Whether the last decision on an arm is to be measured.
         self._decided: dict[str, bool] = {}
         super().__init__(generator=generator, **kwargs)
 
@@ -179,14 +180,10 @@ class CostAwareAdapter(TorchAdapter):
             observed={int(index): float(mean) for (index, *_), mean in means.items()},
             space=space,
             fit=self._model_of,
-            measures=self._measures,
+            measures=lambda parameters: self._decided.get(Arm.md5hash(parameters), True),
             maximize=lambda *args: lent()(*args),
         )
         return problem
-
-    def _measures(self, parameters: TParameterization) -> bool:
-        """Whether the last decision on a parameterization is to be measured."""
-        return self._decided.get(Arm.md5hash(parameters), True)
 
     @property
     def objective_metric(self) -> str:

@@ -363,11 +363,6 @@ def _stored_metadata(run: GeneratorRun) -> dict[str, Any]:
         return dict(json.loads(session.execute(query).scalar() or "{}"))
 
 
-def is_to_be_measured(trial: BaseTrial) -> bool:
-    """Whether the strategy asks for the trial's outcome; True where it did not decide on it."""
-    return bool(decision_record(trial).get("measure", True))
-
-
 def is_excluded(trial: BaseTrial) -> bool:
     """Whether the user left the trial out of everything, by ``exclude_trial``."""
     return EXCLUDED in outcome_record(trial)

@@ -16,7 +16,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.nodes import method_of
-from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured, objective_metrics
+from ax_costaware.ax_bridge.records import decision_record, objective_metrics, planned_trial
 from ax_costaware.ax_bridge.turns import running_strategy
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
@@ -119,7 +119,7 @@ def read_outcome(
         cost = default_cost
     config = trial.experiment.optimization_config
     optimized = set() if config is None else config.metric_names
-    if is_to_be_measured(trial):
+    if planned_trial(trial).is_to_be_measured:
         if raw_data is not None or not plain["returned"]:
             _check_reported(trial, optimized, raw_data, plain["returned"])
     else:
