@@ -26,7 +26,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from plotly import graph_objects as go
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
-from ax_costaware.ax_bridge.nodes import AnyMethod, fitted_adapter, method_of_class
+from ax_costaware.ax_bridge.generator import AnyMethod
+from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.display import display_number
 from ax_costaware.methods import Method, PastTrial, Problem
