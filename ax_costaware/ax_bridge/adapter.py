@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import cache, update_wrapper
 from typing import Any
 
-import torch
 from ax.adapter.base import gen_arms
 from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
@@ -51,6 +50,7 @@ from ax_costaware.ax_bridge.records import (
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data, with_curves
 from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
+from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.loop import check_all, next_trial, recommended
 from ax_costaware.methods.past import check_inputs
@@ -220,12 +220,9 @@ class CostAwareAdapter(TorchAdapter):
         if not trials:
             return None
         means, variances = self.method.expected(problem, [t.parameters for t in trials])
-        values, metric = problem.sign * means, self.objective_metric
-        chances = self.method.chances(problem, [trial.inputs for trial in trials])
-        if chances is not None:
-            good = chances >= self.method.feasible
-            values = values.where(good, -torch.inf) if bool(good.any()) else chances
-        best = int(values.argmax())
+        chances = self.method.log_chances(problem, [trial.inputs for trial in trials])
+        best = feasible_first(problem.sign * means, chances, self.method.feasible)[0]
+        metric = self.objective_metric
         prediction = (
             {metric: float(means[best])},
             {metric: {metric: float(variances[best])}},
