@@ -123,6 +123,3 @@ class StoredRunner(IRunner):
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and serialize_init_args(self) == serialize_init_args(other)
-
-    def __hash__(self) -> int:
-        return id(self)

@@ -41,12 +41,8 @@ def trial_parameters(trial: Trial) -> dict[str, TParamValue]:
     Raises:
         UserInputError: If nothing tells what the trial's control set controls.
     """
-    parameters = {} if trial.arm is None else dict(trial.arm.parameters)
-    controlled = terms_of(trial).controlled
-    recorded = decision_record(trial).get("controlled") or {}
-    if controlled is None:
-        return parameters
-    return {name: recorded.get(name, parameters[name]) for name in controlled}
+    parameters, controlled = planned_trial(trial).parameters, terms_of(trial).controlled
+    return {name: parameters[name] for name in (parameters if controlled is None else controlled)}
 
 
 def terms_of(trial: Trial) -> TrialTerms:
