@@ -223,10 +223,7 @@ class CostAwareAdapter(TorchAdapter):
         chances = self.method.log_chances(problem, [trial.inputs for trial in trials])
         best = feasible_first(problem.sign * means, chances, self.method.feasible)[0]
         metric = self.objective_metric
-        prediction = (
-            {metric: float(means[best])},
-            {metric: {metric: float(variances[best])}},
-        )
+        prediction = ({metric: float(means[best])}, {metric: {metric: float(variances[best])}})
         return self._experiment.trials[trials[best].index].arms[0], prediction
 
     def space(self, search_space: SearchSpace | None = None) -> Space:

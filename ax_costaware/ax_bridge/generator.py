@@ -25,13 +25,7 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales_of
-from ax_costaware.methods import (
-    FixedHyperparameters,
-    Method,
-    ModelOptions,
-    Problem,
-    SpaceExhausted,
-)
+from ax_costaware.methods import FixedHyperparameters, Method, ModelOptions, Problem, SpaceExhausted
 from ax_costaware.methods.finite_spaces import untried
 from ax_costaware.methods.lending import best_untried, is_out_of_scale, maximum_within
 from ax_costaware.methods.model import GIVEN, knows_choices, options_within, winsorized

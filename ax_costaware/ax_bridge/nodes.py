@@ -47,12 +47,7 @@ class CostAwareGenerators(GeneratorRegistryBase):
             adapter_class=CostAwareAdapter,
             generator_class=CostAwareGenerator,
             # Outcomes stay in raw units, which rules and prices are in; models standardise inside.
-            transforms=[
-                HideParameters,
-                *MBM_X_trans,
-                TimeFeature,
-                Derelativize,
-            ],
+            transforms=[HideParameters, *MBM_X_trans, TimeFeature, Derelativize],
             # The node has the method; a copy on every generator run would be large.
             not_saved_generator_kwargs=["method", "settings"],
         )
