@@ -23,8 +23,9 @@ from ax.utils.common.result import Ok
 
 from ax_costaware.ax_bridge.records import (
     RECORD,
-    is_to_be_measured,
     outcome_record,
+    planned_trial,
+    recorded_outcomes,
     values_in_data,
 )
 from ax_costaware.ax_bridge.storage import register_metric
@@ -63,7 +64,7 @@ class SkippingMetric(IMetric):
 
     def has_value(self, trial: BaseTrial) -> bool:
         """Whether there is a value to fetch: whether the strategy asks for one."""
-        return is_to_be_measured(trial)
+        return planned_trial(trial).is_to_be_measured
 
     def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
         """No data where there is no value, else those of ``fetch``."""
@@ -130,7 +131,7 @@ class ReportedMetric(SkippingMetric):
 
     def has_value(self, trial: BaseTrial) -> bool:
         """Whether the trial's record has a value of this metric."""
-        return self.name in (outcome_record(trial).get("outcomes") or {})
+        return self.name in recorded_outcomes(trial)
 
     def fetch_trial_data(self, trial: BaseTrial, **kwargs: Any) -> MetricFetchResult:
         """The recorded value, without the progression that Ax adds; no data where there is none."""

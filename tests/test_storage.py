@@ -61,7 +61,7 @@ from ax_costaware.acquisition import (
     PartialQueryLogExpectedImprovement,
 )
 from ax_costaware.ax_bridge.earlier_releases import BatchLimit
-from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
+from ax_costaware.ax_bridge.generator import settled_with_surrogate
 from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import (
     CostAwareGenerators,
@@ -184,7 +184,7 @@ def test_value_objects(value: object) -> None:
 @pytest.mark.parametrize("method", [SETTINGS, GITTINS, FEEDBACK])
 def test_node_of_the_model(method: Method) -> None:
     """With the surrogate, and without."""
-    spec, _ = resolved_surrogate_spec(method, None)
+    _, spec = settled_with_surrogate(method, None)
     for surrogate_spec in (spec, None):
         node = round_trip(ModelNode(method, "model", surrogate_spec))
         assert type(node) is ModelNode
@@ -278,7 +278,7 @@ def test_classes_that_are_stored_by_name() -> None:
         (replace(FEEDBACK, forgetting=0.03), fixed),
         (FEEDBACK, None),
     ):
-        spec, _ = resolved_surrogate_spec(method, given)
+        _, spec = settled_with_surrogate(method, given)
         assert round_trip(spec) == spec
     assert botorch_modular_to_dict(FixedHyperparameterGP)["index"] is not None
 

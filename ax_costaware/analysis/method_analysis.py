@@ -26,7 +26,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from plotly import graph_objects as go
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
-from ax_costaware.ax_bridge.nodes import AnyMethod, fitted_adapter, method_of_class
+from ax_costaware.ax_bridge.generator import AnyMethod
+from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of_class
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.display import display_number
 from ax_costaware.methods import Method, PastTrial, Problem
@@ -43,7 +44,7 @@ class Objective:
     """The objective of an experiment."""
 
     metric: str
-    """Name of its metric; empty if the experiment has no objective."""
+    """Name of its metric."""
 
     minimize: bool
     """Whether lower values are better."""
@@ -72,23 +73,16 @@ class Run(Generic[AnyMethod]):
         """What the session functions take for a client."""
         return self.experiment, self.strategy
 
-    @property
-    def metric(self) -> str:
-        """Name of the metric of the outcomes; empty if the experiment has no objective."""
-        config = self.experiment.optimization_config
-        return "" if config is None else str(config.objective.metric_names[0])
-
     @cached_property
     def objective(self) -> Objective:
         """The objective.
 
         Raises:
+            UserInputError: If the experiment has none.
             UnsupportedError: If it is none that a method of the package takes.
         """
-        if self.experiment.optimization_config is None:
-            return Objective("", minimize=False)
-        config = check_optimization_config(self.experiment.optimization_config)
-        return Objective(self.metric, bool(config.objective.minimize))
+        objective = check_optimization_config(self.experiment.optimization_config).objective
+        return Objective(str(objective.metric_names[0]), bool(objective.minimize))
 
     @cached_property
     def trials(self) -> tuple[PastTrial, ...]:

@@ -68,11 +68,8 @@ class SpendingAnalysis(MethodAnalysis[Method]):
             for trial, entry in zip(run.trials, paid.entries, strict=True)
         ]
         frame["cumulative_cost"] = frame["charged"].cumsum()
-        used = list(dict.fromkeys(frame["spent_on"]))
         # Control sets as declared, levels from coarse to fine.
-        known = [name for name in method.groups() if name in used]
-        groups = known + [name for name in used if name not in known]
-        figure = spending_figure(frame, groups, method.budget, method.cost_metric)
+        figure = spending_figure(frame, method.groups(), method.budget, method.cost_metric)
         return self._card_of(_subtitle(paid, frame), frame, figure)
 
 
@@ -126,7 +123,7 @@ def spending_figure(
 
     Args:
         frame: One row per trial, with the columns that ``SpendingAnalysis`` documents.
-        groups: What trials were spent on, in the order of the colours.
+        groups: What comes first of that on which trials were spent, in the order of the colours.
         budget: Total budget, drawn as a horizontal line; None for none.
         cost_metric: The metric in which costs are reported; None where they are known beforehand.
     """
@@ -229,8 +226,5 @@ def _pattern(shape: str | Sequence[str]) -> dict[str, Any]:
 
 def _ended(status: str) -> str:
     """How a trial ended that was not completed, as the legend calls it."""
-    if status == TrialStatus.FAILED.name:
-        return "failed"
-    if status == TrialStatus.EARLY_STOPPED.name:
-        return "stopped early"
-    return "" if TrialStatus[status].is_terminal else "reserved"
+    other = "" if TrialStatus[status].is_terminal else "reserved"
+    return {"FAILED": "failed", "EARLY_STOPPED": "stopped early"}.get(status, other)

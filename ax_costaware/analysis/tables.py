@@ -17,7 +17,7 @@ from ax.core.base_trial import BaseTrial
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
-from ax_costaware.ax_bridge.records import outcome_record
+from ax_costaware.ax_bridge.records import objective_metrics, outcome_record
 from ax_costaware.display import display_number, display_values
 from ax_costaware.methods.method import Method
 from ax_costaware.session.query import query
@@ -126,7 +126,8 @@ class DecisionAnalysis(MethodAnalysis[Method]):
         frame["error"] = [_error(run.experiment.trials[i]) for i in frame["trial_index"]]
         columns = ["trial_index", "control_set", "set", "measure", "expected_cost", "charged"]
         frame = frame[[*columns, "outcome", "status", "error", "why"]]
-        table = _decisions(frame, run.metric)
+        names = [*objective_metrics(run.experiment), "Outcome"]
+        table = _decisions(frame, names[0])
         last = frame.iloc[-1]
         text = (
             f"The last decision, on trial {last['trial_index']}: {last['why']} Each row has the "
@@ -153,12 +154,12 @@ def _ended(status: str, error: str) -> str:
     return f"{words}: {shorten(error, _MOST_OF_ERROR)}" if error else words
 
 
-def _decisions(frame: pd.DataFrame, metric: str) -> str:
+def _decisions(frame: pd.DataFrame, outcome: str) -> str:
     ended = [_ended(*row) for row in zip(frame["status"], frame["error"], strict=True)]
     skipped = frame["measure"].map({True: "", False: " (without measuring)"})
     shown = frame.assign(set=_settings(frame) + skipped, status=ended)
     columns = ["trial_index", "set", "why", "expected_cost", "charged", "outcome", "status"]
-    header = ["Trial", "Set", "Why", "Expected cost", "Charged", metric or "Outcome", "Status"]
+    header = ["Trial", "Set", "Why", "Expected cost", "Charged", outcome, "Status"]
     return html_table(shown[columns].set_axis(header, axis="columns"))
 
 

@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import cache, update_wrapper
 from typing import Any
 
-import torch
 from ax.adapter.base import gen_arms
 from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
@@ -25,7 +24,7 @@ from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
-from ax.core.types import TModelPredictArm, TParameterization
+from ax.core.types import TModelPredictArm
 from ax.exceptions.core import DataRequiredError
 from ax.generators.torch.botorch_modular.multi_acquisition import MultiAcquisition
 from ax.generators.types import TConfig
@@ -51,6 +50,7 @@ from ax_costaware.ax_bridge.records import (
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data, with_curves
 from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
+from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.loop import check_all, next_trial, recommended
 from ax_costaware.methods.past import check_inputs
@@ -72,6 +72,7 @@ class CostAwareAdapter(TorchAdapter):
     def __init__(self, *, generator: CostAwareGenerator, **kwargs: Any) -> None:
         # Data are read before Ax sets it.
         self.generator = generator
+        # Whether the last decision on an arm is to be measured.
         self._decided: dict[str, bool] = {}
         super().__init__(generator=generator, **kwargs)
 
@@ -179,14 +180,10 @@ class CostAwareAdapter(TorchAdapter):
             observed={int(index): float(mean) for (index, *_), mean in means.items()},
             space=space,
             fit=self._model_of,
-            measures=self._measures,
+            measures=lambda parameters: self._decided.get(Arm.md5hash(parameters), True),
             maximize=lambda *args: lent()(*args),
         )
         return problem
-
-    def _measures(self, parameters: TParameterization) -> bool:
-        """Whether the last decision on a parameterization is to be measured."""
-        return self._decided.get(Arm.md5hash(parameters), True)
 
     @property
     def objective_metric(self) -> str:
@@ -223,16 +220,10 @@ class CostAwareAdapter(TorchAdapter):
         if not trials:
             return None
         means, variances = self.method.expected(problem, [t.parameters for t in trials])
-        values, metric = problem.sign * means, self.objective_metric
-        chances = self.method.chances(problem, [trial.inputs for trial in trials])
-        if chances is not None:
-            good = chances >= self.method.feasible
-            values = values.where(good, -torch.inf) if bool(good.any()) else chances
-        best = int(values.argmax())
-        prediction = (
-            {metric: float(means[best])},
-            {metric: {metric: float(variances[best])}},
-        )
+        chances = self.method.log_chances(problem, [trial.inputs for trial in trials])
+        best = feasible_first(problem.sign * means, chances, self.method.feasible)[0]
+        metric = self.objective_metric
+        prediction = ({metric: float(means[best])}, {metric: {metric: float(variances[best])}})
         return self._experiment.trials[trials[best].index].arms[0], prediction
 
     def space(self, search_space: SearchSpace | None = None) -> Space:

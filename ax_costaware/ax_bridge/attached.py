@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ax.api.client import Client
 from ax.core.data import Data
@@ -29,16 +28,8 @@ from ax_costaware.ax_bridge.records import (
 )
 from ax_costaware.ax_bridge.training_data import raw_data_of
 
-
-@dataclass(frozen=True)
-class PastRow:
-    """A trial that ran before, as it is to be attached."""
-
-    parameters: dict[str, TParamValue]
-    """Its arm."""
-
-    record: dict[str, Any]
-    """What ``complete_trial`` would record of it."""
+PastRow: TypeAlias = tuple[dict[str, TParamValue], dict[str, Any]]
+"""A trial that ran before: its arm, and what ``complete_trial`` would record of it."""
 
 
 def beside_designs(experiment: Experiment) -> set[int]:
@@ -74,8 +65,8 @@ def attach_completed(
     with _all_or_nothing(experiment):
         data: dict[int, Data] = {}
         trials = []
-        for row in rows:
-            _, index = experiment.attach_trial([row.parameters], run_metadata={RECORD: row.record})
+        for arm, record in rows:
+            _, index = experiment.attach_trial([arm], run_metadata={RECORD: record})
             trial = with_one_arm(experiment.trials[index])
             known = raw_data_of(recorded_outcomes(trial), experiment)
             data[index] = trial._raw_evaluations_to_data({trial.arms[0].name: known})

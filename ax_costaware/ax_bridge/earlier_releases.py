@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_node import GenerationNode
@@ -49,34 +50,31 @@ _NODES: dict[str, Callable[..., GenerationNode]] = {
     "QueryNode": _model_node,
 }
 
-_gittins = partial(
-    Gittins,
-    initial_share=None,
-    initialize_with_center=False,
-    winsorize=False,
-    kernel="squared_exponential",
-)
-"""What says nothing of how the initial design is made, or of outliers, did nothing about them, and
-what says nothing of the kernel had the one that is Ax's default."""
+_SETTINGS: dict[type[Method], str] = {
+    ControlSets: "ControlSetSettings",
+    CostlyFeedback: "CostlyFeedbackSettings",
+    Gittins: "GittinsSettings",
+    IndirectQueries: "IndirectQuerySettings",
+    TreeSearch: "ResolutionTreeSettings",
+}
+"""What the methods were called. What says nothing of outliers did nothing about them."""
 
-_control_sets = partial(ControlSets, winsorize=False)
-_costly_feedback = partial(CostlyFeedback, winsorize=False)
-_indirect_queries = partial(IndirectQueries, winsorize=False)
-_tree_search = partial(TreeSearch, winsorize=False)
+_GITTINS: dict[str, Any] = {
+    "initial_share": None,
+    "initialize_with_center": False,
+    "kernel": "squared_exponential",
+}
+"""What says nothing of how the initial design is made did nothing about it, and what says nothing
+of the kernel had the one that is Ax's default."""
 
 _VALUE_OBJECTS: dict[str, Callable[..., object]] = {
-    "ControlSetSettings": _control_sets,
-    "ControlSets": _control_sets,
-    "CostlyFeedback": _costly_feedback,
-    "CostlyFeedbackSettings": _costly_feedback,
-    "Gittins": _gittins,
-    "GittinsSettings": _gittins,
-    "IndirectQueries": _indirect_queries,
-    "IndirectQuerySettings": _indirect_queries,
-    "ResolutionTreeSettings": _tree_search,
     "TargetChoice": Choice,
     "TargetRange": Range,
-    "TreeSearch": _tree_search,
+    **{
+        name: partial(method, winsorize=False, **(_GITTINS if method is Gittins else {}))
+        for method, before in _SETTINGS.items()
+        for name in (before, method.__name__)
+    },
 }
 
 

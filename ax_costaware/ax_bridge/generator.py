@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from ax.core.search_space import SearchSpaceDigest
@@ -25,13 +25,7 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales_of
-from ax_costaware.methods import (
-    FixedHyperparameters,
-    Method,
-    ModelOptions,
-    Problem,
-    SpaceExhausted,
-)
+from ax_costaware.methods import FixedHyperparameters, Method, ModelOptions, Problem, SpaceExhausted
 from ax_costaware.methods.finite_spaces import untried
 from ax_costaware.methods.lending import best_untried, is_out_of_scale, maximum_within
 from ax_costaware.methods.model import GIVEN, knows_choices, options_within, winsorized
@@ -40,6 +34,8 @@ from ax_costaware.models.cached_posterior import any_unit
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
+
+AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
 class CostAwareGenerator(BoTorchGenerator):
@@ -274,10 +270,10 @@ def surrogate_spec_of(model: ModelOptions) -> SurrogateSpec:
     return SurrogateSpec(model_configs=[_config(model)])
 
 
-def resolved_surrogate_spec(
-    method: Method, given: SurrogateSpec | FixedHyperparameters | None
-) -> tuple[SurrogateSpec, list[ModelOptions]]:
-    """The specification to use for what the user gave, and its models as the method sees them.
+def settled_with_surrogate(
+    method: AnyMethod, given: SurrogateSpec | FixedHyperparameters | None
+) -> tuple[AnyMethod, SurrogateSpec]:
+    """The method with the surrogate that the user gave, and the specification to use for that.
 
     A user's ``SurrogateSpec`` comes from a setting in which Ax standardises outcomes, so where it
     says nothing about outcome transforms it gets one, too; ``outcome_transform_classes=[]``
@@ -288,7 +284,7 @@ def resolved_surrogate_spec(
     """
     if given is None or isinstance(given, FixedHyperparameters):
         options = method.model(given)
-        return surrogate_spec_of(options), [options]
+        return method.settled([options]), surrogate_spec_of(options)
     expected = "an Ax SurrogateSpec, FixedHyperparameters, or None for Ax's default"
     instance_of(given, "surrogate_spec", SurrogateSpec, expected)
     seen: list[ModelOptions] = []
@@ -303,7 +299,8 @@ def resolved_surrogate_spec(
             outcome_transform_classes=[StandardizeAnyScale] if transforms is None else transforms,
         )
 
-    return _with_configs(given, adapted), seen
+    spec = _with_configs(given, adapted)
+    return method.settled(seen), spec
 
 
 def _with_configs(

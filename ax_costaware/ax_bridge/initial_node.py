@@ -15,7 +15,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.trial_status import TrialStatus
 from ax.core.utils import get_trial_indices_with_required_metrics
-from ax.exceptions.core import SearchSpaceExhausted, UserInputError
+from ax.exceptions.core import SearchSpaceExhausted
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData, MinTrials
 
@@ -42,14 +42,6 @@ _DESIGN_TRANSFORMS = [
 ]
 
 _NOT_TRIED = [TrialStatus.FAILED, TrialStatus.ABANDONED]
-
-
-def _is_fitted(spec: GeneratorSpec) -> bool:
-    """Whether a generator is there; not so where a batch began with a trial that was not drawn."""
-    try:
-        return spec.fitted_adapter is not None
-    except UserInputError:
-        return False
 
 
 class InitialNode(MethodNode):
@@ -163,9 +155,8 @@ class InitialNode(MethodNode):
                 # sequence, and the columns, of a call that stopped; a loaded experiment does not.
                 spec._fitted_adapter = None
             try:
-                is_fitted = bool(drawn) and _is_fitted(spec)
                 run = super(InitialNode, self).gen(
-                    experiment=experiment, skip_fit=is_fitted, **kwargs
+                    experiment=experiment, skip_fit=bool(drawn), **kwargs
                 )
             except SearchSpaceExhausted as error:
                 raise SpaceExhausted from error

@@ -22,15 +22,13 @@ def store_as_latest(strategy: GenerationStrategy, experiment: Experiment) -> Non
         return
     from ax.storage.sqa_store.db import get_engine
     from ax.storage.sqa_store.sqa_classes import SQAExperiment, SQAGenerationStrategy
-    from sqlalchemy import column, func, select, table
+    from sqlalchemy import func, select
     from sqlalchemy.exc import OperationalError
 
-    experiments = table(SQAExperiment.__tablename__, column("id"), column("name")).c
-    stored = table(SQAGenerationStrategy.__tablename__, column("id"), column("experiment_id")).c
-    latest = select(func.max(stored.id)).where(
-        stored.experiment_id == experiments.id,
-        experiments.id == experiment.db_id,
-        experiments.name == experiment.name,
+    latest = select(func.max(SQAGenerationStrategy.id)).where(
+        SQAGenerationStrategy.experiment_id == SQAExperiment.id,
+        SQAExperiment.id == experiment.db_id,
+        SQAExperiment.name == experiment.name,
     )
     try:
         with get_engine().connect() as connection:

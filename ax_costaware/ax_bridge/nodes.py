@@ -6,7 +6,7 @@ transforms go together.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from ax.adapter.registry import GeneratorRegistryBase, GeneratorSetup, MBM_X_trans
 from ax.adapter.transforms.derelativize import Derelativize
@@ -20,7 +20,7 @@ from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.checks import ax_errors, usable_device
-from ax_costaware.ax_bridge.generator import CostAwareGenerator
+from ax_costaware.ax_bridge.generator import AnyMethod, CostAwareGenerator
 from ax_costaware.ax_bridge.records import problem_of
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
@@ -28,8 +28,6 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import NO_LIMIT, Method
 
 logger = get_logger(__name__)
-
-AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
 class CostAwareGenerators(GeneratorRegistryBase):
@@ -49,12 +47,7 @@ class CostAwareGenerators(GeneratorRegistryBase):
             adapter_class=CostAwareAdapter,
             generator_class=CostAwareGenerator,
             # Outcomes stay in raw units, which rules and prices are in; models standardise inside.
-            transforms=[
-                HideParameters,
-                *MBM_X_trans,
-                TimeFeature,
-                Derelativize,
-            ],
+            transforms=[HideParameters, *MBM_X_trans, TimeFeature, Derelativize],
             # The node has the method; a copy on every generator run would be large.
             not_saved_generator_kwargs=["method", "settings"],
         )

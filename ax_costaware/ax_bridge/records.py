@@ -114,7 +114,9 @@ def problem_of(
     fixed = {} if held is None else dict(held.parameters)
     by_caller = {} if fixed_features is None else fixed_features.parameters
     space = space or space_of(experiment.search_space, method.hidden)
-    trials, added = past_trials(experiment, method, observed), backfill_values(experiment)
+    trials = past_trials(experiment, method, observed)
+    # In earlier trials, of parameters that were added while the experiment ran.
+    added = experiment.search_space.backfill_values()
     with ax_errors():
         check_fixed(by_caller, space)
         fixed = {name: experiment.parameters[name].cast(value) for name, value in fixed.items()}
@@ -224,17 +226,12 @@ def objective_metrics(experiment: Experiment) -> list[str]:
     return [] if config is None else list(config.objective.metric_names)
 
 
-def backfill_values(experiment: Experiment) -> dict[str, Any]:
-    """Values in earlier trials of parameters that were added while the experiment ran."""
-    return dict(experiment.search_space.backfill_values())
-
-
 def planned_trial(trial: BaseTrial) -> PastTrial:
     """What was planned of one trial and recorded of its decision, without what came of it."""
     arm = trial.arms[0].parameters if len(trial.arms) == 1 else {}
     return PastTrial(
         index=trial.index,
-        parameters={**backfill_values(trial.experiment), **arm},
+        parameters={**trial.experiment.search_space.backfill_values(), **arm},
         status=trial.status.name,
         record=decision_record(trial),
     )
@@ -361,11 +358,6 @@ def _stored_metadata(run: GeneratorRun) -> dict[str, Any]:
     with session_scope() as session:
         query = select(stored.c.gen_metadata).where(stored.c.id == run.db_id)
         return dict(json.loads(session.execute(query).scalar() or "{}"))
-
-
-def is_to_be_measured(trial: BaseTrial) -> bool:
-    """Whether the strategy asks for the trial's outcome; True where it did not decide on it."""
-    return bool(decision_record(trial).get("measure", True))
 
 
 def is_excluded(trial: BaseTrial) -> bool:

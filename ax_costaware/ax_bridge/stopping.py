@@ -16,7 +16,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
+from ax_costaware.ax_bridge.generator import settled_with_surrogate
 from ax_costaware.ax_bridge.nodes import ModelNode, fitted
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins import Gittins, StopRule
@@ -145,8 +145,7 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
             num_restarts=self.num_restarts,
             raw_samples=self.raw_samples,
         )
-        self._surrogate_spec, models = resolved_surrogate_spec(method, self.surrogate_spec)
-        self._method = method.settled(models)
+        self._method, self._surrogate_spec = settled_with_surrogate(method, self.surrogate_spec)
         self._last: tuple[object, tuple[bool, str]] | None = None
 
     def _should_stop_optimization(self, experiment: Experiment, **kwargs: Any) -> tuple[bool, str]:

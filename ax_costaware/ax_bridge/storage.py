@@ -42,11 +42,7 @@ from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators, ModelNode
 from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.stored_expressions import PREFIX, check_databases
-from ax_costaware.ax_bridge.transforms import (
-    HideParameters,
-    IntToFloatInOrder,
-    TimeFeature,
-)
+from ax_costaware.ax_bridge.transforms import HideParameters, IntToFloatInOrder, TimeFeature
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.models.standardize import StandardizeAnyScale
 

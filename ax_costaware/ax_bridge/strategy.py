@@ -10,7 +10,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.checks import ax_errors, usable_device
-from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
+from ax_costaware.ax_bridge.generator import settled_with_surrogate
 from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import ModelNode, model_spec_of
 from ax_costaware.methods import FixedHyperparameters, Method
@@ -52,8 +52,7 @@ def strategy_of(
     boolean(count_attached, "count_attached")
     if torch_device is not None:
         usable_device(torch_device)
-    spec, models = resolved_surrogate_spec(method, surrogate_spec)
-    method = method.settled(models)
+    method, spec = settled_with_surrogate(method, surrogate_spec)
     _log_remarks(method)
     name = method.label
     nodes: list[GenerationNode] = [ModelNode(method, name, spec, torch_device)]

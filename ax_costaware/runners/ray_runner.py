@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ax.core.types import TParamValue
@@ -25,9 +26,10 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
 )
 from ax_costaware.runners.polled_runner import PolledRunner, imported, wait_until_gone
-from ax_costaware.runners.ray_worker import attempt_class, pack, results_class
+from ax_costaware.runners.ray_worker import attempt_class, results_class
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.result import AttemptState, AttemptStatus, TrialFunction, lost
+from ax_costaware.runners.sending import attempt, sent_whole
 
 logger = get_logger(__name__)
 
@@ -100,7 +102,10 @@ class RayRunner(PolledRunner):
         """
         function = trial_function(self.function)
         ray, results = self._ray(), self._results()
-        payload = pack(function, parameters)
+        from ray import cloudpickle
+
+        with sent_whole(cloudpickle, function):
+            payload = cloudpickle.dumps(partial(attempt, function, parameters))
         is_known = self._answer(results.announce.remote(key, parameters))
         if is_known and self.poll(key).status is not AttemptStatus.LOST:
             return
@@ -109,8 +114,7 @@ class RayRunner(PolledRunner):
         self._warn_if_too_large(ray)
         own = {name: n for name, n in self.resources.items() if name not in _OPTIONS}
         options = {_OPTIONS[name]: n for name, n in self.resources.items() if name in _OPTIONS}
-        attempt = ray.remote(attempt_class())
-        attempt.options(
+        ray.remote(attempt_class()).options(
             name=key,
             namespace=self.namespace,
             lifetime="detached",

@@ -7,13 +7,7 @@ plain data come back.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
-
-from ax.core.types import TParamValue
-
-from ax_costaware.runners.result import TrialFunction
-from ax_costaware.runners.sending import attempt, sent_whole
 
 
 def results_class() -> type:
@@ -92,18 +86,3 @@ def attempt_class() -> type:
             ray.actor.exit_actor()
 
     return Attempt
-
-
-def pack(function: TrialFunction, parameters: dict[str, TParamValue]) -> bytes:
-    """What an attempt calls: the function, its parameters, and what makes plain data of it.
-
-    The function's own module is sent along, so that workers need not have it, unless it is
-    installed as a package.
-
-    Raises:
-        UserInputError: If the function cannot be sent.
-    """
-    from ray import cloudpickle
-
-    with sent_whole(cloudpickle, function):
-        return bytes(cloudpickle.dumps(functools.partial(attempt, function, parameters)))

@@ -12,11 +12,7 @@ from ax.exceptions.core import UserInputError
 from ax.exceptions.storage import JSONEncodeError
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
-from ax.utils.common.serialization import (
-    SerializationMixin,
-    extract_init_args,
-    serialize_init_args,
-)
+from ax.utils.common.serialization import SerializationMixin, extract_init_args, serialize_init_args
 
 from ax_costaware.runners.result import TrialFunction
 from ax_costaware.storage import register_runner
@@ -123,6 +119,3 @@ class StoredRunner(IRunner):
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and serialize_init_args(self) == serialize_init_args(other)
-
-    def __hash__(self) -> int:
-        return id(self)

@@ -16,7 +16,7 @@ from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.ax_bridge.nodes import method_of
-from ax_costaware.ax_bridge.records import decision_record, is_to_be_measured, objective_metrics
+from ax_costaware.ax_bridge.records import decision_record, objective_metrics, planned_trial
 from ax_costaware.ax_bridge.turns import running_strategy
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
@@ -41,12 +41,8 @@ def trial_parameters(trial: Trial) -> dict[str, TParamValue]:
     Raises:
         UserInputError: If nothing tells what the trial's control set controls.
     """
-    parameters = {} if trial.arm is None else dict(trial.arm.parameters)
-    controlled = terms_of(trial).controlled
-    recorded = decision_record(trial).get("controlled") or {}
-    if controlled is None:
-        return parameters
-    return {name: recorded.get(name, parameters[name]) for name in controlled}
+    parameters, controlled = planned_trial(trial).parameters, terms_of(trial).controlled
+    return {name: parameters[name] for name in (parameters if controlled is None else controlled)}
 
 
 def terms_of(trial: Trial) -> TrialTerms:
@@ -119,7 +115,7 @@ def read_outcome(
         cost = default_cost
     config = trial.experiment.optimization_config
     optimized = set() if config is None else config.metric_names
-    if is_to_be_measured(trial):
+    if planned_trial(trial).is_to_be_measured:
         if raw_data is not None or not plain["returned"]:
             _check_reported(trial, optimized, raw_data, plain["returned"])
     else:

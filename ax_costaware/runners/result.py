@@ -56,12 +56,8 @@ class TrialFailedError(Exception):
     """
 
     def __init__(self, message: str, cost: float | None = None) -> None:
-        super().__init__(message, cost)
-        self.message = message
+        super().__init__(message)
         self.cost = cost
-
-    def __str__(self) -> str:
-        return self.message
 
 
 class AttemptStatus(Enum):
@@ -241,7 +237,7 @@ def _described(failure: BaseException) -> str:
 
 def _plain_cost(failure: TrialFailedError) -> tuple[str, float | None]:
     """What went wrong and what it cost; a cost that is none is said so, and is not known."""
-    message = str(failure.message) or type(failure).__name__
+    message = str(failure) or type(failure).__name__
     try:
         cost = _plain(failure.cost, "its cost")
         if cost is not None and not (isinstance(cost, int | float) and cost >= 0):

@@ -16,7 +16,7 @@ from ax.exceptions.core import DataRequiredError, UnsupportedError, UserInputErr
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.ax_bridge.client import Session, SessionClient, holding_lock, open_session
-from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
+from ax_costaware.ax_bridge.generator import settled_with_surrogate
 from ax_costaware.ax_bridge.nodes import method_of, model_spec_of
 from ax_costaware.ax_bridge.stopping import assess, method_to_check
 from ax_costaware.display import display_number, display_values
@@ -128,8 +128,7 @@ def should_stop(
             rule = replace(rule, lmbda=None) if isinstance(rule, StopRule) else rule
             method = replace(method, lmbda=lmbda, decay=None, stop=rule)
     if surrogate_spec is not None or spec is None:
-        spec, models = resolved_surrogate_spec(method, surrogate_spec)
-        method = method.settled(models)
+        method, spec = settled_with_surrogate(method, surrogate_spec)
     try:
         weighed = assess(session.experiment, method, spec)
     except DataRequiredError as error:

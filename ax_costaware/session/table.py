@@ -24,6 +24,7 @@ from ax_costaware.ax_bridge.records import CHARGED, problem_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Method, PastTrial, Problem
 from ax_costaware.methods.loop import check_all
+from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ledger_of
 from ax_costaware.queries.argument_checks import boolean, nonnegative_number, positive_number
 from ax_costaware.session.realized import OutOfBoundsWarning, read_value, within_bounds
@@ -84,12 +85,12 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
     check_all(method, problem)
     table = _Table(frame, problem, method, experiment)
     rows = [table.row(i) for i in range(len(frame))]
-    trials = tuple(table.past_trial(i, row, charge) for i, row in enumerate(rows))
+    trials = tuple(table.past_trial(i, *row, charge) for i, row in enumerate(rows))
     _check_costs(table, trials, known.trials)
     _check_trials(table, trials)
     _warn_out_of_bounds(table, rows)
     if not charge:
-        rows = [replace(row, record={**row.record, CHARGED: False}) for row in rows]
+        rows = [(arm, {**record, CHARGED: False}) for arm, record in rows]
     return attach_completed(experiment, rows, session.client)
 
 
@@ -180,14 +181,12 @@ class _Table:
         except ValueError as error:
             raise UserInputError(f"{name}: {error}") from error
         control_set = self.method.control_set_of(PastTrial(self.first + i, arm))
-        differs = {column for column, x in realized.items() if x != planned[column]}
-        if control_set is not None:
-            left = {column for column in self.problem.space.columns if column in realized}
-            differs |= left - set(control_set.parameters)
+        free = self.problem.space.columns.keys()
+        left = set() if control_set is None else free - set(control_set.parameters)
+        other = {c: x for c, x in realized.items() if x != planned[c] or c in left}
         outcomes = self._outcomes(name, cells)
         cost = self._cost(name, cells, outcomes)
-        other = {column: realized[column] for column in realized if column in differs}
-        return PastRow(arm, record_of(other, outcomes, cost, self.method.cost_metric))
+        return arm, record_of(other, outcomes, cost, self.method.cost_metric)
 
     def _outcomes(
         self, name: str, cells: Mapping[str, Any]
@@ -209,11 +208,11 @@ class _Table:
     def _cost(
         self, name: str, cells: Mapping[str, Any], outcomes: Mapping[str, tuple[float, Any]]
     ) -> float | None:
-        is_other = _COST in self.inputs or _COST in self.metrics or _COST in self.fixed
+        metric = self.method.cost_metric
+        is_other = _COST in (*self.inputs, *self.metrics, *self.fixed)
         given = None if is_other or _is_missing(cells.get(_COST)) else cells[_COST]
         with _named(name):
-            cost = read_cost(given, outcomes, self.method.cost_metric)
-        metric = self.method.cost_metric
+            cost = read_cost(given, outcomes, metric)
         if cost is None and metric is not None:
             raise UserInputError(
                 f"{name}, {_COST!r} is missing, and so is {metric!r}: expected what the trial "
@@ -221,15 +220,15 @@ class _Table:
             )
         return cost
 
-    def past_trial(self, i: int, row: PastRow, charge: bool) -> PastTrial:
+    def past_trial(self, i: int, arm: Row, record: Mapping[str, Any], charge: bool) -> PastTrial:
         """A row as the method would see it, without the difference between planned and realised."""
-        outcomes = row.record["outcomes"]
+        outcomes = record["outcomes"]
         return PastTrial(
             index=self.first + i,
-            parameters={**row.parameters, **row.record["realized"]},
+            parameters={**arm, **record["realized"]},
             outcome=outcomes[self.problem.objective][0],
             is_observed=True,
-            reported_cost=row.record.get("cost"),
+            reported_cost=record.get("cost"),
             metrics={m: outcomes[m][0] for m in self.method.reads if m in outcomes},
             is_charged=charge,
         )
@@ -279,8 +278,8 @@ def _check_trials(table: _Table, trials: Sequence[PastTrial]) -> None:
 def _warn_out_of_bounds(table: _Table, rows: Sequence[PastRow]) -> None:
     found = [
         f"{table.name(i)}, {name!r}={value!r}"
-        for i, row in enumerate(rows)
-        for name, value in row.record["realized"].items()
+        for i, (_, record) in enumerate(rows)
+        for name, value in record["realized"].items()
         if value != within_bounds(value, table.inputs[name])
     ]
     if found:

@@ -11,7 +11,7 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.models import SingleTaskGP
 
 from ax_costaware import FixedHyperparameters, MixedRule, QueryRule, costly_feedback_strategy
-from ax_costaware.ax_bridge.generator import resolved_surrogate_spec
+from ax_costaware.ax_bridge.generator import settled_with_surrogate
 from ax_costaware.ax_bridge.nodes import method_of_class, model_spec_of
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
@@ -30,17 +30,16 @@ OWN = SurrogateSpec(
 def test_user_surrogate_is_standardized_unless_it_says_otherwise() -> None:
     """As Ax would have done with its outcomes."""
     given = SurrogateSpec(model_configs=[ModelConfig(), ModelConfig(outcome_transform_classes=[])])
-    spec, models = resolved_surrogate_spec(Gittins(1.0), given)
+    _, spec = settled_with_surrogate(Gittins(1.0), given)
     assert [c.outcome_transform_classes for c in spec.model_configs] == [[StandardizeAnyScale], []]
-    assert len(models) == 2
 
 
 def test_fitted_models_standardize_inside_and_given_ones_do_not() -> None:
     """Both take outcomes in raw units."""
-    (fitted,) = resolved_surrogate_spec(Gittins(1.0), None)[0].model_configs
+    (fitted,) = settled_with_surrogate(Gittins(1.0), None)[1].model_configs
     assert fitted.outcome_transform_classes == [StandardizeAnyScale]
     given = FixedHyperparameters(0.3, 2.0)
-    (fixed,) = resolved_surrogate_spec(Gittins(1.0), given)[0].model_configs
+    (fixed,) = settled_with_surrogate(Gittins(1.0), given)[1].model_configs
     assert fixed.outcome_transform_classes is None
     assert fixed.botorch_model_class is FixedHyperparameterGP
     assert fixed.model_options == given.options
