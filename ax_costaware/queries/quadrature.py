@@ -110,8 +110,11 @@ def _kept(nodes: Array, weights: Array) -> tuple[Array, Array]:
     return nodes, weights
 
 
+@lru_cache(maxsize=16)
 def uniforms(num_columns: int, n: int, seed: int) -> Tensor:
     """``n x num_columns`` scrambled Sobol points, strictly between 0 and 1, double.
+
+    To be read only: they are kept for the next call, as of the next control set.
 
     Raises:
         InputError: For ``seed < 0``.
@@ -119,5 +122,6 @@ def uniforms(num_columns: int, n: int, seed: int) -> Tensor:
     scramble = integer_at_least(seed, 0, "seed")
     if num_columns == 0:
         return torch.empty(n, 0, dtype=torch.double)
-    draws = SobolEngine(num_columns, scramble=True, seed=scramble).draw(n, dtype=torch.double)
-    return draws.clamp(_LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)
+    with torch.inference_mode(False):
+        draws = SobolEngine(num_columns, scramble=True, seed=scramble).draw(n, dtype=torch.double)
+        return draws.clamp(_LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)

@@ -34,13 +34,13 @@ from ax_costaware.queries.conditionals.conditional import (
 )
 from ax_costaware.queries.conditionals.independent import (
     MOST_GRID_COLUMNS,
+    MOST_JOINT_NODES,
     NORMAL,
     IndependentConditional,
     clipped_columns,
     grid_side,
-    sobol_points,
 )
-from ax_costaware.queries.quadrature import gauss_legendre, normal_grid
+from ax_costaware.queries.quadrature import gauss_legendre, normal_grid, uniforms
 
 MeanFunction: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -252,7 +252,7 @@ class GaussianConditional(IndependentConditional):
             n = min(self.num_nodes, grid_side(d))
             standard, weights = (torch.tensor(v).to(mean) for v in normal_grid(n, d))
         else:
-            standard = torch.special.ndtri(sobol_points(d).to(mean))
+            standard = torch.special.ndtri(uniforms(d, MOST_JOINT_NODES, 0).to(mean))
             weights = torch.full_like(standard[:, 0], 1 / len(standard))
         nodes = mean.unsqueeze(-2) + standard @ axes.T
         return self._clipped(JointNodes(nodes, weights.expand(nodes.shape[:-1])))

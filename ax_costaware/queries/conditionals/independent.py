@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar, Self
 
 import torch
@@ -137,7 +136,7 @@ class IndependentConditional(BoundedConditional):
         if d <= MOST_GRID_COLUMNS:
             num_nodes = min(self.num_nodes, grid_side(d))
             return self._clipped(self._columns(centre, scale, num_nodes).product())
-        standard = self._STANDARD.icdf(sobol_points(d).to(A))
+        standard = self._STANDARD.icdf(uniforms(d, MOST_JOINT_NODES, 0).to(A))
         nodes = centre.unsqueeze(-2) + standard * scale.unsqueeze(-2)
         weights = torch.full_like(nodes[..., 0], 1 / MOST_JOINT_NODES)
         return self._clipped(JointNodes(nodes, weights))
@@ -214,9 +213,3 @@ def clipped_columns(
 def grid_side(num_columns: int) -> int:
     """How many nodes a grid may have in each column."""
     return int(MOST_JOINT_NODES ** (1 / num_columns) + 1e-9)
-
-
-@lru_cache(maxsize=16)
-def sobol_points(num_columns: int) -> Tensor:
-    """Scrambled Sobol points ``MOST_JOINT_NODES x d`` in the open unit cube, always the same."""
-    return uniforms(num_columns, MOST_JOINT_NODES, 0)
