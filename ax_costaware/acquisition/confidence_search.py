@@ -38,7 +38,6 @@ _RIVAL_RESTARTS = 8
 # squared excess, by about .001, and so it aims at a little less.
 _PENALTY = 1e3
 _MARGIN = 2e-3
-_BISECTIONS = 12
 
 # A spread this small compares means only.
 _SMALLEST_VARIANCE = 1e-300
@@ -180,17 +179,9 @@ class ConfidenceSearch:
         if float(over.min()) >= 0:
             return points
         restarts = min(self.num_restarts, _RIVAL_RESTARTS)
-        starts, ends = self._local.climb(strength, points, restarts, _RIVAL_ITERATIONS)
+        _, ends = self._local.climb(strength, points, restarts, _RIVAL_ITERATIONS)
         with torch.no_grad():
-            # Back along the way to the last point that is a rival.
-            inside, outside = torch.zeros(len(ends), 1).to(ends), torch.ones(len(ends), 1).to(ends)
-            inside = torch.where((excess(ends) < 0).unsqueeze(-1), outside, inside)
-            for _ in range(_BISECTIONS):
-                middle = (inside + outside) / 2
-                is_rival = (excess(starts + middle * (ends - starts)) < 0).unsqueeze(-1)
-                inside = torch.where(is_rival, middle, inside)
-                outside = torch.where(is_rival, outside, middle)
-        return torch.cat([points, starts + inside * (ends - starts)])
+            return torch.cat([points, ends[excess(ends) < 0]])
 
     def _points(self) -> Tensor:
         if self.starts is not None:
