@@ -164,6 +164,7 @@ def fit(
     regularization: float | None,
     landmarks: int | None = None,
     seed: int = 0,
+    projection: Projection | None = None,
 ) -> Embedding:
     """Fit an embedding to pairs.
 
@@ -175,12 +176,17 @@ def fit(
         landmarks: The number of landmarks of the queries where there are more than ``MOST_EXACT``
             pairs; there are two times as many of the points. ``None``: ``NUM_LANDMARKS``.
         seed: Of random subsets and features.
+        projection: Where more than ``MOST_EXACT`` pairs put their weights; ``None``: as
+            ``projection_of`` says.
     """
     pairs = _pairs_of(X, A, seed)
     ridge = None if regularization is None else len(A) * regularization
     if len(A) <= MOST_EXACT:
         return _fit_exact(pairs, lengthscale, ridge)
-    return _fit_nystrom(pairs, lengthscale, ridge, landmarks or NUM_LANDMARKS)
+    most = landmarks or NUM_LANDMARKS
+    if projection is None:
+        projection = projection_of(X, pairs.spreads, 2 * most, seed)
+    return _fit_nystrom(pairs, lengthscale, ridge, most, projection)
 
 
 def leave_one_out(embedding: Embedding, X: Array, A: Array, seed: int) -> float:
@@ -281,10 +287,13 @@ class _Basis:
 
 
 def _fit_nystrom(
-    pairs: _Pairs, lengthscale: float | None, ridge: float | None, most: int
+    pairs: _Pairs,
+    lengthscale: float | None,
+    ridge: float | None,
+    most: int,
+    projection: Projection,
 ) -> Embedding:
     """The same with ``L`` of the rank of its landmarks and the points projected on nodes."""
-    projection = projection_of(pairs.X, pairs.spreads, 2 * most, pairs.seed)
     candidates = pairs.some(NUM_CANDIDATES)
     unit = pairs.spreads * half_median_distance(candidates.X / pairs.spreads)
 

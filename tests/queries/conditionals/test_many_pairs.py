@@ -110,7 +110,7 @@ def test_equal_points() -> None:
 
 
 @pytest.mark.slow
-def test_projected_weights_in_five_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_projected_weights_in_five_dimensions() -> None:
     X, A = pairs(20_000, 5)
     spread = float(X.std())
     queries = uniform(200, 5)
@@ -123,8 +123,7 @@ def test_projected_weights_in_five_dimensions(monkeypatch: pytest.MonkeyPatch) -
     )
     for factor, most in ((1.0, 0.05), (2.0, 0.01), (4.0, 0.004)):
         f = sample(5, factor * spread)
-        monkeypatch.setattr(embedding, "projection_of", lambda *_, f=f: _sums_of(f(X)))
-        whole = embedding.fit(X, A, *options)
+        whole = embedding.fit(X, A, *options, projection=_sums_of(f(X)))
         assert np.array_equal(whole.centres, fitted.embedding.centres)
         expected = kernel @ whole.projection.T
         found = rule.weights.numpy() @ f(rule.nodes.numpy())
