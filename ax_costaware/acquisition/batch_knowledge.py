@@ -328,7 +328,7 @@ class _Asked:
         z = torch.randn(most, _NUM_SAMPLES, generator=generator, dtype=torch.double)
         self._posterior, self._queries, self._z = posterior, queries, z.to(points)
         self._moments = posterior.target_moments(points)
-        _, self._variance, self._cross = posterior.joint_moments(queries, points)
+        _, self._variance, self._cross = posterior.joint_with(points)(queries)
         self._noise = posterior.noise_of(queries)
 
     @property

@@ -146,7 +146,6 @@ def sample_best_queries(
     controls: Sequence[list[int]],
     domain: SearchDomain,
     seed: int,
-    num_samples: int = NUM_SAMPLES,
 ) -> Information:
     """Draw best queries, for what trials tell of them.
 
@@ -156,25 +155,24 @@ def sample_best_queries(
         controls: Per control set, the columns that it controls.
         domain: Where to search.
         seed: Seed of the samples.
-        num_samples: How many.
     """
     tops = maximal_controls(controls)
     columns = [controls[i] for i in tops]
     laws = [given[i] for i in tops]
-    paths = [FourierPath.draw(posterior, seed + i) for i in range(num_samples)]
+    paths = [FourierPath.draw(posterior, seed + i) for i in range(NUM_SAMPLES)]
     objectives = _sampled_objectives(posterior, laws, paths)
     near, lengths = near_and_lengths(FactoredPosterior(posterior), domain.bounds)
     # All samples in one search, or a search for each.
-    together = columns * (num_samples // len(objectives))
+    together = columns * (NUM_SAMPLES // len(objectives))
     optima = [
         ControlSetSearch(objective, domain, together, lengths).run(
             near, _NUM_RESTARTS, _RAW_SAMPLES, seed
         )
         for objective in objectives
     ]
-    values = torch.cat([found.values for found in optima]).reshape(num_samples, len(tops))
+    values = torch.cat([found.values for found in optima]).reshape(NUM_SAMPLES, len(tops))
     chosen = values.argmax(dim=-1)
-    rows = torch.arange(num_samples, device=chosen.device) * len(tops) + chosen
+    rows = torch.arange(NUM_SAMPLES, device=chosen.device) * len(tops) + chosen
     points = torch.cat([found.points for found in optima])[rows]
     queries = []
     for point, index in zip(points, chosen.tolist(), strict=True):

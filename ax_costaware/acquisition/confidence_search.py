@@ -38,7 +38,6 @@ _RIVAL_RESTARTS = 8
 # squared excess, by about .001, and so it aims at a little less.
 _PENALTY = 1e3
 _MARGIN = 2e-3
-_BISECTIONS = 12
 
 # A spread this small compares means only.
 _SMALLEST_VARIANCE = 1e-300
@@ -132,28 +131,31 @@ class ConfidenceSearch:
 
     def rivals(self, found: ConfidenceOptima, compare: Compare, joint: bool) -> Comparison:
         """The moments of ``rival_points``, beside the point of the round."""
-        points = self.rival_points(found, compare, joint)
+        points = self.rival_points(found.point, found.local_optima[1:], compare, joint)
         with torch.no_grad():
             return self.posterior.compare(points, found.point)
 
-    def rival_points(self, found: ConfidenceOptima, compare: Compare, joint: bool) -> Tensor:
+    def rival_points(self, point: Tensor, optima: Tensor, compare: Compare, joint: bool) -> Tensor:
         """Points, ``k x d``, that the point of a round may be confused with.
 
         Args:
-            found: What the search for the upper confidence bound found.
+            point: The point of the round, ``d``.
+            optima: The other local optima of the upper confidence bound, ``m x d``.
             compare: ``"local_optima"`` for the other local optima, or, where there are none,
                 as for ``"correlation"``: the points of small prior correlation with the point,
                 among them the one that is better with the largest probability. A single optimum
                 would otherwise never be measured again.
             joint: Whether that probability takes account of the covariance with the point.
         """
-        others = found.local_optima[1:]
+        others = optima
         if self.shortfall is not None:
             others = others[self.shortfall(others) < 0]
         if compare == "local_optima" and len(others):
             return others
         # By correlation, the strongest ones among them; else the least correlated point.
-        point, posterior = found.point, self.posterior
+        posterior = self.posterior
+        with torch.no_grad():
+            mean, variance = posterior(point.unsqueeze(0))
 
         def excess(X: Tensor) -> Tensor:
             return lacking(X, posterior.correlation(X, point))
@@ -165,29 +167,21 @@ class ConfidenceSearch:
         def strength(X: Tensor) -> Tensor:
             # The probability that the rival is better, as a normal quantile.
             rivals = posterior.compare(X, point)
-            spread = rivals.variance + found.variance - (2 * rivals.covariance if joint else 0.0)
-            better = (rivals.mean - found.mean) / spread.clamp_min(_SMALLEST_VARIANCE).sqrt()
+            spread = rivals.variance + variance - (2 * rivals.covariance if joint else 0.0)
+            better = (rivals.mean - mean) / spread.clamp_min(_SMALLEST_VARIANCE).sqrt()
             excess = (lacking(X, rivals.correlation) + _MARGIN).clamp_min(0.0)
             return better - _PENALTY * excess.square()
 
-        points = torch.cat([self._points(), found.local_optima[1:], self._far_from(point)])
+        points = torch.cat([self._points(), optima, self._far_from(point)])
         with torch.no_grad():
             over = excess(points)
         points = points[over < 0] if bool((over < 0).any()) else points[[int(over.argmin())]]
         if float(over.min()) >= 0:
             return points
         restarts = min(self.num_restarts, _RIVAL_RESTARTS)
-        starts, ends = self._local.climb(strength, points, restarts, _RIVAL_ITERATIONS)
+        _, ends = self._local.climb(strength, points, restarts, _RIVAL_ITERATIONS)
         with torch.no_grad():
-            # Back along the way to the last point that is a rival.
-            inside, outside = torch.zeros(len(ends), 1).to(ends), torch.ones(len(ends), 1).to(ends)
-            inside = torch.where((excess(ends) < 0).unsqueeze(-1), outside, inside)
-            for _ in range(_BISECTIONS):
-                middle = (inside + outside) / 2
-                is_rival = (excess(starts + middle * (ends - starts)) < 0).unsqueeze(-1)
-                inside = torch.where(is_rival, middle, inside)
-                outside = torch.where(is_rival, outside, middle)
-        return torch.cat([points, starts + inside * (ends - starts)])
+            return torch.cat([points, ends[excess(ends) < 0]])
 
     def _points(self) -> Tensor:
         if self.starts is not None:

@@ -42,7 +42,6 @@ the cost :math:`\lambda c_i / p_i`, and comes out below :math:`\alpha` with prob
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -52,7 +51,6 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.standard_normal import LOG_SQRT_2PI, StandardNormal
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import finite_number, first_bad, positive_number
@@ -261,31 +259,14 @@ def lambda_for_budget(
     spread = float(sigmas.mean() + means.std(correction=0))
     start = math.log(spread / float(costs.mean())) if spread > 0 else 0.0
     start = min(max(start, -_LARGEST_LOG), _LARGEST_LOG)
-    log_price = _least_without_excess(
-        excess, is_enough, start, _jumps(*boxes, best, log_probability)
-    )
+    log_price = _least_without_excess(excess, is_enough, start)
     if log_price == math.inf:
         raise InputError(f"budget={budget!r}: expected more than what is spent at any price.")
     return math.exp(log_price)
 
 
-def _jumps(
-    mean: Tensor, sigma: Tensor, cost: Tensor, best: float, log_probability: Tensor | None
-) -> list[float]:
-    """Log-prices at which the index of a box falls to the best value known, in rising order."""
-    with torch.no_grad():
-        worth = log_expected_gain(mean - best, sigma) - cost.log()
-        if log_probability is not None:
-            worth = worth + log_probability.to(worth)
-        jumps: list[float] = worth[worth.abs() < _LARGEST_LOG].sort().values.tolist()
-    return jumps
-
-
 def _least_without_excess(
-    excess: Callable[[float], float],
-    is_enough: Callable[[float], bool],
-    start: float,
-    jumps: list[float],
+    excess: Callable[[float], float], is_enough: Callable[[float], bool], start: float
 ) -> float:
     """The least log-price without excess, from above; infinite where all are alike.
 
@@ -293,12 +274,6 @@ def _least_without_excess(
     """
     low = high = start
     step = 1.0
-    place = bisect_left(jumps, True, key=lambda jump: is_enough(jump + _TOLERANCE))
-    if 0 < place < len(jumps):
-        low, high = (jump + _TOLERANCE for jump in jumps[place - 1 : place + 1])
-        if high - low <= 2 * _TOLERANCE or not is_enough(high - 2 * _TOLERANCE):
-            return high
-        high -= 2 * _TOLERANCE
     while not is_enough(high):
         if high == _LARGEST_LOG:
             return math.inf

@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from ax_costaware.acquisition.elimination import Elimination
-from ax_costaware.acquisition.starts import LinearConstraints, satisfied, spaced_best
+from ax_costaware.acquisition.starts import LinearConstraints, spaced_best
 
 START_DISTANCE = 0.1
 """Starts of local searches are at least so far apart, in the unit cube: they spread over hills."""
@@ -211,8 +211,7 @@ def _ascend_constrained(
             options={"maxiter": iterations, "max_optimization_problem_aggregation_size": 1},
         )
     ends = torch.where(free, (shift + scale * ended.squeeze(-2)).clamp(*bounds), starts)
-    ends = _pulled_back(starts, ends, constraints)
-    return torch.where(satisfied(ends, constraints).unsqueeze(-1), ends, starts)
+    return _pulled_back(starts, ends, constraints)
 
 
 def _pulled_back(starts: Tensor, ends: Tensor, constraints: LinearConstraints) -> Tensor:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.queries.quadrature import uniforms
 
 if TYPE_CHECKING:
     from ax_costaware.acquisition.elimination import Elimination
@@ -116,7 +115,7 @@ def raw_points(
         factor = 2**attempt
         generator = torch.Generator().manual_seed(seed + attempt)
         lower, upper = domain.bounds
-        unit = unit_design(factor * (num_points - num_near), len(spread), seed + attempt)
+        unit = uniforms(len(spread), factor * (num_points - num_near), seed + attempt)
         spaced = lower + (upper - lower) * unit.to(lower)
         pick = torch.arange(factor * num_near) % max(len(near), 1)
         steps = torch.randn(len(pick), len(spread), generator=generator).to(near)
@@ -145,12 +144,6 @@ def raw_points(
             " must leave room for the values of every control set."
         )
     return feasible[:num_points]
-
-
-@lru_cache(maxsize=8)
-def unit_design(n: int, d: int, seed: int) -> Tensor:
-    """``n x d`` Sobol points on the unit cube, to be read only: many control sets share them."""
-    return SobolEngine(d, scramble=True, seed=seed).draw(n, dtype=torch.double)
 
 
 def _complete(

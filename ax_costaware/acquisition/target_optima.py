@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import SAME_OPTIMUM, START_DISTANCE, LocalSearch, ascend
-from ax_costaware.acquisition.starts import spaced_best, unit_design
+from ax_costaware.acquisition.starts import spaced_best
 from ax_costaware.acquisition.target_samples import (
     BoundedPaths,
     TargetBound,
@@ -32,6 +32,7 @@ from ax_costaware.acquisition.target_samples import (
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 from ax_costaware.queries.argument_checks import checked_bounds, finite_tensor, integer_at_least
+from ax_costaware.queries.quadrature import uniforms
 
 MOST_FINITE = 2000
 """A space of so many points is enumerated, and its points sampled jointly."""
@@ -138,7 +139,7 @@ class TargetSpace:
                 return points
             generator = torch.Generator().manual_seed(seed)
             return points[torch.randperm(len(points), generator=generator)[:n]]
-        design = unit_design(n, self.num_columns, seed).to(self.bounds)
+        design = uniforms(self.num_columns, n, seed).to(self.bounds)
         rows = self.bounds[0] + (self.bounds[1] - self.bounds[0]) * design
         for column in self.held:
             values = self.values(column)

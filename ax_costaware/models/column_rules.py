@@ -59,7 +59,8 @@ class ColumnRules:
         many = nodes.ndim == 3 and nodes.shape[1] >= _MANY and nodes.shape[-1] > 1
         if not many or nodes.requires_grad or weights.requires_grad:
             return cls(nodes, weights)
-        found = [_distinct(column) for column in torch.cat([nodes, weights], dim=-1)]
+        columns = torch.cat([nodes, weights], dim=-1)
+        found = [column.unique(dim=0, return_inverse=True) for column in columns]
         most = max(len(rules) for rules, _ in found)
         if 2 * most > nodes.shape[1]:
             return cls(nodes, weights)
@@ -144,22 +145,6 @@ def kept_last(owner: object, key: Any, compute: Callable[[], Tensor]) -> Tensor:
     if last is None or last[0] != key:
         last = owner.__dict__["_last"] = key, compute()
     return last[1]
-
-
-def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of a matrix that differ, and for each row which of them it is.
-
-    Rows are compared by a number made of them, and then with what they are taken for.
-    """
-    factors = torch.linspace(1.0, 2.0, rows.shape[-1]).to(rows).sqrt()
-    numbers, places = (rows * factors).sum(dim=-1).unique(return_inverse=True)
-    first = places.new_zeros(len(numbers))
-    first[places] = torch.arange(len(rows)).to(places)
-    distinct = rows[first]
-    if torch.equal(distinct[places], rows):
-        return distinct, places
-    found, which = rows.unique(dim=0, return_inverse=True)
-    return found, which
 
 
 class _OwnSums(torch.autograd.Function):

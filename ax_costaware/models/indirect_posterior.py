@@ -111,20 +111,15 @@ class IndirectPosterior:
         """Mean of the function at points ``... x d`` in raw units: ``...``."""
         return self.cached.mean_of(self.cross(self._points(X))).reshape(X.shape[:-1])
 
-    def joint_moments(self, A: Tensor, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def joint_with(self, X: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
         """Mean and variance of averages, and their covariances with values of the function.
 
         Args:
-            A: Queries, ``... x p``.
-            X: Points in raw units, ``S x d``.
+            X: Points in raw units, ``S x d``, whose part of the work is done once.
 
         Returns:
-            Two tensors ``...``, and one ``... x S``.
+            A function from queries ``... x p`` to two tensors ``...``, and one ``... x S``.
         """
-        return self.joint_with(X)(A)
-
-    def joint_with(self, X: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-        """``joint_moments`` as a function of queries: what points need is worked out once."""
         points, kernel = self._points(X), self.kernel.base_kernel
         whitened = self.cross(points) @ self.cached.root
         with_nodes: Tensor | None = None
@@ -196,25 +191,18 @@ class TargetPaths:
         posterior: The posterior that they are drawn from.
         num_paths: How many paths, ``S``.
         seed: Seed of the draw; the global random state stays as it was.
-        num_features: Random Fourier features of a path, an even number.
 
     Raises:
         UnsupportedInputError: If BoTorch has no Fourier features for the kernel.
     """
 
-    def __init__(
-        self,
-        posterior: IndirectPosterior,
-        num_paths: int,
-        seed: int = 0,
-        num_features: int = NUM_FEATURES,
-    ) -> None:
+    def __init__(self, posterior: IndirectPosterior, num_paths: int, seed: int = 0) -> None:
         self.posterior = posterior
         kernel, cached = posterior.kernel.base_kernel, posterior.cached
         with torch.no_grad(), manual_seed(seed):
             try:
                 self._features: KernelFeatureMap = gen_kernel_features(
-                    kernel, num_inputs=posterior.kernel.num_target_columns, num_outputs=num_features
+                    kernel, num_inputs=posterior.kernel.num_target_columns, num_outputs=NUM_FEATURES
                 )
             except NotImplementedError as error:
                 raise UnsupportedInputError(
@@ -222,15 +210,15 @@ class TargetPaths:
                     " takes a squared-exponential or Matern kernel, scaled or not."
                 ) from error
             like = cached.y
-            self._weights = torch.randn(num_features, num_paths).to(like)
-            drawn = posterior.data.features(kernel, self._features) @ self._weights
+            weights = torch.randn(NUM_FEATURES, num_paths).to(like)
+            drawn = posterior.data.features(kernel, self._features) @ weights
             noise = torch.randn(len(like), num_paths).to(like) * cached.noise.sqrt().unsqueeze(-1)
             if posterior.errors is not None:
                 width = posterior.errors.shape[-1]
                 drawn = drawn + posterior.errors @ torch.randn(width, num_paths).to(like)
             residual = like.unsqueeze(-1) - drawn - noise
             corrections = torch.cholesky_solve(residual, cached.cholesky)
-            self._all_weights = torch.cat([self._weights, corrections])
+            self._all_weights = torch.cat([weights, corrections])
 
     def __call__(self, X: Tensor) -> Tensor:
         """Values of the paths, differentiable.

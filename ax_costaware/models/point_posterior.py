@@ -237,12 +237,8 @@ class FactoredPosterior(PointPosterior):
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean ``p`` and covariance ``p x p`` of points ``p x d``, in raw units."""
-        posterior = self.posterior
-        t = posterior.transform(X)
-        k = posterior.prior_covariance(t, posterior.X)
-        whitened = k @ posterior.root
-        covariance = posterior.covariance_of(whitened, whitened, posterior.prior_covariance(t, t))
-        return posterior.mean_of(k), covariance
+        mean, _, covariance = self.beside(X)(X)
+        return mean, covariance
 
     def moments(self, nodes: Tensor, weights: Tensor, spread: Spread) -> tuple[Tensor, Tensor]:
         """See ``QueryMoments``."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from numbers import Integral
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,10 @@ class Cell:
 
     index: tuple[int, ...]
     """Position among the cells of its level, counted in each column from zero."""
+
+
+_PLACE = attrgetter("level", "index")
+"""What cells are sorted by: the same as their own order, and faster to compare."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +262,7 @@ class ResolutionTree:
                 split.add(cell)
             split.update(self.ancestors(cell))
         leaves = {child for cell in split for child in self._children(cell)} - split
-        return tuple(sorted(leaves or {self.root}, key=_place))
+        return tuple(sorted(leaves or {self.root}, key=_PLACE))
 
     def active(self, measured: Iterable[Cell] = ()) -> tuple[Cell, ...]:
         """The cells that may be measured next: the leaves and their children, sorted alike."""
@@ -266,7 +271,7 @@ class ResolutionTree:
     def with_children(self, leaves: Iterable[Cell]) -> tuple[Cell, ...]:
         """Cells and their children, sorted: of leaves these are the active cells."""
         found = {*leaves, *(child for leaf in leaves for child in self._children(leaf))}
-        return tuple(sorted(found, key=_place))
+        return tuple(sorted(found, key=_PLACE))
 
     def decide(
         self, cells: Sequence[Cell], information: Iterable[Any], remaining: float | None = None
@@ -291,13 +296,10 @@ class ResolutionTree:
                 f"information has {len(values)} values for {len(cells)} cells: expected one for"
                 " each of one or more."
             )
-        gains: Sequence[float] = values
-        if not all(type(value) is float for value in values) or not np.isfinite(values).all():
-            gains = [finite_number(value, f"information[{i}]") for i, value in enumerate(values)]
+        gains = [finite_number(value, f"information[{i}]") for i, value in enumerate(values)]
         for cell in cells:
             self._check(cell)
-        by_level = [self.cost(level) for level in range(self.max_level + 1)]
-        costs = [by_level[cell.level] for cell in cells]
+        costs = [self.cost(cell.level) for cell in cells]
         left = math.inf if remaining is None else finite_number(remaining, "remaining")
         affordable = [i for i, cost in enumerate(costs) if cost <= left + _SAME_COST * abs(left)]
         if not affordable:
@@ -345,22 +347,16 @@ class ResolutionTree:
             and isinstance(cell.level, Integral)
             and 0 <= cell.level <= self.max_level
             and len(cell.index) == self.num_columns
+            and all(
+                isinstance(i, Integral) and 0 <= i < n
+                for i, n in zip(cell.index, self._counts[cell.level], strict=True)
+            )
         )
-        if is_cell:
-            # A loop, for the cells may be thousands.
-            for i, n in zip(cell.index, self._counts[cell.level], strict=True):
-                if not ((type(i) is int or isinstance(i, Integral)) and 0 <= i < n):
-                    is_cell = False
         if not is_cell:
             raise InputError(
                 f"cell={cell!r}: expected a cell of a tree of {self.num_columns} columns, splits"
                 f" {self.splits!r} and levels 0 to {self.max_level}."
             )
-
-
-def _place(cell: Cell) -> tuple[int, tuple[int, ...]]:
-    """What cells are sorted by: the same as their own order, and faster to compare."""
-    return cell.level, cell.index
 
 
 def _splits(splits: Any, num_columns: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Quadrature rules in one dimension, grids of them, and quasi-random points.
+"""Quadrature rules in one dimension, and quasi-random points.
 
 A Gauss rule of ``n`` nodes is exact for polynomials of degree ``2n - 1``. Of an arbitrary law it is
 made from a fine discretisation (or the law is discrete to begin with). Its Jacobi matrix follows
@@ -27,9 +27,6 @@ NORMAL_REACH = 6.5
 """Normal laws are integrated over this many standard deviations: 8e-11 of the mass is beyond."""
 
 _MOST_HERMITE = 16
-
-_LEAST_WEIGHT = 1e-9
-"""Nodes of a rotated grid that weigh less are left out."""
 
 _LEAST_PROBABILITY = 1e-9
 """Uniform draws stay this far from 0 and 1, whose normal scores are infinite."""
@@ -93,16 +90,6 @@ def normal_rule(n: int) -> tuple[Array, Array]:
     return _kept(nodes, np.exp(-0.5 * nodes**2))
 
 
-@lru_cache(maxsize=16)
-def normal_grid(n: int, num_columns: int) -> tuple[Array, Array]:
-    """A grid ``m x d`` for the standard normal law, without its least corners, and weights."""
-    nodes, weights = gauss_hermite(n)
-    places = np.indices((n,) * num_columns).reshape(num_columns, -1).T
-    mass = weights[places].prod(-1)
-    kept = mass > _LEAST_WEIGHT
-    return _kept(nodes[places[kept]], mass[kept])
-
-
 def _kept(nodes: Array, weights: Array) -> tuple[Array, Array]:
     """A rule of weight one that cannot be changed, since it is kept for the next call."""
     weights = weights / weights.sum()
@@ -110,8 +97,11 @@ def _kept(nodes: Array, weights: Array) -> tuple[Array, Array]:
     return nodes, weights
 
 
+@lru_cache(maxsize=16)
 def uniforms(num_columns: int, n: int, seed: int) -> Tensor:
     """``n x num_columns`` scrambled Sobol points, strictly between 0 and 1, double.
+
+    To be read only: they are kept for the next call, as of the next control set.
 
     Raises:
         InputError: For ``seed < 0``.
@@ -119,5 +109,6 @@ def uniforms(num_columns: int, n: int, seed: int) -> Tensor:
     scramble = integer_at_least(seed, 0, "seed")
     if num_columns == 0:
         return torch.empty(n, 0, dtype=torch.double)
-    draws = SobolEngine(num_columns, scramble=True, seed=scramble).draw(n, dtype=torch.double)
-    return draws.clamp(_LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)
+    with torch.inference_mode(False):
+        draws = SobolEngine(num_columns, scramble=True, seed=scramble).draw(n, dtype=torch.double)
+        return draws.clamp(_LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)

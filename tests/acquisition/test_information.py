@@ -13,7 +13,7 @@ from botorch.models import KroneckerMultiTaskGP, MixedSingleTaskGP, ModelListGP,
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from ax_costaware.acquisition import optimize_control_sets
+from ax_costaware.acquisition import best_queries, optimize_control_sets
 from ax_costaware.acquisition.best_queries import (
     Information,
     maximal_controls,
@@ -177,12 +177,15 @@ class TestSamples:
     @pytest.mark.parametrize(
         "kernel", [None, MaternKernel(nu=2.5, ard_num_dims=2)], ids=["batched", "one by one"]
     )
-    def test_are_the_optima_of_posterior_samples(self, kernel: MaternKernel | None) -> None:
+    def test_are_the_optima_of_posterior_samples(
+        self, kernel: MaternKernel | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(best_queries, "NUM_SAMPLES", 3)
         posterior = cached(gp(kernel=kernel))
         nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 8)
         controls = [[0], [0, 1]]
         laws = [QueryNodes(nodes, weights, held) for held in controls]
-        best = sample_best_queries(posterior, laws, controls, domain(2), seed=5, num_samples=3)
+        best = sample_best_queries(posterior, laws, controls, domain(2), seed=5)
         line = torch.linspace(0, 1, 101, dtype=torch.double)
         grid = torch.cartesian_prod(line, line)
         k = posterior.prior_covariance(grid, posterior.X)
@@ -194,11 +197,14 @@ class TestSamples:
             nearest = grid[path.argmax()]
             assert (best.points[i] - nearest).abs().max() <= 0.02
 
-    def test_leave_to_chance_what_no_control_set_controls(self) -> None:
+    def test_leave_to_chance_what_no_control_set_controls(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(best_queries, "NUM_SAMPLES", 2)
         posterior = cached(gp())
         nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 128)
         laws = [QueryNodes(nodes, weights, [0])]
-        best = sample_best_queries(posterior, laws, [[0]], domain(2), seed=5, num_samples=2)
+        best = sample_best_queries(posterior, laws, [[0]], domain(2), seed=5)
         assert best.bounds is None
         assert len(best.nodes) == 2 * 64
         torch.testing.assert_close(best.membership.sum(dim=0), torch.ones(2).double())

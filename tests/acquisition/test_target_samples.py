@@ -98,7 +98,7 @@ def test_the_information_of_a_bound(bounds: tuple[float, float]) -> None:
     queries = torch.tensor([[0.3], [0.75]], dtype=torch.double)
     posterior = posterior_of(model)
     mean, variance = (m.detach().numpy() for m in posterior.target_moments(points))
-    _, own, covariance = (m.detach().numpy() for m in posterior.joint_moments(queries, points))
+    _, own, covariance = (m.detach().numpy() for m in posterior.joint_with(points)(queries))
     noise = posterior.noise_of(queries).detach().numpy()
 
     def information(gamma: float, rho: float) -> float:

@@ -144,9 +144,10 @@ def test_what_is_infeasible_is_no_rival() -> None:
     search, limits = METHOD._search(simulation.problem(), 13, None, explores=True)
     assert limits is not None
     found = search.upper_confidence_bound(1.0)
-    rivals = search.rival_points(found, "correlation", joint=True)
+    optima = found.point, found.local_optima[1:]
+    rivals = search.rival_points(*optima, "correlation", joint=True)
     assert bool((limits.probability.probability(rivals) > 0.9).all())
-    others = replace(search, shortfall=None).rival_points(found, "correlation", joint=True)
+    others = replace(search, shortfall=None).rival_points(*optima, "correlation", joint=True)
     assert not bool((limits.probability.probability(others) > 0.9).all())
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ax_costaware.models.column_rules import ColumnRules, _distinct
+from ax_costaware.models.column_rules import ColumnRules
 
 
 def rules(seed: int, n: int = 20, distinct: int = 20) -> tuple[Tensor, Tensor]:
@@ -92,15 +92,3 @@ def test_variances(distinct: int, lengthscale: float) -> None:
     lengthscales = torch.tensor([lengthscale, 1.5 * lengthscale], dtype=torch.double)
     expected = brute_force(u, w, u, w, lengthscales).diagonal(dim1=-2, dim2=-1)
     torch.testing.assert_close(left.variances(lengthscales), expected, rtol=1e-10, atol=1e-12)
-
-
-def test_rows_are_told_apart_that_a_number_made_of_them_takes_for_equal() -> None:
-    """Nodes and weights of which the sums agree: it is the rows that count."""
-    factors = torch.linspace(1.0, 2.0, 4, dtype=torch.double).sqrt()
-    row = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.double)
-    other = torch.tensor([0.0, 0.0, 0.0, 0.0], dtype=torch.double)
-    other[0] = (row * factors).sum() / factors[0]
-    rows = torch.stack([row, other, row, row])
-    distinct, places = _distinct(rows)
-    assert torch.equal(distinct[places], rows)
-    assert len(distinct) == 2

@@ -109,7 +109,7 @@ def test_it_is_the_posterior_of_the_model(
         torch.testing.assert_close(variance.squeeze(-1), covariance.diagonal()[:3], **close)
         torch.testing.assert_close(at, expected.mean[3:, 0], **close)
         torch.testing.assert_close(spread, covariance.diagonal()[3:], **close)
-        torch.testing.assert_close(posterior.joint_moments(A, X)[2], covariance[:3, 3:], **close)
+        torch.testing.assert_close(posterior.joint_with(X)(A)[2], covariance[:3, 3:], **close)
         torch.testing.assert_close(posterior.target_covariance(X), covariance[3:, 3:], **close)
         torch.testing.assert_close(posterior.covariance(A), covariance[:3, :3], **close)
 
@@ -120,7 +120,7 @@ def test_moments_have_gradients(make: Callable[[], Conditional]) -> None:
     A = queries_of(make()).requires_grad_(True)
     X = torch.rand(2, 2, dtype=torch.double)
     assert torch.autograd.gradcheck(lambda a: posterior.moments(a), (A,))
-    assert torch.autograd.gradcheck(lambda a: posterior.joint_moments(a, X)[2], (A,))
+    assert torch.autograd.gradcheck(lambda a: posterior.joint_with(X)(a)[2], (A,))
     assert torch.autograd.gradcheck(
         lambda x: posterior.target_moments(x), (X.clone().requires_grad_(True),)
     )

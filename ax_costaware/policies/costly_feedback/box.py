@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -22,11 +21,7 @@ from gpytorch.means import ZeroMean
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ax_costaware.acquisition.confidence_search import (
-    RAW_SAMPLES,
-    ConfidenceOptima,
-    ConfidenceSearch,
-)
+from ax_costaware.acquisition.confidence_search import RAW_SAMPLES, ConfidenceSearch
 from ax_costaware.exceptions import InputError
 from ax_costaware.models.posterior_now import PosteriorNow
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
@@ -59,8 +54,7 @@ box."""
 Key: TypeAlias = tuple[float, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class _Searched:
+class _Searched(NamedTuple):
     """What the last search found."""
 
     search: ConfidenceSearch
@@ -71,17 +65,6 @@ class _Searched:
 
     optima: Tensor
     """Local optima of the bound, ``k x d``."""
-
-    def rival_points(self, point: Tensor, compare: Compare, joint: bool) -> Tensor:
-        """Rivals, ``k x d``, of a point ``d``, which is one of the optima."""
-        with torch.no_grad():
-            mean, variance = (float(moment) for moment in self.search.posterior(point.unsqueeze(0)))
-        lower, upper = self.search.bounds
-        same = ((self.optima - point).abs() <= _ROUNDING * (upper - lower)).all(dim=-1)
-        value = mean + math.sqrt(self.beta) * math.sqrt(variance)
-        optima = torch.cat([point.unsqueeze(0), self.optima[~same]])
-        found = ConfidenceOptima(point, mean, variance, value, optima)
-        return self.search.rival_points(found, compare, joint)
 
 
 class BoxDomain:
@@ -171,7 +154,10 @@ class BoxDomain:
         last = self._searched or self._search(now, beta)
         point, wanted = self._row(choice.key), (choice.key, compare, joint)
         if self._rivals is None or self._rivals[0] != wanted:
-            self._rivals = wanted, last.rival_points(point, compare, joint)
+            lower, upper = last.search.bounds
+            same = ((last.optima - point).abs() <= _ROUNDING * (upper - lower)).all(dim=-1)
+            others = last.optima[~same]
+            self._rivals = wanted, last.search.rival_points(point, others, compare, joint)
         with torch.no_grad():
             found = self._at(now).compare(self._rivals[1], point)
         covariance = found.covariance.numpy() if joint else None

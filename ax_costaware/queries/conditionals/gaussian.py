@@ -33,14 +33,11 @@ from ax_costaware.queries.conditionals.conditional import (
     is_sequence,
 )
 from ax_costaware.queries.conditionals.independent import (
-    MOST_GRID_COLUMNS,
     NORMAL,
     IndependentConditional,
     clipped_columns,
-    grid_side,
-    sobol_points,
 )
-from ax_costaware.queries.quadrature import gauss_legendre, normal_grid
+from ax_costaware.queries.quadrature import gauss_legendre
 
 MeanFunction: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -245,17 +242,10 @@ class GaussianConditional(IndependentConditional):
         if not self._is_dependent:
             return super().joint_rule(A)
         mean = self.mean_of(A)
-        d = mean.shape[-1]
         values, vectors = np.linalg.eigh(np.array(self.covariance))
         axes = mean.new_tensor(vectors * np.sqrt(np.clip(values, 0, None)))
-        if d <= MOST_GRID_COLUMNS:
-            n = min(self.num_nodes, grid_side(d))
-            standard, weights = (torch.tensor(v).to(mean) for v in normal_grid(n, d))
-        else:
-            standard = torch.special.ndtri(sobol_points(d).to(mean))
-            weights = torch.full_like(standard[:, 0], 1 / len(standard))
-        nodes = mean.unsqueeze(-2) + standard @ axes.T
-        return self._clipped(JointNodes(nodes, weights.expand(nodes.shape[:-1])))
+        rule = self._standard_nodes(mean)
+        return self._clipped(mean.unsqueeze(-2) + rule.nodes @ axes.T, rule.weights)
 
     @override
     def _place(self, A: Tensor) -> tuple[Tensor, Tensor]:

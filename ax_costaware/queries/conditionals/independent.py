@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar, Self
 
 import torch
@@ -133,24 +132,29 @@ class IndependentConditional(BoundedConditional):
     def joint_rule(self, A: Tensor) -> JointNodes:
         self.check_shape(A)
         centre, scale = self._place(A)
-        d = centre.shape[-1]
-        if d <= MOST_GRID_COLUMNS:
-            num_nodes = min(self.num_nodes, grid_side(d))
-            return self._clipped(self._columns(centre, scale, num_nodes).product())
-        standard = self._STANDARD.icdf(sobol_points(d).to(A))
-        nodes = centre.unsqueeze(-2) + standard * scale.unsqueeze(-2)
-        weights = torch.full_like(nodes[..., 0], 1 / MOST_JOINT_NODES)
-        return self._clipped(JointNodes(nodes, weights))
+        rule = self._standard_nodes(centre, bool((scale > 0).any()))
+        nodes = centre.unsqueeze(-2) + rule.nodes * scale.unsqueeze(-2)
+        return self._clipped(nodes, rule.weights)
+
+    def _standard_nodes(self, like: Tensor, has_spread: bool = True) -> JointNodes:
+        """Nodes ``J x d`` of the standard law of ``d`` columns, one without spread; weights."""
+        d = like.shape[-1]
+        if d > MOST_GRID_COLUMNS:
+            nodes = self._STANDARD.icdf(uniforms(d, MOST_JOINT_NODES, 0).to(like))
+            return JointNodes(nodes, torch.full_like(nodes[:, 0], 1 / MOST_JOINT_NODES))
+        num_nodes = min(self.num_nodes, int(MOST_JOINT_NODES ** (1 / d) + 1e-9))
+        scale = like.new_full((d,), float(has_spread))
+        return self._columns(torch.zeros_like(scale), scale, num_nodes).product()
 
     def _limits(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """The bounds as tensors, where there are some."""
         return like.new_tensor(self.lower), like.new_tensor(self.upper)
 
-    def _clipped(self, rule: JointNodes) -> JointNodes:
+    def _clipped(self, nodes: Tensor, weights: Tensor) -> JointNodes:
         """Joint nodes, moved to the bounds where they are outside and that is what is asked."""
-        if not self._clips:
-            return rule
-        return JointNodes(rule.nodes.clamp(*self._limits(rule.nodes)), rule.weights)
+        if self._clips:
+            nodes = nodes.clamp(*self._limits(nodes))
+        return JointNodes(nodes, weights.expand(nodes.shape[:-1]))
 
     def _columns(self, centre: Tensor, scale: Tensor, num_nodes: int) -> ColumnNodes:
         rule = self._STANDARD.rule(num_nodes if bool((scale > 0).any()) else 1)
@@ -209,14 +213,3 @@ def clipped_columns(
         torch.where(moves.unsqueeze(-2), nodes, point),
         torch.where(moves.unsqueeze(-2), masses, 1 / masses.shape[-2]),
     )
-
-
-def grid_side(num_columns: int) -> int:
-    """How many nodes a grid may have in each column."""
-    return int(MOST_JOINT_NODES ** (1 / num_columns) + 1e-9)
-
-
-@lru_cache(maxsize=16)
-def sobol_points(num_columns: int) -> Tensor:
-    """Scrambled Sobol points ``MOST_JOINT_NODES x d`` in the open unit cube, always the same."""
-    return uniforms(num_columns, MOST_JOINT_NODES, 0)

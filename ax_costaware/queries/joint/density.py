@@ -132,11 +132,12 @@ def _chosen(rows: _Table, num_inputs: int, numbers: _Table, codes: _Table) -> Sm
             density = ConditionalDensity(given, num_inputs, smoothing)
             tries.append((smoothing, left_out_scores(density, free, fixed, weights)))
     best = min((scores for _, scores in tries), key=lambda scores: float(scores.mean()))
-    for smoothing, scores in tries:
+
+    def is_as_good(scores: Tensor) -> bool:
         loss = scores - best
-        if float(loss.mean()) <= float(loss.std()) / math.sqrt(len(rows)):
-            return smoothing
-    raise AssertionError("the best one is as good as itself")
+        return float(loss.mean()) <= float(loss.std()) / math.sqrt(len(rows))
+
+    return next(smoothing for smoothing, scores in tries if is_as_good(scores))
 
 
 def left_out_scores(
