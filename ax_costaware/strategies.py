@@ -234,8 +234,8 @@ def gittins_strategy(
             that they do not set the scale of a model that is fitted.
         kernel: Of the objective's model, if that is fitted: ``"matern"`` (``MaternGP``), or
             ``"squared_exponential"``, which is Ax's default.
-        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
-            are learned are held against it once one was reported.
+        max_trial_cost: What any one trial may be expected to cost; None for no limit. Where costs
+            are learned initial trials may cost more, as long as none is expected to cost less.
         charge_initial: Whether the initial trials are paid from the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
             Ax's default GP with fitted hyperparameters, but for its ``kernel``.
