@@ -33,7 +33,8 @@ class StopAssessment:
     """Whether no trial is worth its cost, or none can be paid."""
 
     index: float | None
-    """The largest Gittins index of the trials that can be paid; None where none can."""
+    """The largest Gittins index of the trials that can be paid; None where none can, or nothing is
+    feasible yet."""
 
     incumbent: float
     """The best posterior mean at an evaluated point."""
