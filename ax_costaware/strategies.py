@@ -4,9 +4,9 @@
   Variable Subsets" (NeurIPS): an initial design, then a rule that chooses for every trial which
   inputs to control, with the values that maximise an acquisition function in expectation over the
   rest.
-- ``gittins_strategy``: the Pandora's Box Gittins index of Xie, Astudillo, Frazier, Scully and
-  Terenin 2024, "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS):
-  trials with the largest index, until the best value in hand is at least the largest index.
+- ``gittins_strategy``: trials that are most worth their cost, by expected improvement per cost, or
+  by the Pandora's Box Gittins index of Xie, Astudillo, Frazier, Scully and Terenin 2024,
+  "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS).
 - ``costly_feedback_strategy``: CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020,
   "Cost-Efficient Online Hyperparameter Optimization": something is tuned while it runs, its
   response to the parameters drifts, and to look at the response costs. Every trial uses the point
