@@ -4,9 +4,9 @@
   Variable Subsets" (NeurIPS): an initial design, then a rule that chooses for every trial which
   inputs to control, with the values that maximise an acquisition function in expectation over the
   rest.
-- ``gittins_strategy``: the Pandora's Box Gittins index of Xie, Astudillo, Frazier, Scully and
-  Terenin 2024, "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS):
-  trials with the largest index, until the best value in hand is at least the largest index.
+- ``gittins_strategy``: trials that are most worth their cost, by expected improvement per cost, or
+  by the Pandora's Box Gittins index of Xie, Astudillo, Frazier, Scully and Terenin 2024,
+  "Cost-aware Bayesian Optimization via the Pandora's Box Gittins Index" (NeurIPS).
 - ``costly_feedback_strategy``: CE-GP-UCB of Wang, Ren, Bogunovic, Xiong and Urtasun 2020,
   "Cost-Efficient Online Hyperparameter Optimization": something is tuned while it runs, its
   response to the parameters drifts, and to look at the response costs. Every trial uses the point
@@ -234,8 +234,8 @@ def gittins_strategy(
             that they do not set the scale of a model that is fitted.
         kernel: Of the objective's model, if that is fitted: ``"matern"`` (``MaternGP``), or
             ``"squared_exponential"``, which is Ax's default.
-        max_trial_cost: What any one trial may be expected to cost; None for no limit. Costs that
-            are learned are held against it once one was reported.
+        max_trial_cost: What any one trial may be expected to cost; None for no limit. Where costs
+            are learned initial trials may cost more, as long as none is expected to cost less.
         charge_initial: Whether the initial trials are paid from the budget.
         surrogate_spec: The model: an Ax ``SurrogateSpec``, ``FixedHyperparameters``, or None for
             Ax's default GP with fitted hyperparameters, but for its ``kernel``.

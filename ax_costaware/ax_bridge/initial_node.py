@@ -36,12 +36,19 @@ from ax_costaware.methods.lending import design_of
 from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
+from ax_costaware.methods.space import Space
 
 _DESIGN_TRANSFORMS = [
     IntToFloatInOrder if transform is IntToFloat else transform for transform in Cont_X_trans
 ]
 
 _NOT_TRIED = [TrialStatus.FAILED, TrialStatus.ABANDONED]
+
+
+def _is_thin(space: Space) -> bool:
+    """Whether a sum of integers is bounded by one number from both sides: Ax hardly draws any."""
+    opposites = [({n: -weight for n, weight in sums.items()}, -most) for sums, most in space.sums]
+    return any(opposite in space.sums for opposite in opposites)
 
 
 class InitialNode(MethodNode):
@@ -147,7 +154,7 @@ class InitialNode(MethodNode):
         def draw() -> Row:
             if self.deduplicate and problem.is_exhausted:
                 raise SpaceExhausted  # Ax would look for a point for half a minute
-            if problem.space.equalities:
+            if problem.space.equalities or _is_thin(problem.space):
                 return next(design)
             (spec,) = self.generator_specs
             if not drawn:

@@ -258,7 +258,7 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
                 status=trial.status,
                 skipped=skipped,
                 lost=0.0 if free else lost,
-                change_over=0.0 if free else change,
+                change_over=0.0 if free else min(change, charged),
             )
         )
     return tuple(entries)

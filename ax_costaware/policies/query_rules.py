@@ -34,7 +34,7 @@ from ax_costaware.queries.argument_checks import (
 
 Compare: TypeAlias = Literal["correlation", "local_optima"]
 """Which points are rivals of the chosen one: those whose prior correlation with it is small, or, as
-in the paper, the other local optima of the upper confidence bound."""
+in the paper, the other local optima of the upper confidence bound; the former if there are none."""
 
 RIVAL_CORRELATION = 0.8
 """Prior correlation with the chosen point below which a point is a rival. Close points can never be

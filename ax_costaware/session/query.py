@@ -101,7 +101,9 @@ class Query:
     - ``costs``, where costs are learned: expected cost, and its standard error or None, of those in
       play;
     - ``feasibility``, with outcome constraints: the probability that the expectation is feasible.
-      Before anything is, ``values`` are that probability.
+      Before anything is, ``values`` are that probability;
+    - ``lambda`` and ``worth_per_cost``, with a price, here and with averages: the price, and what
+      further trials were worth per unit of cost.
 
     With the Gittins index:
 
@@ -129,7 +131,7 @@ class Query:
       ``upper_confidence_bound`` (the lower one if less is better) of the objective at the point
       then, ``beta``, ``forgetting``;
     - ``rule``, ``reason``, ``confidence`` (probability that the point is better than its strongest
-      rival, or None).
+      rival, or None); ``feasibility``, with outcome constraints.
 
     With queries that are answered by averages:
 

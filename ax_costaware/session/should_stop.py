@@ -33,7 +33,9 @@ class StopAssessment:
     """Whether no trial is worth its cost, or none can be paid."""
 
     index: float | None
-    """The largest Gittins index of the trials that can be paid; None where none can."""
+    """The largest Gittins index of the trials that can be paid, or that of the one with the largest
+    expected improvement per cost, where that is what is looked at; None where none can be paid, or
+    nothing is feasible yet."""
 
     incumbent: float
     """The best posterior mean at an evaluated point."""

@@ -143,3 +143,21 @@ def test_what_the_caller_fixes_has_to_leave_room() -> None:
     with pytest.raises(UserInputError, match=r"a == 0.7, b == 0.7, a \+ b.*leave no room"):
         client.get_next_trials(max_trials=1, fixed_parameters={"a": 0.7, "b": 0.7})
     assert not client._experiment.trials
+
+
+def test_two_inequalities_on_integers_alone_are_kept_to_in_a_moment() -> None:
+    """Ax's design drew one of 66 points in two minutes, and then said that all were tried."""
+    client = Client()
+    client.configure_experiment(
+        [RangeParameterConfig(name, bounds=(0, 10), parameter_type="int") for name in "abc"],
+        parameter_constraints=["a + b + c <= 10", "a + b + c >= 10"],
+    )
+    client.configure_optimization("y")
+    client.set_generation_strategy(gittins_strategy(**STRATEGY, budget=60.0))
+    arms = []
+    for _ in range(5):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        client.complete_trial(index, {"y": -float(abs(arm["a"] - 4) + abs(arm["b"] - 3))})
+        arms.append(arm)
+    assert {sum(arm.values()) for arm in arms} == {10}
+    assert len({str(arm) for arm in arms}) == 5

@@ -56,6 +56,13 @@ def test_a_trial_is_charged_its_change_over() -> None:
     assert charged(trials, Gittins(1.0)) == [1.0] * 5
 
 
+def test_a_change_over_is_no_more_than_what_is_charged() -> None:
+    """A trial may be reported to have cost less: then spending said that more went into them."""
+    first, second = past(row(200), row(210))
+    entry = ledger_of([first, replace(second, reported_cost=2.0)], gittins())[1]
+    assert (entry.charged, entry.change_over) == (2.0, 2.0)
+
+
 @pytest.mark.parametrize(
     ("changes", "after"),
     [

@@ -94,7 +94,7 @@ class UnknownCosts:
 
     halve_every: int | None = None
     """Decisions of the exploitation after which the tolerance is halved, again and again; 0 for a
-    tolerance that stays; None for as many as there are inputs."""
+    tolerance that stays; None for as many as there are inputs that are set."""
 
     cost_range: float | None = None
     """Largest difference between two costs of one control set, a finite number > 0; None: by the
