@@ -33,7 +33,7 @@ from ax_costaware.methods import (
     SpaceExhausted,
 )
 from ax_costaware.methods.finite_spaces import untried
-from ax_costaware.methods.lending import best_untried, is_out_of_scale, maximum_within
+from ax_costaware.methods.lending import is_out_of_scale, maximum_within
 from ax_costaware.methods.model import GIVEN, knows_choices, options_within, winsorized
 from ax_costaware.methods.problem import Maximum, reproducible
 from ax_costaware.models.cached_posterior import any_unit
@@ -264,7 +264,7 @@ class LentOptimizer(Acquisition):
         if self.problem.is_finite and not len(untried(point.to(tried).unsqueeze(0), tried)):
             # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
             options = {**options, **self.given}
-            best, value = best_untried(self.problem, acquisition, options, fixed)
+            best, value = maximum_within(self.problem, acquisition, options, fixed)
             return Maximum(best.cpu(), value)
         return Maximum(point, float(torch.as_tensor(values).flatten()[0]))
 

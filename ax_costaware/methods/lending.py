@@ -87,8 +87,9 @@ def maximum_within(
 ) -> Maximum:
     """The best point of an acquisition function; of finitely many the best that was not tried.
 
-    Numbers climb from the best quasi-random points, and from what was tried with one choice or
-    integer changed. Integers are rounded, and then such changes are tried again.
+    Few points are all looked at. Of more, numbers climb from the best quasi-random points, and from
+    what was tried with one choice or integer changed; integers are rounded, and then such changes
+    are tried again.
 
     Args:
         problem: Says what is fixed, and what equality constraints determine.
@@ -100,8 +101,25 @@ def maximum_within(
         InputError: If no point meets the parameter constraints.
         SpaceExhausted: If every point that was looked at was tried, of finitely many.
     """
-    space, options = problem.space, {**OPTIMIZER, **options}
     held = {**problem.held, **(held or {})}
+    points = all_points(problem.space, held)
+    if points is None:
+        best = _climbed(problem, acquisition, {**OPTIMIZER, **options}, held)
+    else:
+        best = _best(problem, acquisition, points)
+    if best is None:
+        raise SpaceExhausted
+    return best
+
+
+def _climbed(
+    problem: Problem,
+    acquisition: AcquisitionFunction,
+    options: Mapping[str, Any],
+    held: Mapping[int, float],
+) -> Maximum | None:
+    """The best point of a space of many; None if every one that was looked at was tried."""
+    space = problem.space
     points = space.sobol_points(options["raw_samples"], 0, held)
     if not len(points):
         raise InputError(f"no point met the parameter constraints {list(space.sums)}: loosen them.")
@@ -142,31 +160,7 @@ def maximum_within(
         if found is None or (best is not None and found.value <= best.value):
             break
         best, points = found, space.neighbors(points, held)
-    if best is None:
-        raise SpaceExhausted
     return best
-
-
-def best_untried(
-    problem: Problem,
-    acquisition: AcquisitionFunction,
-    options: Mapping[str, Any],
-    held: Mapping[int, float] | None = None,
-) -> Maximum:
-    """The best point of an acquisition function that was not tried, of a space of finitely many.
-
-    Arguments as of ``maximum_within``, which searches where they are too many to look at.
-
-    Raises:
-        SpaceExhausted: If every point was tried.
-    """
-    points = all_points(problem.space, held)
-    if points is None:
-        return maximum_within(problem, acquisition, options, held)
-    found = _best(problem, acquisition, points)
-    if found is None:
-        raise SpaceExhausted
-    return found
 
 
 def possible(problem: Problem, points: Tensor) -> Tensor:

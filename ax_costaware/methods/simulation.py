@@ -22,7 +22,6 @@ from ax_costaware.methods.curves import CurvePoint, curve_points
 from ax_costaware.methods.lending import (
     MOST_DRAWS,
     OPTIMIZER,
-    best_untried,
     design_of,
     is_out_of_scale,
     maximum_within,
@@ -299,11 +298,9 @@ class Simulation:
         }
         # A choice of several columns moves as a whole, and integers between constraints hardly
         # move one by one.
-        is_mixed = space.smooth and (space.blocks or (values and space.sums))
+        is_mixed = not space.smooth or space.blocks or (values and space.sums)
         if space.elimination is not None or is_mixed or is_out_of_scale(space):
             return maximum_within(self.problem(), acquisition, options, held)
-        if not space.smooth:
-            return best_untried(self.problem(), acquisition, options, held)
         X, _ = optimize_acqf_mixed_alternating(
             acquisition,
             bounds=space.bounds,
