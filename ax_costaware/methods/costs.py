@@ -127,8 +127,8 @@ def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
     return evaluate
 
 
-_MOST_CORNERS = 256
-"""Corners of the space at which a user's own function is asked for a cost beforehand."""
+_MOST_CORNERS = 1024
+"""Corners of the space at which a user's own cost, or law of points, is asked beforehand."""
 
 MOST_VALUES = 256
 """An integer parameter with more values than this is no table's, and is searched as a real one."""
@@ -163,7 +163,7 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
     # Once trials were chosen it has been asked for what they cost.
     is_new = not any(trial.record for trial in problem.trials)
     if not isinstance(cost, Cost):
-        for row in _looks(problem) if callable(cost) and is_new else ():
+        for row in looks(problem) if callable(cost) and is_new else ():
             method.cost_at(row)
         return
     parameters, names = problem.space.parameters, _names_read(cost, problem.space)
@@ -194,7 +194,7 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
 
 def _check_own(problem: Problem, cost: Cost, method: Method) -> None:
     """Refuse a value object of a user's own class that gives no costs, of one trial or of many."""
-    space, rows = problem.space, list(_looks(problem))
+    space, rows = problem.space, list(looks(problem))
     if rows and all(space.parameters[str(name)].is_numeric for name in cost.parameters):
         X = space.encode(rows)
         found = cost.evaluate({name: space.raw(str(name), X) for name in cost.parameters})
@@ -209,7 +209,7 @@ def _check_own(problem: Problem, cost: Cost, method: Method) -> None:
         method.cost_at(row)
 
 
-def _looks(problem: Problem) -> Iterator[Row]:
+def looks(problem: Problem) -> Iterator[Row]:
     """The center of a space, and its corners, or some of many; those that meet the constraints."""
     space = problem.space
     ends = {name: _ends(column.parameter) for name, column in space.columns.items()}
