@@ -127,7 +127,9 @@ def problem_of(
             Pending(
                 None if o.trial_index is None else int(o.trial_index),
                 {**added, **o.parameters},
-                o.trial_index is not None or measures(o.parameters),
+                measures(o.parameters)
+                if o.trial_index is None
+                else is_to_be_measured(experiment.trials[int(o.trial_index)]),
             )
             for o in live
         ),

@@ -88,7 +88,7 @@ class Pending(NamedTuple):
     """Its parameterization."""
 
     measure: bool = True
-    """Whether it is to be measured, where it is no trial yet."""
+    """Whether it is to be measured."""
 
 
 def nothing_to_lend(*_: object, **__: object) -> Any:
