@@ -224,9 +224,9 @@ class CostAwareAdapter(TorchAdapter):
             return None
         means, variances = self.method.expected(problem, [t.parameters for t in trials])
         values, metric = problem.sign * means, self.objective_metric
-        chances = self.method.chances(problem, [trial.inputs for trial in trials])
+        chances = self.method.log_chances(problem, [trial.inputs for trial in trials])
         if chances is not None:
-            good = chances >= self.method.feasible
+            good = chances.exp() >= self.method.feasible
             values = values.where(good, -torch.inf) if bool(good.any()) else chances
         best = int(values.argmax())
         prediction = (

@@ -300,17 +300,13 @@ class Method(Budgeted, ABC):
         with torch.no_grad():
             return PointPosterior.of(problem.model).mixture(self.model_points(problem, rows))
 
-    def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Probability that trials at some parameterizations keep to all outcome constraints.
+    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """How likely trials at some parameterizations are to keep to all outcome constraints.
 
         Returns:
-            One for every row; None where there are no constraints.
+            The logarithm of the probability for every row, which tells apart what is too unlikely
+            for a float; None where there are no constraints.
         """
-        log_chances = self.log_chances(problem, rows)
-        return None if log_chances is None else log_chances.exp()
-
-    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Logarithms of ``chances``, which tell apart what is too unlikely for a float."""
         if problem.feasibility is None:
             return None
         with torch.no_grad():

@@ -99,9 +99,10 @@ class ControlSetValues:
         """
         problem, method = self.problem, self.method
         rows = [{**trial.parameters, **problem.fixed} for trial in problem.observed]
-        chances = method.chances(problem, rows)
+        chances = method.log_chances(problem, rows)
         assert chances is not None
-        good = [row for row, chance in zip(rows, chances, strict=True) if chance >= method.feasible]
+        enough = (chances.exp() >= method.feasible).tolist()
+        good = [row for row, is_good in zip(rows, enough, strict=True) if is_good]
         if not good:
             return None
         mean, _ = method.expected(problem, good)
