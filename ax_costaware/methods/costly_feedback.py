@@ -26,10 +26,10 @@ from torch import Tensor
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.feasible_now import FeasibleNow
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
-from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed

@@ -73,15 +73,14 @@ def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
         space: How the parameters are encoded.
 
     Raises:
-        InputError: If the cost reads a parameter that the experiment does not have, or a table
-            lacks a value of its parameter. The function raises it where a user's own function
-            gives no finite number > 0.
+        InputError: If a table lacks a value of its parameter. The function raises it where a user's
+            own function gives no finite number > 0.
     """
     if isinstance(cost, float):
         return lambda X: X.new_full(X.shape[:-1], cost)
     if not isinstance(cost, Cost):
         return _row_by_row(cost_at, space)
-    names = _names_read(cost, space)
+    names = cast(Sequence[str], cost.parameters)
     if isinstance(cost, TableCost):
         column = space.columns.get(str(cost.parameter))
         if column is not None and isinstance(choice := column.parameter, Choice):
@@ -166,7 +165,12 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
         for row in looks(problem) if callable(cost) and is_new else ():
             method.cost_at(row)
         return
-    parameters, names = problem.space.parameters, _names_read(cost, problem.space)
+    parameters, names = problem.space.parameters, cast(Sequence[str], cost.parameters)
+    if unknown := [name for name in names if name not in parameters]:
+        raise InputError(
+            f"cost={cost!r} reads {unknown}, which the experiment does not have: expected names "
+            f"out of {problem.space.names}."
+        )
     if is_new and not isinstance(cost, ConstantCost | AffineCost | ProductCost | TableCost):
         _check_own(problem, cost, method)
     if isinstance(cost, TableCost):
@@ -265,17 +269,6 @@ def _matrix(
     """Coefficients and right-hand sides of constraints, as SciPy has them; None without any."""
     rows = [[weights.get(name, 0.0) for name in names] for weights, _ in constraints]
     return rows or None, [limit for _, limit in constraints] or None
-
-
-def _names_read(cost: Cost, space: Space) -> Sequence[str]:
-    """The parameters that a cost reads, which the experiment has to have."""
-    names = cast(Sequence[str], cost.parameters)
-    if unknown := [name for name in names if name not in space.parameters]:
-        raise InputError(
-            f"cost={cost!r} reads {unknown}, which the experiment does not have: expected names "
-            f"out of {space.names}."
-        )
-    return names
 
 
 def _check_product(cost: ProductCost, space: Space, method: Method) -> None:

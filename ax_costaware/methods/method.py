@@ -17,12 +17,11 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.budgeted import Budgeted
+from ax_costaware.methods.budgeted import Budgeted, Money
 from ax_costaware.methods.change_overs import SAME_VALUE
 from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.failures import is_near_failures
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
-from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop

@@ -386,11 +386,7 @@ def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
 
 @contextmanager
 def blaming(trial: PastTrial) -> Iterator[None]:
-    """Where what is wrong is wrong with a trial, as one that was attached by mistake.
-
-    Raises:
-        InputError: What was raised, by the trial, and with how to go on without it.
-    """
+    """Where a refusal is of a trial, as one attached by mistake: it says how to go on without."""
     try:
         yield
     except InputError as error:

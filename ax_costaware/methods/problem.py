@@ -24,7 +24,7 @@ from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from ax_costaware.methods.constraints import Feasibility, OutcomeConstraint
+from ax_costaware.methods.constraints import Feasibility, OutcomeConstraint, nothing_to_lend
 from ax_costaware.methods.finite_spaces import all_points, untried
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import PastTrial
@@ -89,11 +89,6 @@ class Pending(NamedTuple):
 
     measure: bool = True
     """Whether it is to be measured."""
-
-
-def nothing_to_lend(*_: object, **__: object) -> Any:
-    """What stands for a thing that was not lent."""
-    raise RuntimeError("this problem was made without a model, an optimiser or a design.")
 
 
 @dataclass(frozen=True)

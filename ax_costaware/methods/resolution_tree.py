@@ -24,7 +24,7 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import nats_and_worth, subject_of
-from ax_costaware.methods.money import Money
+from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.parameters import Parameter, Range, Row
 from ax_costaware.methods.past import PastTrial, blaming
 from ax_costaware.methods.problem import Array, Decision, Problem, Stop

@@ -112,8 +112,7 @@ class Simulation:
         for name, kind in (("trials", PastTrial), ("constraints", OutcomeConstraint)):
             for item in sequence_of(getattr(self, name), name, f"a list of {kind.__name__}"):
                 instance_of(item, name, kind, f"a list of {kind.__name__}")
-        if not isinstance(self.trials, list):
-            self.trials = [*self.trials]
+        self.trials = list(self.trials)
         for index, trial in enumerate(self.trials):
             if trial.index != index:
                 raise InputError(f"trials[{index}] has the index {trial.index}: expected {index}.")
@@ -227,15 +226,11 @@ class Simulation:
 
     def _check_row(self, row: Row, what: str, is_whole: bool = False) -> None:
         """Refuse values, and names, that are none of the space's; bounds need not be kept."""
-        known = self.space.parameters
-        if is_whole:
-            known = {**known, **self.space.hidden}
-            if row.keys() != known.keys():
-                raise InputError(
-                    f"{what}: got {dict(row)}; expected a value of each of {[*known]}."
-                )
+        known = {**self.space.parameters, **(self.space.hidden if is_whole else {})}
+        if is_whole and row.keys() != known.keys():
+            raise InputError(f"{what}: got {dict(row)}; expected a value of each of {[*known]}.")
         for name, value in row.items():
-            parameter = known[one_of(name, what, self.space.names)] if not is_whole else known[name]
+            parameter = known[one_of(name, what, known)]
             if isinstance(parameter, Range):
                 check = positive_number if parameter.log_scale else finite_number
                 check(value, f"{what}[{name!r}]")

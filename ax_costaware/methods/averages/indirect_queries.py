@@ -19,6 +19,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import Information, nats_and_worth, subject_of
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
+from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costs import (
     MOST_VALUES,
@@ -29,7 +30,6 @@ from ax_costaware.methods.costs import (
     looks,
     named_cost,
 )
-from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
 from ax_costaware.methods.past import PastTrial, blaming
 from ax_costaware.methods.problem import Decision, Problem, Stop

@@ -28,11 +28,11 @@ from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noi
 from ax_costaware.acquisition.pointwise import InUnits, Squashed
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
 from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.lending import possible
-from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.methods.problem import Problem

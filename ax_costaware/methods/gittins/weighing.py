@@ -16,6 +16,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
+from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.gittins.prices import (
     HELD,
@@ -25,7 +26,6 @@ from ax_costaware.methods.gittins.prices import (
     relative_lambda,
 )
 from ax_costaware.methods.gittins.search import PER_COST, Found, Search
-from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import cost_function
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted
