@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, update_wrapper
+from functools import update_wrapper
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ from ax.exceptions.core import DataRequiredError
 from ax.generators.torch.botorch_modular.multi_acquisition import MultiAcquisition
 from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
+from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 
 from ax_costaware.ax_bridge.checks import (
@@ -39,7 +40,7 @@ from ax_costaware.ax_bridge.checks import (
     constraints_of,
     no_trial,
 )
-from ax_costaware.ax_bridge.generator import CostAwareGenerator, LentOptimizer
+from ax_costaware.ax_bridge.generator import CostAwareGenerator
 from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.records import (
     PendingObservations,
@@ -52,9 +53,10 @@ from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data, with_curves
 from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
 from ax_costaware.methods.curves import CurvePoint, curve_points
+from ax_costaware.methods.lending import maximum_within
 from ax_costaware.methods.loop import check_all, next_trial, recommended
 from ax_costaware.methods.past import check_inputs
-from ax_costaware.methods.problem import decision_seed, reproducible
+from ax_costaware.methods.problem import Maximum, decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
 
 
@@ -119,13 +121,9 @@ class CostAwareAdapter(TorchAdapter):
             with self.generator.lent_to_plot():
                 return super().gen(n, search_space, optimization_config, pending_observations)
         check_one_arm(n)
-        check_optimization_config(self._experiment.optimization_config)
+        check_optimization_config(optimization_config or self._experiment.optimization_config)
         problem = self.problem(
-            pending_observations,
-            search_space,
-            optimization_config,
-            fixed_features,
-            model_gen_options,
+            pending_observations, search_space, fixed_features, model_gen_options
         )
         with ax_errors():
             check_all(self.method, problem)
@@ -141,35 +139,23 @@ class CostAwareAdapter(TorchAdapter):
         self,
         pending_observations: PendingObservations | None = None,
         search_space: SearchSpace | None = None,
-        optimization_config: OptimizationConfig | None = None,
         fixed_features: ObservationFeatures | None = None,
         model_gen_options: TConfig | None = None,
     ) -> Problem:
         """What the next decision is made from; arguments as of ``gen``."""
+        given: Any = (model_gen_options or {}).get(Keys.OPTIMIZER_KWARGS.value) or {}
         metric = self.objective_metric
         live = live_observations(self._experiment, pending_observations)
         means = self.get_training_data().observation_data["mean", metric].dropna()
         space = self.space(search_space)
 
-        @cache
-        def lent() -> LentOptimizer:
-            """Ax's optimiser, with its own view of constraints and of what is pending.
-
-            Made when it is first asked for: not all methods optimise over the search space.
-            """
-            config = check_optimization_config(optimization_config or self._optimization_config)
-            args = self._get_transformed_gen_args(
-                search_space=search_space or self._search_space,
-                # Acquisition functions know of outcome constraints by themselves.
-                optimization_config=config.clone_with_args(outcome_constraints=[]),
-                pending_observations={metric: live},
-                fixed_features=ObservationFeatures(parameters=dict(problem.fixed)),
-            )
-            digest, torch_config = self._get_transformed_model_gen_args(
-                **vars(args), model_gen_options=model_gen_options
-            )
-            options: Any = (model_gen_options or {}).get(Keys.OPTIMIZER_KWARGS.value) or {}
-            return LentOptimizer(self.generator.surrogate, digest, torch_config, problem, options)
+        def maximize(
+            acquisition: AcquisitionFunction,
+            options: Mapping[str, Any],
+            held: Mapping[int, float] | None = None,
+        ) -> Maximum:
+            # Options that the caller of the strategy gives come before the method's.
+            return maximum_within(problem, acquisition, {**options, **given}, held)
 
         problem = problem_of(
             self._experiment,
@@ -180,7 +166,7 @@ class CostAwareAdapter(TorchAdapter):
             space=space,
             fit=self._model_of,
             measures=self._measures,
-            maximize=lambda *args: lent()(*args),
+            maximize=maximize,
         )
         return problem
 

@@ -31,7 +31,7 @@ from ax_costaware.methods.continuations import (
     continued_trial,
 )
 from ax_costaware.methods.failures import failures_as_constraint
-from ax_costaware.methods.gittins.search import Found, InHand, Search, steep
+from ax_costaware.methods.gittins.search import Found, InHand, Search
 from ax_costaware.methods.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Fixed, Row, Value, takes
 from ax_costaware.methods.past import PastTrial
@@ -224,8 +224,7 @@ class MultiFidelity(PricedMethod):
             caution=self.caution,
         )
         try:
-            with steep():  # next to what was tried the logarithm falls
-                found = search.best(worth)
+            found = search.best(worth)
         except SpaceExhausted:
             return self._stop(search, SpaceExhausted.REASON)
         if found is None:

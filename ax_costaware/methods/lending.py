@@ -18,7 +18,6 @@ from ax_costaware.methods.loop import has_much_noise
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted
-from ax_costaware.methods.space import Space
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
 """Options of the optimiser where the method does not say: Ax's defaults."""
@@ -28,10 +27,6 @@ _ROUNDS = 3
 
 _FURTHER = 4
 """Local searches from what is changed."""
-
-_RAW_WIDTHS = {False: (1e-4, 1e4), True: (0.1, 1e3)}
-"""The least and the largest range of a number in which BoTorch's optimisers find their way, without
-and with parameter constraints: their steps and tolerances are in the units of the columns."""
 
 MOST_DRAWS = 10_000
 """Quasi-random points tried for one trial before the constraints count as impossible to meet."""
@@ -66,17 +61,6 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
         f"no point among {MOST_DRAWS} met the parameter constraints {space.constraints}: loosen "
         "them."
     )
-
-
-def is_out_of_scale(space: Space) -> bool:
-    """Whether to search a space by ``maximum_within``, in units of the ranges.
-
-    BoTorch's optimisers, which end where slopes are small, would end where they start, and Ax goes
-    through all values of an integer.
-    """
-    least, most = _RAW_WIDTHS[bool(space.sums and space.smooth)]
-    widths = space.bounds.diff(dim=0)[0, sorted(space.smooth | space.integers.keys())]
-    return not bool(((least <= widths) & (widths <= most)).all())
 
 
 def maximum_within(
