@@ -30,7 +30,6 @@ from ax.exceptions.core import DataRequiredError
 from ax.generators.torch.botorch_modular.multi_acquisition import MultiAcquisition
 from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 
 from ax_costaware.ax_bridge.checks import (
@@ -53,10 +52,9 @@ from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data, with_curves
 from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
 from ax_costaware.methods.curves import CurvePoint, curve_points
-from ax_costaware.methods.lending import maximum_within
 from ax_costaware.methods.loop import check_all, next_trial, recommended
 from ax_costaware.methods.past import check_inputs
-from ax_costaware.methods.problem import Maximum, decision_seed, reproducible
+from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
 
 
@@ -104,7 +102,7 @@ class CostAwareAdapter(TorchAdapter):
             pending_observations: Points under evaluation, by metric; those without a trial index
                 count as decisions that are no trials yet.
             fixed_features: Parameters that the caller fixes.
-            model_gen_options: Options of the optimisers under ``optimizer_kwargs``.
+            model_gen_options: Options of the search under ``optimizer_kwargs``.
 
         Raises:
             OptimizationShouldStop: If no trial is worth its cost, or none can be paid.
@@ -147,28 +145,17 @@ class CostAwareAdapter(TorchAdapter):
         metric = self.objective_metric
         live = live_observations(self._experiment, pending_observations)
         means = self.get_training_data().observation_data["mean", metric].dropna()
-        space = self.space(search_space)
-
-        def maximize(
-            acquisition: AcquisitionFunction,
-            options: Mapping[str, Any],
-            held: Mapping[int, float] | None = None,
-        ) -> Maximum:
-            # Options that the caller of the strategy gives come before the method's.
-            return maximum_within(problem, acquisition, {**options, **given}, held)
-
-        problem = problem_of(
+        return problem_of(
             self._experiment,
             self.method,
             live,
             fixed_features,
             observed={int(index): float(mean) for (index, *_), mean in means.items()},
-            space=space,
+            space=self.space(search_space),
             fit=self._model_of,
             measures=self._measures,
-            maximize=maximize,
+            search_options=given,
         )
-        return problem
 
     def _measures(self, parameters: TParameterization) -> bool:
         """Whether the last decision on a parameterization is to be measured."""

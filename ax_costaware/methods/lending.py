@@ -1,10 +1,10 @@
-"""What a loop lends to a method where its surroundings do not: a design, and an optimiser."""
+"""The quasi-random design of a problem, and the search for the best point of its space."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -13,14 +13,15 @@ from torch import Tensor
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.starts import satisfied
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.finite_spaces import all_points, untried
-from ax_costaware.methods.loop import has_much_noise
-from ax_costaware.methods.method import Method
+from ax_costaware.methods.finite_spaces import SpaceExhausted, all_points, untried
 from ax_costaware.methods.parameters import Value
-from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted
+
+if TYPE_CHECKING:
+    from ax_costaware.methods.method import Method
+    from ax_costaware.methods.problem import Problem
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
-"""Options of the optimiser where the method does not say: Ax's defaults."""
+"""Options of the search where the method does not say: Ax's defaults."""
 
 _ROUNDS = 3
 """How often choices and integers are changed where real parameters have arrived."""
@@ -30,6 +31,16 @@ _FURTHER = 4
 
 MOST_DRAWS = 10_000
 """Quasi-random points tried for one trial before the constraints count as impossible to meet."""
+
+
+class Maximum(NamedTuple):
+    """Where an acquisition function is largest."""
+
+    point: Tensor
+    """The point, ``d``."""
+
+    value: float
+    """The function's value there."""
 
 
 def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
@@ -115,6 +126,9 @@ def _climbed(
         return values
 
     def climbed(points: Tensor, number: int, kept: set[int]) -> Tensor:
+        # Next to what was tried a logarithm falls without end: the better half tells the unit.
+        values = _values(acquisition, points)
+        points = points[values >= values.median()]
         search = LocalSearch(
             space.bounds, sorted(kept), space.inequality_constraints, space.elimination
         )
@@ -158,7 +172,7 @@ def possible(problem: Problem, points: Tensor) -> Tensor:
     found = untried(points.to(tried), tried)
     if len(found) or len({trial.outcome for trial in problem.observed}) < 2:
         return found
-    if not problem.is_exhausted or not has_much_noise(problem):
+    if not problem.is_exhausted or not problem.has_much_noise:
         return found
     failed = problem.space.encode([trial.parameters for trial in problem.failed])
     return untried(points.to(tried), failed)
@@ -169,7 +183,12 @@ def _best(problem: Problem, acquisition: AcquisitionFunction, points: Tensor) ->
     points = possible(problem, points)
     if not len(points):
         return None
+    values = _values(acquisition, points)
+    return Maximum(points[values.argmax()], float(values.max()))
+
+
+def _values(acquisition: AcquisitionFunction, points: Tensor) -> Tensor:
+    """Values at points ``n x d``, some at a time: ``n``."""
     with torch.no_grad():
         parts = points.unsqueeze(-2).split(OPTIMIZER["raw_samples"])
-        values = torch.cat([acquisition(part) for part in parts])
-    return Maximum(points[values.argmax()], float(values.max()))
+        return torch.cat([acquisition(part) for part in parts])

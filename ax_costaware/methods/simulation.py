@@ -17,7 +17,8 @@ from botorch.models.model import Model
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
 from ax_costaware.methods.curves import CurvePoint, curve_points
-from ax_costaware.methods.lending import design_of, maximum_within
+from ax_costaware.methods.finite_spaces import SpaceExhausted
+from ax_costaware.methods.lending import design_of
 from ax_costaware.methods.loop import check_all, next_trial, recommended, record_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import (
@@ -32,7 +33,6 @@ from ax_costaware.methods.problem import (
     Best,
     Decision,
     Problem,
-    SpaceExhausted,
     Stop,
     decision_seed,
     reproducible,
@@ -149,7 +149,6 @@ class Simulation:
                 replace(bound, fit=partial(fit, bound.metric)) for bound in self.constraints
             ),
             fit=fit,
-            maximize=lambda *args: maximum_within(problem, *args),
             draw=lambda: next(design),
         )
         design = design_of(problem, self.method)
