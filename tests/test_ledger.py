@@ -21,10 +21,10 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.ax_bridge.records import RECORD, past_trials
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.budgeted import remaining, spent
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.money import remaining, spent
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import LedgerEntry, ledger_of
 from ax_costaware.methods.problem import Decision, Problem

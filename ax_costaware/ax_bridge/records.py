@@ -31,8 +31,9 @@ from ax_costaware.ax_bridge.checks import ax_errors, check_fixed, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.methods import Method, PastTrial, Problem, Space
 from ax_costaware.methods.averages.law import joined
+from ax_costaware.methods.constraints import nothing_to_lend
 from ax_costaware.methods.past import check_complete
-from ax_costaware.methods.problem import Pending, nothing_to_lend
+from ax_costaware.methods.problem import Pending
 
 RECORD = "ax_costaware"
 """Key of our record in ``run_metadata``, ``gen_metadata`` and the experiment's properties."""
@@ -129,7 +130,9 @@ def problem_of(
             Pending(
                 None if o.trial_index is None else int(o.trial_index),
                 {**added, **o.parameters},
-                o.trial_index is not None or measures(o.parameters),
+                measures(o.parameters)
+                if o.trial_index is None
+                else trials[int(o.trial_index)].is_to_be_measured,
             )
             for o in live
         ),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from botorch.models.model import Model
@@ -34,8 +34,9 @@ STEEP, MARGIN = 500.0, 0.95
 of the logarithm of the probability at which that begins, so that a search ends where it is."""
 
 
-def _no_model() -> Model:
-    raise RuntimeError("this outcome constraint was made without a model of its metric.")
+def nothing_to_lend(*_: object, **__: object) -> Any:
+    """What stands for a thing that was not lent to a problem, or to its constraints."""
+    raise RuntimeError("this problem was made without a model or a design.")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class OutcomeConstraint:
     upper: float | None = None
     """Largest feasible value; None for no such bound."""
 
-    fit: Callable[[], Model] = field(default=_no_model, compare=False, repr=False)
+    fit: Callable[[], Model] = field(default=nothing_to_lend, compare=False, repr=False)
     """Gives the model of the metric, fitted to its values in raw units."""
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ improvement, Gardner et al. 2014); until one is likely enough, the likeliest com
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,10 +26,10 @@ from torch import Tensor
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.feasible_now import FeasibleNow
 from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.methods.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
-from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
@@ -326,18 +327,12 @@ class CostlyFeedback(Method):
 
     def _measured(self, problem: Problem) -> Tensor | None:
         """Points with their times whose outcomes are under way, or will be."""
-        by_index, following = {t.index: t for t in problem.trials}, len(problem.trials)
-        rows, indices = [], []
+        following, rows = itertools.count(len(problem.trials)), dict[int, Row]()
         for index, parameters, measure in problem.pending:
-            if index is None:
-                index, following = following, following + 1
-            elif not by_index[index].is_to_be_measured:
-                continue
-            if not measure:
-                continue
-            rows.append(parameters)
-            indices.append(index)
-        return self.model_points(problem, rows, indices) if rows else None
+            place = next(following) if index is None else index
+            if measure:
+                rows[place] = parameters
+        return self.model_points(problem, [*rows.values()], [*rows]) if rows else None
 
     def _search(
         self, problem: Problem, index: int, X_pending: Tensor | None, explores: bool

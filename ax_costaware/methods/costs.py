@@ -73,15 +73,14 @@ def known_cost(cost: object, cost_at: CostOfRow, space: Space) -> CostOfPoints:
         space: How the parameters are encoded.
 
     Raises:
-        InputError: If the cost reads a parameter that the experiment does not have, or a table
-            lacks a value of its parameter. The function raises it where a user's own function
-            gives no finite number > 0.
+        InputError: If a table lacks a value of its parameter. The function raises it where a user's
+            own function gives no finite number > 0.
     """
     if isinstance(cost, float):
         return lambda X: X.new_full(X.shape[:-1], cost)
     if not isinstance(cost, Cost):
         return _row_by_row(cost_at, space)
-    names = _names_read(cost, space)
+    names = cast(Sequence[str], cost.parameters)
     if isinstance(cost, TableCost):
         column = space.columns.get(str(cost.parameter))
         if column is not None and isinstance(choice := column.parameter, Choice):
@@ -127,8 +126,8 @@ def _row_by_row(cost_at: CostOfRow, space: Space) -> CostOfPoints:
     return evaluate
 
 
-_MOST_CORNERS = 256
-"""Corners of the space at which a user's own function is asked for a cost beforehand."""
+_MOST_CORNERS = 1024
+"""Corners of the space at which a user's own cost, or law of points, is asked beforehand."""
 
 MOST_VALUES = 256
 """An integer parameter with more values than this is no table's, and is searched as a real one."""
@@ -163,10 +162,15 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
     # Once trials were chosen it has been asked for what they cost.
     is_new = not any(trial.record for trial in problem.trials)
     if not isinstance(cost, Cost):
-        for row in _looks(problem) if callable(cost) and is_new else ():
+        for row in looks(problem) if callable(cost) and is_new else ():
             method.cost_at(row)
         return
-    parameters, names = problem.space.parameters, _names_read(cost, problem.space)
+    parameters, names = problem.space.parameters, cast(Sequence[str], cost.parameters)
+    if unknown := [name for name in names if name not in parameters]:
+        raise InputError(
+            f"cost={cost!r} reads {unknown}, which the experiment does not have: expected names "
+            f"out of {problem.space.names}."
+        )
     if is_new and not isinstance(cost, ConstantCost | AffineCost | ProductCost | TableCost):
         _check_own(problem, cost, method)
     if isinstance(cost, TableCost):
@@ -194,7 +198,7 @@ def check_cost(problem: Problem, cost: object, method: Method) -> None:
 
 def _check_own(problem: Problem, cost: Cost, method: Method) -> None:
     """Refuse a value object of a user's own class that gives no costs, of one trial or of many."""
-    space, rows = problem.space, list(_looks(problem))
+    space, rows = problem.space, list(looks(problem))
     if rows and all(space.parameters[str(name)].is_numeric for name in cost.parameters):
         X = space.encode(rows)
         found = cost.evaluate({name: space.raw(str(name), X) for name in cost.parameters})
@@ -209,7 +213,7 @@ def _check_own(problem: Problem, cost: Cost, method: Method) -> None:
         method.cost_at(row)
 
 
-def _looks(problem: Problem) -> Iterator[Row]:
+def looks(problem: Problem) -> Iterator[Row]:
     """The center of a space, and its corners, or some of many; those that meet the constraints."""
     space = problem.space
     ends = {name: _ends(column.parameter) for name, column in space.columns.items()}
@@ -265,17 +269,6 @@ def _matrix(
     """Coefficients and right-hand sides of constraints, as SciPy has them; None without any."""
     rows = [[weights.get(name, 0.0) for name in names] for weights, _ in constraints]
     return rows or None, [limit for _, limit in constraints] or None
-
-
-def _names_read(cost: Cost, space: Space) -> Sequence[str]:
-    """The parameters that a cost reads, which the experiment has to have."""
-    names = cast(Sequence[str], cost.parameters)
-    if unknown := [name for name in names if name not in space.parameters]:
-        raise InputError(
-            f"cost={cost!r} reads {unknown}, which the experiment does not have: expected names "
-            f"out of {space.names}."
-        )
-    return names
 
 
 def _check_product(cost: ProductCost, space: Space, method: Method) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import unfit
+from ax_costaware.methods.past import blaming
 from ax_costaware.methods.problem import Problem
 
 MOST_POINTS = 10
@@ -64,11 +64,11 @@ def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoi
         curve = trial.curves.get(metric) or {}
         steps = [step for step in sorted(curve) if step >= parameter.lower]
         if steps and steps[-1] > parameter.upper:
-            error = InputError(
-                f"its progression is {steps[-1]:g}: expected units of {parameter.name!r}, at most "
-                f"{parameter.upper:g}."
-            )
-            raise unfit(trial, error)
+            with blaming(trial):
+                raise InputError(
+                    f"its progression is {steps[-1]:g}: expected units of {parameter.name!r}, at "
+                    f"most {parameter.upper:g}."
+                )
         last = reached[trial.index]
         # What it went on from reported the steps until then.
         earlier = trial.resumes_trial

@@ -1,10 +1,10 @@
-"""What a loop lends to a method where its surroundings do not: a design, and an optimiser."""
+"""The quasi-random design of a problem, and the search for the best point of its space."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -13,15 +13,15 @@ from torch import Tensor
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.starts import satisfied
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.finite_spaces import all_points, untried
-from ax_costaware.methods.loop import has_much_noise
-from ax_costaware.methods.method import Method
+from ax_costaware.methods.finite_spaces import SpaceExhausted, all_points, untried
 from ax_costaware.methods.parameters import Value
-from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted
-from ax_costaware.methods.space import Space
+
+if TYPE_CHECKING:
+    from ax_costaware.methods.method import Method
+    from ax_costaware.methods.problem import Problem
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
-"""Options of the optimiser where the method does not say: Ax's defaults."""
+"""Options of the search where the method does not say: Ax's defaults."""
 
 _ROUNDS = 3
 """How often choices and integers are changed where real parameters have arrived."""
@@ -29,12 +29,18 @@ _ROUNDS = 3
 _FURTHER = 4
 """Local searches from what is changed."""
 
-_RAW_WIDTHS = {False: (1e-4, 1e4), True: (0.1, 1e3)}
-"""The least and the largest range of a number in which BoTorch's optimisers find their way, without
-and with parameter constraints: their steps and tolerances are in the units of the columns."""
-
 MOST_DRAWS = 10_000
 """Quasi-random points tried for one trial before the constraints count as impossible to meet."""
+
+
+class Maximum(NamedTuple):
+    """Where an acquisition function is largest."""
+
+    point: Tensor
+    """The point, ``d``."""
+
+    value: float
+    """The function's value there."""
 
 
 def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
@@ -68,17 +74,6 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
     )
 
 
-def is_out_of_scale(space: Space) -> bool:
-    """Whether to search a space by ``maximum_within``, in units of the ranges.
-
-    BoTorch's optimisers, which end where slopes are small, would end where they start, and Ax goes
-    through all values of an integer.
-    """
-    least, most = _RAW_WIDTHS[bool(space.sums and space.smooth)]
-    widths = space.bounds.diff(dim=0)[0, sorted(space.smooth | space.integers.keys())]
-    return not bool(((least <= widths) & (widths <= most)).all())
-
-
 def maximum_within(
     problem: Problem,
     acquisition: AcquisitionFunction,
@@ -87,8 +82,9 @@ def maximum_within(
 ) -> Maximum:
     """The best point of an acquisition function; of finitely many the best that was not tried.
 
-    Numbers climb from the best quasi-random points, and from what was tried with one choice or
-    integer changed. Integers are rounded, and then such changes are tried again.
+    Few points are all looked at. Of more, numbers climb from the best quasi-random points, and from
+    what was tried with one choice or integer changed; integers are rounded, and then such changes
+    are tried again.
 
     Args:
         problem: Says what is fixed, and what equality constraints determine.
@@ -100,8 +96,25 @@ def maximum_within(
         InputError: If no point meets the parameter constraints.
         SpaceExhausted: If every point that was looked at was tried, of finitely many.
     """
-    space, options = problem.space, {**OPTIMIZER, **options}
     held = {**problem.held, **(held or {})}
+    points = all_points(problem.space, held)
+    if points is None:
+        best = _climbed(problem, acquisition, {**OPTIMIZER, **options}, held)
+    else:
+        best = _best(problem, acquisition, points)
+    if best is None:
+        raise SpaceExhausted
+    return best
+
+
+def _climbed(
+    problem: Problem,
+    acquisition: AcquisitionFunction,
+    options: Mapping[str, Any],
+    held: Mapping[int, float],
+) -> Maximum | None:
+    """The best point of a space of many; None if every one that was looked at was tried."""
+    space = problem.space
     points = space.sobol_points(options["raw_samples"], 0, held)
     if not len(points):
         raise InputError(f"no point met the parameter constraints {list(space.sums)}: loosen them.")
@@ -113,6 +126,9 @@ def maximum_within(
         return values
 
     def climbed(points: Tensor, number: int, kept: set[int]) -> Tensor:
+        # Next to what was tried a logarithm falls without end: the better half tells the unit.
+        values = _values(acquisition, points)
+        points = points[values >= values.median()]
         search = LocalSearch(
             space.bounds, sorted(kept), space.inequality_constraints, space.elimination
         )
@@ -142,31 +158,7 @@ def maximum_within(
         if found is None or (best is not None and found.value <= best.value):
             break
         best, points = found, space.neighbors(points, held)
-    if best is None:
-        raise SpaceExhausted
     return best
-
-
-def best_untried(
-    problem: Problem,
-    acquisition: AcquisitionFunction,
-    options: Mapping[str, Any],
-    held: Mapping[int, float] | None = None,
-) -> Maximum:
-    """The best point of an acquisition function that was not tried, of a space of finitely many.
-
-    Arguments as of ``maximum_within``, which searches where they are too many to look at.
-
-    Raises:
-        SpaceExhausted: If every point was tried.
-    """
-    points = all_points(problem.space, held)
-    if points is None:
-        return maximum_within(problem, acquisition, options, held)
-    found = _best(problem, acquisition, points)
-    if found is None:
-        raise SpaceExhausted
-    return found
 
 
 def possible(problem: Problem, points: Tensor) -> Tensor:
@@ -180,7 +172,7 @@ def possible(problem: Problem, points: Tensor) -> Tensor:
     found = untried(points.to(tried), tried)
     if len(found) or len({trial.outcome for trial in problem.observed}) < 2:
         return found
-    if not problem.is_exhausted or not has_much_noise(problem):
+    if not problem.is_exhausted or not problem.has_much_noise:
         return found
     failed = problem.space.encode([trial.parameters for trial in problem.failed])
     return untried(points.to(tried), failed)
@@ -191,7 +183,12 @@ def _best(problem: Problem, acquisition: AcquisitionFunction, points: Tensor) ->
     points = possible(problem, points)
     if not len(points):
         return None
+    values = _values(acquisition, points)
+    return Maximum(points[values.argmax()], float(values.max()))
+
+
+def _values(acquisition: AcquisitionFunction, points: Tensor) -> Tensor:
+    """Values at points ``n x d``, some at a time: ``n``."""
     with torch.no_grad():
         parts = points.unsqueeze(-2).split(OPTIMIZER["raw_samples"])
-        values = torch.cat([acquisition(part) for part in parts])
-    return Maximum(points[values.argmax()], float(values.max()))
+        return torch.cat([acquisition(part) for part in parts])

@@ -17,12 +17,11 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.budgeted import Budgeted
+from ax_costaware.methods.budgeted import Budgeted, Money
 from ax_costaware.methods.change_overs import SAME_VALUE
 from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.failures import is_near_failures
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
-from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
@@ -300,17 +299,13 @@ class Method(Budgeted, ABC):
         with torch.no_grad():
             return PointPosterior.of(problem.model).mixture(self.model_points(problem, rows))
 
-    def chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Probability that trials at some parameterizations keep to all outcome constraints.
+    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
+        """How likely trials at some parameterizations are to keep to all outcome constraints.
 
         Returns:
-            One for every row; None where there are no constraints.
+            The logarithm of the probability for every row, which tells apart what is too unlikely
+            for a float; None where there are no constraints.
         """
-        log_chances = self.log_chances(problem, rows)
-        return None if log_chances is None else log_chances.exp()
-
-    def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
-        """Logarithms of ``chances``, which tell apart what is too unlikely for a float."""
         if problem.feasibility is None:
             return None
         with torch.no_grad():

@@ -30,7 +30,8 @@ for it is charged like any other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -313,12 +314,9 @@ def control_sets_of(trials: Sequence[PastTrial], method: Budgeted) -> list[str |
     """
     names: list[str | None] = []
     for trial in trials:
-        try:
+        control_set = None
+        with suppress(InputError) if trial.never_ran else blaming(trial):
             control_set = method.control_set_of(trial)
-        except InputError as error:
-            if not trial.never_ran:
-                raise unfit(trial, error) from error
-            control_set = None
         names.append(None if control_set is None else str(control_set.name))
     return names
 
@@ -340,12 +338,9 @@ def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) ->
     recorded = trial.record.get("expected_cost")
     if recorded is not None:
         return float(recorded)
-    try:
+    declared = None
+    with suppress(InputError) if trial.never_ran else blaming(trial):
         declared = _checked(method, "cost_at", method.cost_at(trial.parameters))
-    except InputError as error:
-        if not trial.never_ran:
-            raise unfit(trial, error) from error
-        return None
     return None if declared is None else declared + change
 
 
@@ -357,11 +352,11 @@ def check_inputs(trials: Iterable[PastTrial]) -> None:
     Raises:
         InputError: If an input is no number, or beyond 1e100.
     """
-    for trial in trials:
+    for trial in (trial for trial in trials if trial.counts):
         for name, value in trial.inputs.items():
-            if trial.counts and isinstance(value, float) and not abs(value) <= LARGEST_INPUT:
-                error = InputError(f"{name}={value!r}: expected a number of at most 1e100.")
-                raise unfit(trial, error)
+            if isinstance(value, float) and not abs(value) <= LARGEST_INPUT:
+                with blaming(trial):
+                    raise InputError(f"{name}={value!r}: expected a number of at most 1e100.")
 
 
 def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
@@ -382,19 +377,22 @@ def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
                 if trial.inputs
                 else "an arm, which Ax leaves a trial without that it refuses to attach"
             )
-            raise unfit(trial, InputError(f"it has no value of {missing}: expected {expected}."))
+            with blaming(trial):
+                raise InputError(f"it has no value of {missing}: expected {expected}.")
         for choice in choices:
-            try:
+            with blaming(trial):
                 choice.index(trial.inputs[choice.name])
-            except InputError as error:
-                raise unfit(trial, error) from error
 
 
-def unfit(trial: PastTrial, error: Exception) -> InputError:
-    """What is wrong with a trial, as one that was attached by mistake, and how to go on."""
-    said = str(error)
-    name = f"trial {trial.index}"
-    named = said if said.startswith((f"{name} ", f"{name},")) else f"{name}: {said}"
-    return InputError(
-        f"{named} To go on without the trial: ax_costaware.exclude_trial(client, {trial.index})."
-    )
+@contextmanager
+def blaming(trial: PastTrial) -> Iterator[None]:
+    """Where a refusal is of a trial, as one attached by mistake: it says how to go on without."""
+    try:
+        yield
+    except InputError as error:
+        said, name = str(error), f"trial {trial.index}"
+        named = said if said.startswith((f"{name} ", f"{name},")) else f"{name}: {said}"
+        raise InputError(
+            f"{named} To go on without the trial: ax_costaware.exclude_trial(client, "
+            f"{trial.index})."
+        ) from error

@@ -24,9 +24,9 @@ from torch import Tensor
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import nats_and_worth, subject_of
-from ax_costaware.methods.money import Money
+from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.parameters import Parameter, Range, Row
-from ax_costaware.methods.past import PastTrial, unfit
+from ax_costaware.methods.past import PastTrial, blaming
 from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from ax_costaware.queries import CellConditional
@@ -219,10 +219,8 @@ class TreeSearch(Targets):
         for trial in problem.trials:
             if trial.outcome is None and not trial.is_live:
                 continue
-            try:
+            with blaming(trial):
                 cells.append(self.cell_of(trial.inputs))
-            except InputError as error:
-                raise unfit(trial, error) from error
         return cells
 
     def initial(self, problem: Problem) -> Decision | Stop:

@@ -1,7 +1,7 @@
 """A method on a function, in a plain loop: what a strategy does in Ax, without it.
 
 For simulations of thousands of decisions, and for those who track their experiments elsewhere. The
-loop keeps the trials, fits the model, and lends BoTorch's optimisers and a quasi-random design.
+loop keeps the trials, fits the model, and lends a search and a quasi-random design.
 """
 
 from __future__ import annotations
@@ -9,24 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
-from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
 from ax_costaware.methods.curves import CurvePoint, curve_points
-from ax_costaware.methods.lending import (
-    MOST_DRAWS,
-    OPTIMIZER,
-    best_untried,
-    design_of,
-    is_out_of_scale,
-    maximum_within,
-)
+from ax_costaware.methods.finite_spaces import SpaceExhausted
+from ax_costaware.methods.lending import design_of
 from ax_costaware.methods.loop import check_all, next_trial, recommended, record_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import (
@@ -40,9 +32,7 @@ from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.methods.problem import (
     Best,
     Decision,
-    Maximum,
     Problem,
-    SpaceExhausted,
     Stop,
     decision_seed,
     reproducible,
@@ -122,8 +112,7 @@ class Simulation:
         for name, kind in (("trials", PastTrial), ("constraints", OutcomeConstraint)):
             for item in sequence_of(getattr(self, name), name, f"a list of {kind.__name__}"):
                 instance_of(item, name, kind, f"a list of {kind.__name__}")
-        if not isinstance(self.trials, list):
-            self.trials = [*self.trials]
+        self.trials = list(self.trials)
         for index, trial in enumerate(self.trials):
             if trial.index != index:
                 raise InputError(f"trials[{index}] has the index {trial.index}: expected {index}.")
@@ -151,7 +140,7 @@ class Simulation:
         def fit(metric: str | None = None) -> Model:
             return self._model(problem, metric)
 
-        problem = Problem(
+        problem: Problem = Problem(
             space=self.space,
             trials=tuple(self.trials),
             minimize=self.minimize,
@@ -160,7 +149,6 @@ class Simulation:
                 replace(bound, fit=partial(fit, bound.metric)) for bound in self.constraints
             ),
             fit=fit,
-            maximize=self._maximize,
             draw=lambda: next(design),
         )
         design = design_of(problem, self.method)
@@ -237,15 +225,11 @@ class Simulation:
 
     def _check_row(self, row: Row, what: str, is_whole: bool = False) -> None:
         """Refuse values, and names, that are none of the space's; bounds need not be kept."""
-        known = self.space.parameters
-        if is_whole:
-            known = {**known, **self.space.hidden}
-            if row.keys() != known.keys():
-                raise InputError(
-                    f"{what}: got {dict(row)}; expected a value of each of {[*known]}."
-                )
+        known = {**self.space.parameters, **(self.space.hidden if is_whole else {})}
+        if is_whole and row.keys() != known.keys():
+            raise InputError(f"{what}: got {dict(row)}; expected a value of each of {[*known]}.")
         for name, value in row.items():
-            parameter = known[one_of(name, what, self.space.names)] if not is_whole else known[name]
+            parameter = known[one_of(name, what, known)]
             if isinstance(parameter, Range):
                 check = positive_number if parameter.log_scale else finite_number
                 check(value, f"{what}[{name!r}]")
@@ -284,37 +268,6 @@ class Simulation:
             with reproducible(method.seed):
                 self._fitted[metric] = key, options.within(self.space).fitted(X, Y, bounds)
         return self._fitted[metric][1]
-
-    def _maximize(
-        self,
-        acquisition: AcquisitionFunction,
-        options: Mapping[str, Any],
-        held: Mapping[int, float] | None = None,
-    ) -> Maximum:
-        space, held = self.space, dict(held or {})
-        values = {
-            column.indices[0]: [column.encode(value)[0] for value in found]
-            for column in space.columns.values()
-            if (found := column.parameter.values_up_to(MOST_DRAWS)) is not None
-        }
-        # A choice of several columns moves as a whole, and integers between constraints hardly
-        # move one by one.
-        is_mixed = space.smooth and (space.blocks or (values and space.sums))
-        if space.elimination is not None or is_mixed or is_out_of_scale(space):
-            return maximum_within(self.problem(), acquisition, options, held)
-        if not space.smooth:
-            return best_untried(self.problem(), acquisition, options, held)
-        X, _ = optimize_acqf_mixed_alternating(
-            acquisition,
-            bounds=space.bounds,
-            q=1,
-            discrete_dims={i: v for i, v in values.items() if i not in held},
-            inequality_constraints=space.inequality_constraints or None,
-            fixed_features=held,
-            **{**OPTIMIZER, **options},
-        )
-        with torch.no_grad():
-            return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
 
 
 def simulate(

@@ -16,7 +16,7 @@ from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_sess
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.ax_bridge.strategy import set_method
 from ax_costaware.display import display_number
-from ax_costaware.methods.money import remaining, spent
+from ax_costaware.methods.budgeted import remaining, spent
 from ax_costaware.methods.past import ROUNDING, LedgerEntry, ledger_of
 from ax_costaware.queries.argument_checks import positive_number
 

@@ -26,7 +26,7 @@ from ax_costaware.methods import (
     SpaceExhausted,
 )
 from ax_costaware.methods.finite_spaces import untried
-from ax_costaware.methods.lending import best_untried, is_out_of_scale, maximum_within
+from ax_costaware.methods.lending import maximum_within
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial
 
@@ -115,7 +115,7 @@ def test_corners_of_a_finite_space_are_found() -> None:
     every = itertools.product(range(4), repeat=4)
     rows: list[Row] = [dict(zip(space.names, values, strict=True)) for values in every]
     problem = tried(space, rows[:-1])
-    found = best_untried(problem, Sums(), {})
+    found = maximum_within(problem, Sums(), {})
     assert space.decode(found.point.unsqueeze(0)) == rows[-1:]
     assert not problem.is_exhausted
     everywhere = tried(space, rows)
@@ -124,13 +124,13 @@ def test_corners_of_a_finite_space_are_found() -> None:
     excluded = replace(last, status="ABANDONED", outcome=None, is_observed=False, is_excluded=True)
     assert not Problem(space, (*others, excluded)).is_exhausted
     with pytest.raises(SpaceExhausted):
-        best_untried(everywhere, Sums(), {})
+        maximum_within(everywhere, Sums(), {})
 
 
 def test_the_best_untried_point_of_very_many() -> None:
     space = integers(3, 200)
     corner = dict.fromkeys(space.names, 200)
-    found = best_untried(tried(space, [corner]), Sums(), {"raw_samples": 64, "num_restarts": 4})
+    found = maximum_within(tried(space, [corner]), Sums(), {"raw_samples": 64, "num_restarts": 4})
     assert found.value == 599
     assert not tried(space, [corner]).is_exhausted
 
@@ -161,27 +161,6 @@ def decisions(unit: float, bounded: bool) -> list[list[float]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("parameter", "is_bounded", "expected"),
-    [
-        (Range("n", 0, 1), True, False),
-        (Range("n", 0, 1e4), False, False),
-        (Range("n", 0, 1e4), True, True),
-        (Range("n", 0, 1e5), False, True),
-        (Range("n", 1e-9, 1e9, log_scale=True), False, False),
-        (Range("n", 0, 10_000, is_integer=True), True, False),
-        (Range("n", 0, 10**6, is_integer=True), False, True),
-        (Choice("n", (1, 10**9), is_ordered=True), False, False),
-    ],
-)
-def test_which_spaces_are_searched_in_units_of_the_ranges(
-    parameter: Range | Choice, is_bounded: bool, expected: bool
-) -> None:
-    others = [Choice("soil", SOILS), Range("pots", 0, 9, is_integer=True)]
-    sums = [({"n": 1.0, "pots": 1.0}, 9.0)] if is_bounded else []
-    assert is_out_of_scale(Space.of([parameter, *others], sums)) is expected
-
-
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_decisions_do_not_depend_on_the_unit_of_parameters(unit: float) -> None:
     found, usual = (torch.tensor(decisions(u, bounded=False)) for u in (unit, 1.0))
@@ -203,16 +182,12 @@ def test_what_is_left_may_be_finite(held: dict[str, float]) -> None:
     assert not tried(space, rows).is_exhausted
     problem = replace(tried(space, left[1:]), fixed=held)
     assert not problem.is_exhausted
-    for search in (best_untried, maximum_within):
-        found = search(problem, Sums(), {"raw_samples": 64, "num_restarts": 4})
-        assert space.decode(found.point.unsqueeze(0)) == left[:1]
-        with pytest.raises(SpaceExhausted):
-            search(
-                replace(tried(space, left), fixed=held),
-                Sums(),
-                {"raw_samples": 64, "num_restarts": 4},
-            )
-    assert replace(tried(space, left), fixed=held).is_exhausted
+    found = maximum_within(problem, Sums(), {})
+    assert space.decode(found.point.unsqueeze(0)) == left[:1]
+    exhausted = replace(tried(space, left), fixed=held)
+    with pytest.raises(SpaceExhausted):
+        maximum_within(exhausted, Sums(), {})
+    assert exhausted.is_exhausted
 
 
 def test_what_is_fixed_leaves_room_within_constraints() -> None:

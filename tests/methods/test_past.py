@@ -11,8 +11,7 @@ import pytest
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Choice, PastTrial, Problem, Space
-from ax_costaware.methods.budgeted import Budgeted
-from ax_costaware.methods.money import Money
+from ax_costaware.methods.budgeted import Budgeted, Money
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import check_complete, ledger_of
 from ax_costaware.methods.problem import Pending

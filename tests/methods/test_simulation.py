@@ -32,7 +32,7 @@ from ax_costaware.methods import (
     TreeSearch,
     simulate,
 )
-from ax_costaware.methods.money import spent
+from ax_costaware.methods.budgeted import spent
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.methods.simulation import Outcome

@@ -39,10 +39,10 @@ from ax_costaware.methods.averages.law import (
     target_space,
     target_transform,
 )
+from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
-from ax_costaware.methods.money import Money
 from ax_costaware.methods.parameters import Choice, FreeParameter, Row
 from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.methods.stopping import NUM_AHEAD, at_price
@@ -211,11 +211,10 @@ class Targets(Method):
         Learned weights may be below zero, and need not sum to one: those above count.
         """
         law = self.decoded_law(problem)
-        nodes, weights = law.conditional.nodes_and_weights(law.queries([parameters]))
-        share = weights[0].numpy().clip(0)
-        share = share / share.sum()
-        centre = share @ nodes[0].numpy()
-        return centre, np.sqrt(share @ (nodes[0].numpy() - centre) ** 2)
+        (nodes,), (weights,) = law.conditional.nodes_and_weights(law.queries([parameters]))
+        points, share = nodes.numpy(), weights.numpy().clip(0)
+        centre = np.average(points, 0, share)
+        return centre, np.sqrt(np.average((points - centre) ** 2, 0, share))
 
     def decoded_law(self, problem: Problem) -> DecodedConditional:
         """The law of a point given a query of the model's space, as far as it is known by now."""
@@ -281,12 +280,11 @@ class Targets(Method):
 
         def gain_per_cost() -> float:
             best = best_points(problem, believed, targets, self.feasible, self.seed)
-            queries = self.ahead(problem, region, optima[0])
             return target_knowledge_per_cost(
                 believed,
                 optima[0],
                 optima[0].new_tensor([point for point, *_ in best]),
-                *queries,
+                *self.ahead(problem, region, optima[0]),
                 NUM_AHEAD,
                 money.remaining,
                 seed,
@@ -305,8 +303,7 @@ class Targets(Method):
         acquisition, chosen = self._chosen(problem, region, money, optima)
         best = self.recommend(problem)[0]
         with torch.no_grad():
-            moments = believed.moments(chosen.query.unsqueeze(0))
-        mean, variance = (float(moment[0]) for moment in moments)
+            mean, variance = map(float, believed.moments(chosen.query.unsqueeze(0)))
         (row,) = problem.space.decode(chosen.query.unsqueeze(0))
         return Decision(
             parameters=row,

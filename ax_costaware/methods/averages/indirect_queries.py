@@ -5,8 +5,6 @@ Zhang et al. 2024, "Indirect Query Bayesian Optimization with Integrated Feedbac
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +19,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import Information, nats_and_worth, subject_of
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
+from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costs import (
     MOST_VALUES,
@@ -28,11 +27,11 @@ from ax_costaware.methods.costs import (
     check_cost,
     cost_of,
     known_cost,
+    looks,
     named_cost,
 )
-from ax_costaware.methods.money import Money
-from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row, Value
-from ax_costaware.methods.past import PastTrial, unfit
+from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
+from ax_costaware.methods.past import PastTrial, blaming
 from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.queries import (
     Conditional,
@@ -54,11 +53,8 @@ NUM_STARTS = 512
 NUM_RESTARTS = 8
 """Local searches for a query, where the settings do not say."""
 
-_MOST_CORNERS = 1024
-"""Corners of the query space that are looked at."""
-
 _NUM_LOOKS = 128
-"""Other queries that are."""
+"""Queries that are looked at beside the corners of the query space."""
 
 _MOST_DRAWS = 256
 """Quasi-random queries that are passed over before the initial design gives up."""
@@ -166,10 +162,8 @@ class IndirectQueries(Targets):
         for trial in problem.trials:
             if trial.outcome is None or trial.index in not_learned:
                 continue
-            try:
+            with blaming(trial):
                 _check_query(law, trial.inputs)
-            except InputError as error:
-                raise unfit(trial, error) from error
 
     def check_trial(self, problem: Problem, trial: PastTrial) -> None:
         """Refuse inputs that the conditional has no law for."""
@@ -341,7 +335,8 @@ class IndirectQueries(Targets):
 
     def _check_support(self, problem: Problem, law: DecodedConditional) -> None:
         """The law of no query leaves the space of the points, unless the user says what then."""
-        rows = [row for row in _looks(problem) if problem.space.meets(row)]
+        space = problem.space
+        rows = [*looks(problem), *filter(space.meets, space.sobol_rows(_NUM_LOOKS))]
         try:
             law.check_rows(rows)
         except InputError as error:
@@ -364,20 +359,6 @@ def _check_query(law: DecodedConditional, row: Row) -> None:
 
 class _NoAnswer(Exception):
     """The conditional answers for none of many quasi-random queries."""
-
-
-def _looks(problem: Problem) -> list[dict[str, Value]]:
-    """Queries all over the search space, its corners among them."""
-    space = problem.space
-    ends: dict[str, list[Value]] = {}
-    for name, column in space.columns.items():
-        p = column.parameter
-        ends[name] = list(p.values) if isinstance(p, Choice) else [p.lower, p.upper]
-    rows: list[dict[str, Value]] = []
-    if math.prod(len(values) for values in ends.values()) <= _MOST_CORNERS:
-        corners = itertools.product(*ends.values())
-        rows = [{**space.fixed, **dict(zip(ends, c, strict=True))} for c in corners]
-    return rows + space.sobol_rows(_NUM_LOOKS)
 
 
 def _counts_arms(conditional: Conditional) -> bool:

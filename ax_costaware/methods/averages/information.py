@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -58,11 +58,10 @@ def information_of(
     problem: Problem, optima: tuple[Tensor, Tensor], acquisition: str
 ) -> AcquisitionFunction:
     """What an answer is expected to tell, in nats; of feasible optima always the joint entropy."""
-    model, direction, X_pending = problem.model, problem.direction, problem.X_pending
-    given: dict[str, Any] = {"posterior_transform": direction, "X_pending": X_pending}
+    model, given = problem.model, problem.acquisition_inputs
     if problem.constraints:
         others = [
-            BoundInformation(bound.model(), optima[0], *bound.ends, X_pending)
+            BoundInformation(bound.model(), optima[0], *bound.ends, problem.X_pending)
             for bound in problem.constraints
         ]
         return AllOutcomes([ConditionalJointEntropySearch(model, *optima, **given), *others])

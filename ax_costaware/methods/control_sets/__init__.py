@@ -153,9 +153,8 @@ class ControlSets(Method):
         Raises:
             InputError: If it names none, or one that the method does not have.
         """
-        name = trial.parameters.get(CONTROL_SET)
-        one_of(name, f"trial {trial.index} has {CONTROL_SET}", self.names)
-        return self.control_set(str(name))
+        what = f"trial {trial.index} has {CONTROL_SET}"
+        return self.control_set(one_of(trial.parameters.get(CONTROL_SET), what, self.names))
 
     def cost_at(self, parameters: Row) -> float | None:
         """Cost of a trial's control set; None if it is unknown."""

@@ -41,7 +41,6 @@ from ax_costaware.models import expectation_posterior
 from ax_costaware.models.point_posterior import PointPosterior, QueryMoments
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import NodesGiven, Placement
-from ax_costaware.queries.joint.law import FixedNodes
 from ax_costaware.queries.marginals import Marginal
 from ax_costaware.queries.nodes import ProductNodes, sobol_nodes
 
@@ -151,6 +150,14 @@ class QuerySpace:
         )
 
     @cached_property
+    def laws(self) -> list[NodesGiven]:
+        """Nodes of the law of the inputs when each control set is set as in some points."""
+        return [
+            law or QueryNodes(*self.nodes, columns)
+            for law, columns in zip(self.given, self.control_sets, strict=True)
+        ]
+
+    @cached_property
     def product(self) -> ProductNodes | None:
         """One-dimensional quadrature rules, one block of columns per parameter.
 
@@ -227,7 +234,7 @@ class QuerySpace:
         problem, space = self.problem, self.space
         gains = batch_knowledge(
             PointPosterior.of(problem.model, problem.direction, problem.X_pending),
-            [self._law(i) for i in range(len(self.control_sets))],
+            self.laws,
             [list(columns) for columns in self.control_sets],
             SearchDomain(
                 space.bounds,
@@ -284,11 +291,7 @@ class QuerySpace:
         """
         if not self.problem.constraints:
             return None
-        laws = [
-            law or QueryNodes(*self.nodes, columns)
-            for law, columns in zip(self.given, self.control_sets, strict=True)
-        ]
-        objective = FeasibleQueries(self.outcomes()).log_probability(laws, self.product)
+        objective = FeasibleQueries(self.outcomes()).log_probability(self.laws, self.product)
         with torch.no_grad():
             return objective(points, torch.tensor(sets))
 
@@ -331,17 +334,13 @@ class QuerySpace:
 
     def nodes_of(self, point: Tensor, control_set: int) -> tuple[Tensor, Tensor]:
         """The same law as quasi-random nodes ``n x d`` with weights ``n``."""
-        nodes, weights = self._law(control_set)(point.unsqueeze(0))
+        nodes, weights = self.laws[control_set](point.unsqueeze(0))
         return nodes[0], weights[0]
 
     def _discrete_but(self, held: Mapping[int, float]) -> list[tuple[tuple[int, ...], Tensor]]:
         """Columns that jointly take one row of some values, but for those that are fixed."""
         found = [(self.space.columns[n].indices, values) for n, values in self.discrete.items()]
         return [(columns, values) for columns, values in found if not {*columns} & {*held}]
-
-    def _law(self, control_set: int) -> NodesGiven:
-        """Nodes of the law of the inputs when a control set is set as in some points."""
-        return self.given[control_set] or FixedNodes(*self.nodes, self.control_sets[control_set])
 
     def _nodes_given(self, controlled: Sequence[str]) -> NodesGiven:
         """Nodes and weights of all columns, given points where some parameters are controlled."""

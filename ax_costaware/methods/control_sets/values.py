@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from scipy.special import log_ndtr
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from ax_costaware.acquisition import ControlSetOptima
 from ax_costaware.acquisition.criteria import LogExpectedImprovement
 from ax_costaware.acquisition.objectives import FeasibleQueries
+from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.change_overs import change_over, kept_settings
 from ax_costaware.methods.constraints import MARGIN, STEEP
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.money import Money
 from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.methods.stopping import NUM_AHEAD
 from ax_costaware.models import PointPosterior, information_gain
@@ -99,9 +98,10 @@ class ControlSetValues:
         """
         problem, method = self.problem, self.method
         rows = [{**trial.parameters, **problem.fixed} for trial in problem.observed]
-        chances = method.chances(problem, rows)
+        chances = method.log_chances(problem, rows)
         assert chances is not None
-        good = [row for row, chance in zip(rows, chances, strict=True) if chance >= method.feasible]
+        enough = (chances.exp() >= method.feasible).tolist()
+        good = [row for row, is_good in zip(rows, enough, strict=True) if is_good]
         if not good:
             return None
         mean, _ = method.expected(problem, good)
@@ -245,11 +245,12 @@ class ControlSetValues:
 
     def means(self) -> Tensor:
         """Posterior means at the evaluated points and at quasi-random ones, to be maximised."""
-        evaluated = self.problem.evaluated
-        points = torch.cat([evaluated, self._sample().to(evaluated)])
+        problem = self.problem
+        sample = problem.space.sobol_points(NUM_POINTS, self.method.seed)
+        points = torch.cat([problem.evaluated, sample.to(problem.evaluated)])
         with torch.no_grad():
-            mean, _ = PointPosterior.of(self.problem.model).mixture(points)
-        return self.problem.sign * mean
+            mean, _ = PointPosterior.of(problem.model).mixture(points)
+        return problem.sign * mean
 
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
         """The cost of each at its best values; one, with no error, while nothing is known."""
@@ -304,19 +305,3 @@ class ControlSetValues:
         seed = decision_seed(self.method.seed, self.problem.next_index)
         options = {"held": self.problem.held, **options, **self.method.search_options}
         return self.space.search(indices, acquisition, seed, beta=self.beta, **options)
-
-    def _sample(self) -> Tensor:
-        """Quasi-random points of the model's space; discrete columns take their values."""
-        if self.space.space.equalities:
-            return self.space.space.sobol_points(NUM_POINTS, self.method.seed)
-        bounds = self.space.space.bounds
-        lower, upper = bounds
-        engine = SobolEngine(len(lower), scramble=True, seed=self.method.seed)
-        unit = engine.draw(NUM_POINTS, dtype=torch.double).to(bounds)
-        points: Tensor = lower + unit * (upper - lower)
-        for name, values in self.space.discrete.items():
-            # One coordinate chooses the value, and with it the other columns of a one-hot one.
-            columns = self.space.space.columns[name].indices
-            index = (unit[:, columns[0]] * len(values)).long().clamp(max=len(values) - 1)
-            points[:, list(columns)] = values[index].to(points)
-        return points

@@ -81,11 +81,11 @@ def test_the_probability_is_that_of_the_point() -> None:
         expected = norm.cdf((4.0 - joint.mean.detach()) / sd)
         assert best.feasibility == pytest.approx(float(expected.item()), abs=1e-6)
     rows = [trial.parameters for trial in simulation.trials]
-    chances = simulation.method.chances(problem, rows)
+    chances = simulation.method.log_chances(problem, rows)
     assert chances is not None
     mean, variance = IndirectPosterior.of(model).moments(problem.space.encode(rows))
     expected = norm.cdf(((4.0 - mean) / variance.sqrt()).detach().numpy())
-    assert chances.numpy() == pytest.approx(expected, abs=1e-9)
+    assert chances.exp().numpy() == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.usefixtures("full_searches")

@@ -150,9 +150,9 @@ def test_the_probability_is_that_of_the_expectation() -> None:
         expected = chance(best.control_set, best.parameters)
         assert best.feasibility == pytest.approx(expected, abs=5e-3)
     rows = [trial.parameters for trial in simulation.trials]
-    chances = simulation.method.chances(problem, rows)
+    chances = simulation.method.log_chances(problem, rows)
     assert chances is not None
-    for row, found in zip(rows, chances.tolist(), strict=True):
+    for row, found in zip(rows, chances.exp().tolist(), strict=True):
         assert found == pytest.approx(chance(str(row[CONTROL_SET]), row), abs=5e-3)
 
 
