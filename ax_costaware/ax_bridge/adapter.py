@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from typing import Any
 
 from ax.adapter.base import gen_arms
@@ -38,7 +38,7 @@ from ax_costaware.ax_bridge.checks import (
     constraints_of,
     no_trial,
 )
-from ax_costaware.ax_bridge.generator import CostAwareGenerator
+from ax_costaware.ax_bridge.generator import CostAwareGenerator, LentOptimizer
 from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.records import (
     PendingObservations,
@@ -103,7 +103,7 @@ class CostAwareAdapter(TorchAdapter):
             pending_observations: Points under evaluation, by metric; those without a trial index
                 count as decisions that are no trials yet.
             fixed_features: Parameters that the caller fixes.
-            model_gen_options: Options of the search under ``optimizer_kwargs``.
+            model_gen_options: Options of the optimisers under ``optimizer_kwargs``.
 
         Raises:
             OptimizationShouldStop: If no trial is worth its cost, or none can be paid.
@@ -120,9 +120,13 @@ class CostAwareAdapter(TorchAdapter):
             with self.generator.lent_to_plot():
                 return super().gen(n, search_space, optimization_config, pending_observations)
         check_one_arm(n)
-        check_optimization_config(optimization_config or self._experiment.optimization_config)
+        check_optimization_config(self._experiment.optimization_config)
         problem = self.problem(
-            pending_observations, search_space, fixed_features, model_gen_options
+            pending_observations,
+            search_space,
+            optimization_config,
+            fixed_features,
+            model_gen_options,
         )
         with ax_errors():
             check_all(self.method, problem)
@@ -138,25 +142,48 @@ class CostAwareAdapter(TorchAdapter):
         self,
         pending_observations: PendingObservations | None = None,
         search_space: SearchSpace | None = None,
+        optimization_config: OptimizationConfig | None = None,
         fixed_features: ObservationFeatures | None = None,
         model_gen_options: TConfig | None = None,
     ) -> Problem:
         """What the next decision is made from; arguments as of ``gen``."""
-        given: Any = (model_gen_options or {}).get(Keys.OPTIMIZER_KWARGS.value) or {}
         metric = self.objective_metric
         live = live_observations(self._experiment, pending_observations)
         means = self.get_training_data().observation_data["mean", metric].dropna()
-        return problem_of(
+        space = self.space(search_space)
+
+        @cache
+        def lent() -> LentOptimizer:
+            """Ax's optimiser, with its own view of constraints and of what is pending.
+
+            Made when it is first asked for: not all methods optimise over the search space.
+            """
+            config = check_optimization_config(optimization_config or self._optimization_config)
+            args = self._get_transformed_gen_args(
+                search_space=search_space or self._search_space,
+                # Acquisition functions know of outcome constraints by themselves.
+                optimization_config=config.clone_with_args(outcome_constraints=[]),
+                pending_observations={metric: live},
+                fixed_features=ObservationFeatures(parameters=dict(problem.fixed)),
+            )
+            digest, torch_config = self._get_transformed_model_gen_args(
+                **vars(args), model_gen_options=model_gen_options
+            )
+            options: Any = (model_gen_options or {}).get(Keys.OPTIMIZER_KWARGS.value) or {}
+            return LentOptimizer(self.generator.surrogate, digest, torch_config, problem, options)
+
+        problem = problem_of(
             self._experiment,
             self.method,
             live,
             fixed_features,
             observed={int(index): float(mean) for (index, *_), mean in means.items()},
-            space=self.space(search_space),
+            space=space,
             fit=self._model_of,
             measures=lambda parameters: self._decided.get(Arm.md5hash(parameters), True),
-            search_options=given,
+            maximize=lambda *args: lent()(*args),
         )
+        return problem
 
     @property
     def objective_metric(self) -> str:

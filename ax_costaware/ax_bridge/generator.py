@@ -1,29 +1,35 @@
 """The generator of all methods: Ax's modular one, whose fit depends on nothing but data and method.
 
 What is generated is decided by the method, see ``CostAwareAdapter``; of Ax's generators it lends
-the fit.
+the fit and the optimisers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import torch
 from ax.core.search_space import SearchSpaceDigest
+from ax.exceptions.core import SearchSpaceExhausted
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
-from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.surrogate import Surrogate, SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
+from ax.generators.torch.utils import get_rounding_func
 from ax.generators.torch_base import TorchGenResults, TorchOptConfig
+from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales_of
-from ax_costaware.methods import FixedHyperparameters, Method, ModelOptions, Problem
-from ax_costaware.methods.model import GIVEN, options_within, winsorized
-from ax_costaware.methods.problem import reproducible
+from ax_costaware.methods import FixedHyperparameters, Method, ModelOptions, Problem, SpaceExhausted
+from ax_costaware.methods.finite_spaces import untried
+from ax_costaware.methods.lending import is_out_of_scale, maximum_within
+from ax_costaware.methods.model import GIVEN, knows_choices, options_within, winsorized
+from ax_costaware.methods.problem import Maximum, reproducible
 from ax_costaware.models.cached_posterior import any_unit
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
@@ -33,7 +39,7 @@ AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
 class CostAwareGenerator(BoTorchGenerator):
-    """Fits the model of a method.
+    """Fits the model of a method, and lends Ax's optimisers.
 
     Args:
         method: The method.
@@ -186,6 +192,77 @@ class CostAwareGenerator(BoTorchGenerator):
     @search_space_digest.setter
     def search_space_digest(self, value: SearchSpaceDigest) -> None:
         raise RuntimeError("Ax's generator sets its search space when it is fitted.")
+
+
+class LentOptimizer(Acquisition):
+    """Ax's optimisers for continuous, mixed and discrete spaces, of any acquisition function.
+
+    Args:
+        surrogate: The fitted surrogate.
+        digest: The search space in the model's terms.
+        config: Objective, constraints, what is pending and what is fixed.
+        problem: What is decided, with the same space as a method sees it.
+        options: Options that the caller of the strategy gives; they come before the method's.
+    """
+
+    def __init__(
+        self,
+        surrogate: Surrogate,
+        digest: SearchSpaceDigest,
+        config: TorchOptConfig,
+        problem: Problem,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.given = options
+        self.config = config
+        self.problem = problem
+        super().__init__(surrogate, digest, config, botorch_acqf_class=AcquisitionFunction)
+
+    def _instantiate_acquisition(self) -> None:
+        """Nothing: the acquisition function comes with each call."""
+        self.acq_function_sequence = None
+
+    def __call__(
+        self,
+        acquisition: AcquisitionFunction,
+        options: Mapping[str, Any],
+        held: Mapping[int, float] | None = None,
+    ) -> Maximum:
+        """The best point of an acquisition function; one that was not tried, of finitely many.
+
+        Raises:
+            SpaceExhausted: If every point was tried, of a space that has finitely many.
+        """
+        space, tried = self.problem.space, self.problem.tried
+        # Ax searches for the columns of a choice as if each were a number, and rounds them. Under
+        # the models that earlier releases had it goes on to, so that stored decisions are as then.
+        models = getattr(self.surrogate.model, "models", [self.surrogate.model])
+        is_new = any(knows_choices(type(model)) for model in models)
+        has_choices = space.smooth and space.blocks and is_new
+        if space.elimination is not None or has_choices or is_out_of_scale(space):
+            return maximum_within(self.problem, acquisition, {**options, **self.given}, held)
+        self.acqf = acquisition
+        fixed = {**(self.config.fixed_features or {}), **(held or {})} or None
+        try:
+            points, values, _ = self.optimize(
+                n=1,
+                search_space_digest=self.search_space_digest,
+                inequality_constraints=space.inequality_constraints or None,
+                fixed_features=fixed,
+                rounding_func=get_rounding_func(self.config.rounding_func),
+                optimizer_options={**options, **self.given},
+            )
+        except SearchSpaceExhausted as error:
+            if not self.problem.is_finite:
+                raise SpaceExhausted from error
+            points = tried
+        point = points[0].detach().cpu()
+        if self.problem.is_finite and not len(untried(point.to(tried).unsqueeze(0), tried)):
+            # Ax tries the columns of a one-hot block as if each were free, and rounds what it has.
+            options = {**options, **self.given}
+            best, value = maximum_within(self.problem, acquisition, options, fixed)
+            return Maximum(best.cpu(), value)
+        return Maximum(point, float(torch.as_tensor(values).flatten()[0]))
 
 
 def surrogate_spec_of(model: ModelOptions) -> SurrogateSpec:

@@ -32,11 +32,10 @@ from ax_costaware.ax_bridge.nodes import MethodNode, method_of, model_spec_of
 from ax_costaware.ax_bridge.records import live_observations, problem_of
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
 from ax_costaware.ax_bridge.transforms import IntToFloatInOrder
-from ax_costaware.methods.finite_spaces import SpaceExhausted
 from ax_costaware.methods.lending import design_of
 from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Stop, decision_seed, reproducible
+from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
 from ax_costaware.methods.space import Space
 
 _DESIGN_TRANSFORMS = [

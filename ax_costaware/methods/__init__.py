@@ -9,13 +9,12 @@ from ax_costaware.methods.constraints import OutcomeConstraint
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.fidelity import MultiFidelity
-from ax_costaware.methods.finite_spaces import SpaceExhausted
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Choice, Fixed, Range
 from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Best, Decision, Problem, Stop
+from ax_costaware.methods.problem import Best, Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.methods.resolution_tree import TreeSearch
 from ax_costaware.methods.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.space import Space

@@ -36,7 +36,7 @@ of the logarithm of the probability at which that begins, so that a search ends 
 
 def nothing_to_lend(*_: object, **__: object) -> Any:
     """What stands for a thing that was not lent to a problem, or to its constraints."""
-    raise RuntimeError("this problem was made without a model or a design.")
+    raise RuntimeError("this problem was made without a model, an optimiser or a design.")
 
 
 @dataclass(frozen=True)

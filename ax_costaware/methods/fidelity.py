@@ -31,13 +31,12 @@ from ax_costaware.methods.continuations import (
     continued_trial,
 )
 from ax_costaware.methods.failures import failures_as_constraint
-from ax_costaware.methods.finite_spaces import SpaceExhausted
-from ax_costaware.methods.gittins.search import Found, InHand, Search
+from ax_costaware.methods.gittins.search import Found, InHand, Search, steep
 from ax_costaware.methods.model import ARGUMENT, FixedHyperparameters, ModelOptions
 from ax_costaware.methods.parameters import Fixed, Row, Value, takes
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.priced import PricedMethod, cost_function
-from ax_costaware.methods.problem import Decision, Problem, Stop
+from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.methods.space import Space
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
@@ -225,7 +224,8 @@ class MultiFidelity(PricedMethod):
             caution=self.caution,
         )
         try:
-            found = search.best(worth)
+            with steep():  # next to what was tried the logarithm falls
+                found = search.best(worth)
         except SpaceExhausted:
             return self._stop(search, SpaceExhausted.REASON)
         if found is None:

@@ -17,12 +17,6 @@ _ROUNDING = 1e-12
 """Relative difference of logarithms of one number that were computed in two ways."""
 
 
-class SpaceExhausted(Exception):
-    """Every point of the search space was tried; a user hears it as a ``Stop`` with ``REASON``."""
-
-    REASON = "every point of the search space has been evaluated"
-
-
 def all_points(space: Space, fixed: Mapping[int, float] | None = None) -> Tensor | None:
     """All points of a space that meet its constraints, ``n x d``; None where there are too many.
 

@@ -1,10 +1,10 @@
-"""The quasi-random design of a problem, and the search for the best point of its space."""
+"""What a loop lends to a method where its surroundings do not: a design, and an optimiser."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -13,15 +13,15 @@ from torch import Tensor
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.starts import satisfied
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.finite_spaces import SpaceExhausted, all_points, untried
+from ax_costaware.methods.finite_spaces import all_points, untried
+from ax_costaware.methods.loop import has_much_noise
+from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Value
-
-if TYPE_CHECKING:
-    from ax_costaware.methods.method import Method
-    from ax_costaware.methods.problem import Problem
+from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted
+from ax_costaware.methods.space import Space
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
-"""Options of the search where the method does not say: Ax's defaults."""
+"""Options of the optimiser where the method does not say: Ax's defaults."""
 
 _ROUNDS = 3
 """How often choices and integers are changed where real parameters have arrived."""
@@ -29,18 +29,12 @@ _ROUNDS = 3
 _FURTHER = 4
 """Local searches from what is changed."""
 
+_RAW_WIDTHS = {False: (1e-4, 1e4), True: (0.1, 1e3)}
+"""The least and the largest range of a number in which BoTorch's optimisers find their way, without
+and with parameter constraints: their steps and tolerances are in the units of the columns."""
+
 MOST_DRAWS = 10_000
 """Quasi-random points tried for one trial before the constraints count as impossible to meet."""
-
-
-class Maximum(NamedTuple):
-    """Where an acquisition function is largest."""
-
-    point: Tensor
-    """The point, ``d``."""
-
-    value: float
-    """The function's value there."""
 
 
 def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
@@ -72,6 +66,17 @@ def design_of(problem: Problem, method: Method) -> Iterator[dict[str, Value]]:
         f"no point among {MOST_DRAWS} met the parameter constraints {space.constraints}: loosen "
         "them."
     )
+
+
+def is_out_of_scale(space: Space) -> bool:
+    """Whether to search a space by ``maximum_within``, in units of the ranges.
+
+    BoTorch's optimisers, which end where slopes are small, would end where they start, and Ax goes
+    through all values of an integer.
+    """
+    least, most = _RAW_WIDTHS[bool(space.sums and space.smooth)]
+    widths = space.bounds.diff(dim=0)[0, sorted(space.smooth | space.integers.keys())]
+    return not bool(((least <= widths) & (widths <= most)).all())
 
 
 def maximum_within(
@@ -126,9 +131,6 @@ def _climbed(
         return values
 
     def climbed(points: Tensor, number: int, kept: set[int]) -> Tensor:
-        # Next to what was tried a logarithm falls without end: the better half tells the unit.
-        values = _values(acquisition, points)
-        points = points[values >= values.median()]
         search = LocalSearch(
             space.bounds, sorted(kept), space.inequality_constraints, space.elimination
         )
@@ -172,7 +174,7 @@ def possible(problem: Problem, points: Tensor) -> Tensor:
     found = untried(points.to(tried), tried)
     if len(found) or len({trial.outcome for trial in problem.observed}) < 2:
         return found
-    if not problem.is_exhausted or not problem.has_much_noise:
+    if not problem.is_exhausted or not has_much_noise(problem):
         return found
     failed = problem.space.encode([trial.parameters for trial in problem.failed])
     return untried(points.to(tried), failed)
@@ -183,12 +185,7 @@ def _best(problem: Problem, acquisition: AcquisitionFunction, points: Tensor) ->
     points = possible(problem, points)
     if not len(points):
         return None
-    values = _values(acquisition, points)
-    return Maximum(points[values.argmax()], float(values.max()))
-
-
-def _values(acquisition: AcquisitionFunction, points: Tensor) -> Tensor:
-    """Values at points ``n x d``, some at a time: ``n``."""
     with torch.no_grad():
         parts = points.unsqueeze(-2).split(OPTIMIZER["raw_samples"])
-        return torch.cat([acquisition(part) for part in parts])
+        values = torch.cat([acquisition(part) for part in parts])
+    return Maximum(points[values.argmax()], float(values.max()))

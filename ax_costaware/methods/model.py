@@ -168,11 +168,16 @@ def check_lengthscales(options: Mapping[str, Any], num_columns: int) -> None:
         )
 
 
+def knows_choices(model_class: type[Model] | None) -> bool:
+    """Whether a class of models takes ``choices``, the columns of each one-hot choice."""
+    return bool(getattr(model_class, "knows_choices", False))
+
+
 def options_within(
     model_class: type[Model] | None, options: Mapping[str, Any], choices: list[list[int]]
 ) -> dict[str, Any]:
     """Options of a class of models, with the columns of one-hot choices if it takes them."""
-    knows = choices and getattr(model_class, "knows_choices", False)
+    knows = choices and knows_choices(model_class)
     return {**options, "choices": choices} if knows else dict(options)
 
 

@@ -19,11 +19,10 @@ from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import costs_left_out, kept_settings
 from ax_costaware.methods.costs import check_cost, cost_of, known_cost, named_cost
-from ax_costaware.methods.finite_spaces import SpaceExhausted
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial, change_overs, costs_of_runs, ledger_of
-from ax_costaware.methods.problem import Decision, Problem, Stop
+from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.queries import ChangeCost, Cost
 from ax_costaware.queries.argument_checks import (

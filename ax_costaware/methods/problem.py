@@ -1,20 +1,19 @@
 """What one decision is made from, and what it is.
 
-A ``Problem`` holds the trials so far, what is under way, what the caller fixed, and what the
-surroundings lend: the fitted model and a quasi-random design. It searches its space for the best
-point of an acquisition function; no rule is in it. The direction of the objective is applied here,
-when a problem is made, and when a decision is recorded.
+A ``Problem`` holds the trials so far, what is under way, what the caller fixed, the fitted model,
+and what the surroundings lend: an optimiser of acquisition functions and a quasi-random design. No
+rule is in it. The direction of the objective is applied here, when a problem is made, and when a
+decision is recorded.
 """
 
 from __future__ import annotations
 
 import random
-import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,24 +26,56 @@ from torch import Tensor
 
 from ax_costaware.methods.constraints import Feasibility, OutcomeConstraint, nothing_to_lend
 from ax_costaware.methods.finite_spaces import all_points, untried
-from ax_costaware.methods.lending import Maximum, maximum_within
 from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.space import Space
 from ax_costaware.models.believed import believed
-from ax_costaware.models.point_posterior import PointPosterior
 
 Pairs = Mapping[str, Mapping[str, Sequence[float | None]]]
 """Pairs of a point and its query that were gathered: by side, ``X`` or ``A``, columns by name."""
 
 
+class Maximum(NamedTuple):
+    """Where an acquisition function is largest."""
+
+    point: Tensor
+    """The point, ``d``."""
+
+    value: float
+    """The function's value there."""
+
+
+class Maximize(Protocol):
+    """An optimiser of acquisition functions over the search space."""
+
+    def __call__(
+        self,
+        acquisition: AcquisitionFunction,
+        options: Mapping[str, Any],
+        held: Mapping[int, float] | None = None,
+    ) -> Maximum:
+        """The best point of an acquisition function.
+
+        Args:
+            acquisition: The function, of points ``b x 1 x d``.
+            options: ``num_restarts`` and ``raw_samples``, where the caller says so.
+            held: Columns to hold, with their values, beside those that the user fixes; some column
+                of real numbers is left free, and there is no equality constraint.
+
+        Raises:
+            SpaceExhausted: If every point was tried, of a space that has finitely many.
+        """
+        ...
+
+
+class SpaceExhausted(Exception):
+    """Every point of the search space was tried; a user hears it as a ``Stop`` with ``REASON``."""
+
+    REASON = "every point of the search space has been evaluated"
+
+
 _OFTEN = 25
 """Observations after which a point counts as known: a fifth of the noise is left."""
-
-
-_MUCH = 0.25
-"""Noise, in standard deviations of the outcomes, above which repeats are of use: exact outcomes are
-fitted with 0.14 of it in the median of BoTorch's prior, and less as they become more."""
 
 
 class Pending(NamedTuple):
@@ -103,8 +134,8 @@ class Problem:
     fit: Callable[[], Model] = nothing_to_lend
     """Gives the model, fitted to the outcomes in raw units."""
 
-    search_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the search that the caller gives; they come before the method's."""
+    maximize: Maximize = nothing_to_lend
+    """Lends an optimiser of acquisition functions."""
 
     draw: Callable[[], Row] = nothing_to_lend
     """Lends a quasi-random design: each call gives its next parameterization."""
@@ -119,32 +150,6 @@ class Problem:
             return model
         points = self.space.encode([o.parameters for o in self.known])
         return believed(model, points.repeat(_OFTEN, 1))
-
-    def maximize(
-        self,
-        acquisition: AcquisitionFunction,
-        options: Mapping[str, Any],
-        held: Mapping[int, float] | None = None,
-    ) -> Maximum:
-        """The best point of an acquisition function over the search space.
-
-        Args:
-            acquisition: The function, of points ``b x 1 x d``.
-            options: ``num_restarts`` and ``raw_samples``, where the method says so.
-            held: Columns to hold, with their values, beside those that the user fixes.
-
-        Raises:
-            SpaceExhausted: If every point was tried, of a space that has finitely many.
-        """
-        return maximum_within(self, acquisition, {**options, **self.search_options}, held)
-
-    @property
-    def has_much_noise(self) -> bool:
-        """Whether the model takes a large part of what outcomes differ by for noise."""
-        outcomes = [trial.outcome or 0.0 for trial in self.observed]
-        with torch.no_grad():
-            noise = float(PointPosterior.of(self.model).noise)
-        return noise > _MUCH**2 * statistics.pvariance(outcomes)
 
     @cached_property
     def feasibility(self) -> Feasibility | None:

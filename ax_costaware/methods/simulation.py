@@ -1,7 +1,7 @@
 """A method on a function, in a plain loop: what a strategy does in Ax, without it.
 
 For simulations of thousands of decisions, and for those who track their experiments elsewhere. The
-loop keeps the trials, fits the model, and lends a search and a quasi-random design.
+loop keeps the trials, fits the model, and lends BoTorch's optimisers and a quasi-random design.
 """
 
 from __future__ import annotations
@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
+from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
 from ax_costaware.methods.curves import CurvePoint, curve_points
-from ax_costaware.methods.finite_spaces import SpaceExhausted
-from ax_costaware.methods.lending import design_of
+from ax_costaware.methods.lending import (
+    MOST_DRAWS,
+    OPTIMIZER,
+    design_of,
+    is_out_of_scale,
+    maximum_within,
+)
 from ax_costaware.methods.loop import check_all, next_trial, recommended, record_of
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import (
@@ -32,7 +39,9 @@ from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.methods.problem import (
     Best,
     Decision,
+    Maximum,
     Problem,
+    SpaceExhausted,
     Stop,
     decision_seed,
     reproducible,
@@ -140,7 +149,7 @@ class Simulation:
         def fit(metric: str | None = None) -> Model:
             return self._model(problem, metric)
 
-        problem: Problem = Problem(
+        problem = Problem(
             space=self.space,
             trials=tuple(self.trials),
             minimize=self.minimize,
@@ -149,6 +158,7 @@ class Simulation:
                 replace(bound, fit=partial(fit, bound.metric)) for bound in self.constraints
             ),
             fit=fit,
+            maximize=self._maximize,
             draw=lambda: next(design),
         )
         design = design_of(problem, self.method)
@@ -268,6 +278,35 @@ class Simulation:
             with reproducible(method.seed):
                 self._fitted[metric] = key, options.within(self.space).fitted(X, Y, bounds)
         return self._fitted[metric][1]
+
+    def _maximize(
+        self,
+        acquisition: AcquisitionFunction,
+        options: Mapping[str, Any],
+        held: Mapping[int, float] | None = None,
+    ) -> Maximum:
+        space, held = self.space, dict(held or {})
+        values = {
+            column.indices[0]: [column.encode(value)[0] for value in found]
+            for column in space.columns.values()
+            if (found := column.parameter.values_up_to(MOST_DRAWS)) is not None
+        }
+        # A choice of several columns moves as a whole, and integers between constraints hardly
+        # move one by one.
+        is_mixed = not space.smooth or space.blocks or (values and space.sums)
+        if space.elimination is not None or is_mixed or is_out_of_scale(space):
+            return maximum_within(self.problem(), acquisition, options, held)
+        X, _ = optimize_acqf_mixed_alternating(
+            acquisition,
+            bounds=space.bounds,
+            q=1,
+            discrete_dims={i: v for i, v in values.items() if i not in held},
+            inequality_constraints=space.inequality_constraints or None,
+            fixed_features=held,
+            **{**OPTIMIZER, **options},
+        )
+        with torch.no_grad():
+            return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
 
 
 def simulate(

@@ -26,6 +26,7 @@ from ax.core.utils import extend_pending_observations
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from ax.service.ax_client import AxClient
@@ -52,7 +53,21 @@ METHODS: list[tuple[Any, list[str], str]] = [
     (Adapter._set_search_space, ["search_space"], "adapter.py"),
     (Adapter._set_model_space, ["arm_data"], "adapter.py"),
     (TorchAdapter._fit, ["search_space", "experiment_data", "kwargs"], "adapter.py"),
+    (
+        TorchAdapter._get_transformed_gen_args,
+        ["search_space", "optimization_config", "pending_observations", "fixed_features"],
+        "adapter.py",
+    ),
+    (
+        TorchAdapter._get_transformed_model_gen_args,
+        [
+            *("search_space", "pending_observations", "fixed_features"),
+            *("model_gen_options", "optimization_config"),
+        ],
+        "adapter.py",
+    ),
     (TorchAdapter._get_serialized_model_state, [], "adapter.py"),
+    (Acquisition._instantiate_acquisition, [], "generator.py"),
     (Trial._raw_evaluations_to_data, ["raw_data"], "attached.py"),
     (BaseGlobalStoppingStrategy._should_stop_optimization, ["experiment"], "stopping.py"),
     (Client._save_experiment_to_db_if_possible, ["experiment"], "client.py"),
@@ -89,6 +104,9 @@ def test_private_attributes() -> None:
     assert "self._surrogate = " in inspect.getsource(BoTorchGenerator.fit), (
         "Ax keeps the surrogate elsewhere: see ax_bridge/generator.py, which has it made anew"
     )
+    made = inspect.getsource(Acquisition._instantiate_acquisition)
+    assert "self.acqf = " in made, "see LentOptimizer in ax_bridge/generator.py"
+    assert "self.acq_function_sequence = None" in made, "see ax_bridge/generator.py"
     assert "._generation_node_name = self.name" in inspect.getsource(GenerationNode.gen), (
         "see ax_bridge/initial_node.py"
     )
@@ -112,6 +130,9 @@ PRIVATE: dict[str, tuple[type, ...]] = {
     "_generator_runs": (GenerationStrategy,),
     "_generator_state_after_gen": (GeneratorRun,),
     "_get_serialized_model_state": (Adapter,),
+    "_get_transformed_gen_args": (Adapter,),
+    "_get_transformed_model_gen_args": (TorchAdapter,),
+    "_instantiate_acquisition": (Acquisition,),
     "_last_experiment_data": (TorchAdapter,),
     "_maybe_experiment": (Client,),
     "_maybe_generation_strategy": (Client,),

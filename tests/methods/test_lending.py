@@ -26,7 +26,7 @@ from ax_costaware.methods import (
     SpaceExhausted,
 )
 from ax_costaware.methods.finite_spaces import untried
-from ax_costaware.methods.lending import maximum_within
+from ax_costaware.methods.lending import is_out_of_scale, maximum_within
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial
 
@@ -159,6 +159,27 @@ def decisions(unit: float, bounded: bool) -> list[list[float]]:
         hill = -((x - 0.3) ** 2) - (y - 0.6) ** 2
         simulation.tell(decision, Outcome(1.3 * x + y if bounded else hill))
     return found
+
+
+@pytest.mark.parametrize(
+    ("parameter", "is_bounded", "expected"),
+    [
+        (Range("n", 0, 1), True, False),
+        (Range("n", 0, 1e4), False, False),
+        (Range("n", 0, 1e4), True, True),
+        (Range("n", 0, 1e5), False, True),
+        (Range("n", 1e-9, 1e9, log_scale=True), False, False),
+        (Range("n", 0, 10_000, is_integer=True), True, False),
+        (Range("n", 0, 10**6, is_integer=True), False, True),
+        (Choice("n", (1, 10**9), is_ordered=True), False, False),
+    ],
+)
+def test_which_spaces_are_searched_in_units_of_the_ranges(
+    parameter: Range | Choice, is_bounded: bool, expected: bool
+) -> None:
+    others = [Choice("soil", SOILS), Range("pots", 0, 9, is_integer=True)]
+    sums = [({"n": 1.0, "pots": 1.0}, 9.0)] if is_bounded else []
+    assert is_out_of_scale(Space.of([parameter, *others], sums)) is expected
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])

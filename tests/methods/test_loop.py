@@ -14,7 +14,7 @@ import torch
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.loop import apart, next_trial, repeated
+from ax_costaware.methods.loop import apart, has_much_noise, next_trial, repeated
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Choice, Range, Row
@@ -117,14 +117,15 @@ def test_repeats_average_much_noise() -> None:
     """Then they stay: what is taken for noise is a large part of what outcomes differ by."""
     simulation = _run("goes on")
     problem = simulation.problem()
-    assert not problem.has_much_noise
+    assert not has_much_noise(problem)
     noisy = FixedHyperparameters(0.8, 0.3, noise_variance=0.1)
     other = Simulation(simulation.method, simulation.space, False, noisy, simulation.trials)
-    assert other.problem().has_much_noise
+    assert has_much_noise(other.problem())
     tiny = [replace(trial, outcome=1e-8 * (trial.outcome or 0.0)) for trial in simulation.trials]
     noisy = FixedHyperparameters(0.8, 0.3e-16, noise_variance=0.1e-16)
-    other_unit = Simulation(simulation.method, simulation.space, False, noisy, tiny)
-    assert other_unit.problem().has_much_noise
+    assert has_much_noise(
+        Simulation(simulation.method, simulation.space, False, noisy, tiny).problem()
+    )
     row = {"x1": 0.3, "x2": 0.6}
     given = replace(other.problem(), pending=(Pending(None, row),))
     again = Decision(row, "")

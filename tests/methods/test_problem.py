@@ -64,5 +64,5 @@ def test_direction() -> None:
 
 
 def test_what_was_not_lent_is_said() -> None:
-    with pytest.raises(RuntimeError, match="without a model or a design"):
+    with pytest.raises(RuntimeError, match="without a model, an optimiser or a design"):
         _ = Problem(SPACE).model

@@ -5,13 +5,16 @@ Inside, values have the sign of maximisation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.exceptions.warnings import OptimizationWarning
 from torch import Tensor
 
 from ax_costaware.acquisition import (
@@ -22,7 +25,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.log_cost import Affordable, Cheapness, CostFunction, log_cost_function
 from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noise
-from ax_costaware.acquisition.pointwise import Squashed
+from ax_costaware.acquisition.pointwise import InUnits, Squashed
 from ax_costaware.acquisition.target_fidelity import at_target
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.budgeted import Money
@@ -47,6 +50,12 @@ NUM_POINTS = 1024
 _NUM_KEPT = 256
 """Points that keep some settings of the trial before."""
 
+_FEW = 64
+"""Points by which the size of an acquisition function's values is told."""
+
+_SMALL = 1e-2
+"""A spread of values, beside one and their size, below which they are searched in units of it."""
+
 _NEARLY = 1e-3
 """Part of the range of each column within which a trial is one that was made, if there is no noise:
 of a function that is smooth on the unit cube it shows a millionth of the spread."""
@@ -57,6 +66,15 @@ none: of few outcomes it finds the mode itself, and less of it where the objecti
 
 _LEAST_LOG = -100.0
 """Logarithm of a probability of being feasible that a Gittins index takes for the least."""
+
+
+@contextmanager
+def steep() -> Iterator[None]:
+    """Where a line search may end early, and nobody is told: there are points besides."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OptimizationWarning)
+        warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
+        yield
 
 
 class InHand(NamedTuple):
@@ -323,20 +341,25 @@ class Search(Generic[Priced]):
             if cheapest.cost > limit:
                 return None
             payable = cheapest.point.unsqueeze(0)
-        found = self._maximum(Affordable(acquisition, self.cost, limit, self.starts))
+        with steep():  # at the bend of the penalty
+            found = self._maximum(Affordable(acquisition, self.cost, limit, self.starts))
         # The margin of the penalty turns away what costs just what is left; the points do not.
         affordable = found if found.cost <= limit else None
         return replace(self._better(affordable, payable, acquisition), restricted=True)
 
     def _maximum(self, acquisition: AcquisitionFunction) -> Found:
+        unit = self._unit(acquisition)
+        scaled = acquisition if unit is None else InUnits(acquisition, *unit)
         options, immovable = self.method.search_options, self.problem.immovable
-        point, value = self.problem.maximize(acquisition, options)
+        point, value = self.problem.maximize(scaled, options)
         # Where equality constraints determine columns, there are the points that keep them besides.
         for held, _ in self.kept if self.problem.space.elimination is None else ():
             if len({*held, *immovable}) < len(point):
-                other = self.problem.maximize(acquisition, options, held)
+                other = self.problem.maximize(scaled, options, held)
                 if other.value > value:
                     point, value = other
+        if unit is not None:
+            value = unit[0] + unit[1] * value
         return self._found(point.to(self.points), value)
 
     def _squashed(self, index: PandoraBoxGittinsIndex, feasibility: Feasibility) -> Squashed:
@@ -345,6 +368,19 @@ class Search(Generic[Priced]):
             largest = float(index(self.boxes.unsqueeze(-2)).max())
             _, variance = PointPosterior.of(self.problem.model).mixture(self.boxes)
         return Squashed(index, feasibility, _LEAST_LOG, largest, float(variance.max().sqrt()))
+
+    def _unit(self, acquisition: AcquisitionFunction) -> tuple[float, float] | None:
+        """Origin and unit of values that differ so little that the optimiser takes them for equal.
+
+        An index has the unit and the origin of the objective; its tolerances are of numbers of one.
+        """
+        if not len(self.points):
+            return None
+        with torch.no_grad():
+            values = acquisition(self.points[:_FEW].unsqueeze(-2))
+        highest, spread = float(values.max()), float(values.max() - values.min())
+        size = max(1.0, float(values.abs().max()))
+        return (highest, spread) if 0.0 < spread < _SMALL * size else None
 
     def _better(
         self, found: Found | None, points: Tensor, acquisition: AcquisitionFunction

@@ -18,7 +18,6 @@ from torch import Tensor
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
 from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.change_overs import CostAfter
-from ax_costaware.methods.finite_spaces import SpaceExhausted
 from ax_costaware.methods.gittins.prices import (
     HELD,
     goal_of,
@@ -29,7 +28,7 @@ from ax_costaware.methods.gittins.prices import (
 from ax_costaware.methods.gittins.search import PER_COST, Found, Search
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import cost_function
-from ax_costaware.methods.problem import Decision, Problem
+from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted
 from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop, StopDecision
 
