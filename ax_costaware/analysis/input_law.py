@@ -209,11 +209,12 @@ def _panel(
     x = atoms if is_shares else _places(now, values, _GRID)
     conditions: list[dict[str, RawValue]] = []
     if joint is not None and name in joint.names:
-        conditions = even_selection([condition_of(trial, joint) for trial in tested], _MOST_TRIALS)
+        conditions = [condition_of(trial, joint) for trial in tested]
     if joint is not None and any(conditions):
         # Distribution functions are in alphabetical order.
         x = sorted(x) if is_shares else _places(now, values, _CONDITIONAL_GRID)
-        cdf = [[joint.cdf_given(name, v, given)[1] for v in x] for given in conditions]
+        some = even_selection(conditions, _MOST_TRIALS)
+        cdf = [[joint.cdf_given(name, v, given)[1] for v in x] for given in some]
         heights = np.mean(cdf, axis=0)
         heights = np.diff(heights, prepend=0.0) if is_shares else heights
         return panel("assumed, given what was controlled", x, heights.tolist(), is_shares, None)

@@ -10,7 +10,7 @@ from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 from ax.core.analysis_card import NotApplicableStateAnalysisCard
 
-from ax_costaware import JointEmpirical, Learned, Uniform, input_fit
+from ax_costaware import ControlSet, JointEmpirical, Learned, Uniform, input_fit
 from ax_costaware.analysis import InputLawAnalysis
 from tests.session.inputs_toy import LAWS, make_client, trials_as_assumed
 
@@ -120,6 +120,18 @@ def test_joint_laws_are_averaged_over_what_was_controlled() -> None:
     expected = [joint.cdf_given("wind", v, {"x": 0.8})[1] for v in law.x]
     assert list(law.y) == pytest.approx(expected)
     assert not card.get_figure().layout.shapes, "nine of ten differ from trial to trial"
+
+
+def test_one_trial_of_many_that_controlled_an_input_is_told_of() -> None:
+    rng = np.random.default_rng(7)
+    joint = JointEmpirical({"x": rng.random(60).tolist(), "wind": rng.random(60).tolist()})
+    sets = ControlSet(["lamp"], 1.0), ControlSet(["x", "lamp"], 2.0, "x+lamp")
+    trials = [
+        ("x+lamp" if i == 1 else "lamp", float(rng.random()), float(rng.random()), "red")
+        for i in range(60)
+    ]
+    card = card_of(make_client(trials, sets, marginals={}, joint=joint))
+    assert trace_of(card, "assumed, given what was controlled").y is not None
 
 
 def test_not_applicable_before_an_input_was_left_to_chance() -> None:
