@@ -143,10 +143,12 @@ def in_ax(method: Method, simulation: Simulation, bar: tqdm[Any]) -> list[float]
     for position, trial in enumerate(simulation.trials):
         if position >= len(simulation.trials) - DECISIONS:
             start = time.process_time()
-            for index in client.get_next_trials(max_trials=1):
-                client.mark_trial_abandoned(index)
+            asked = client.get_next_trials(max_trials=1)
             taken.append(time.process_time() - start)
             bar.update()
+            for index in asked:
+                client.mark_trial_abandoned(index)
+                ac.exclude_trial(client, index)  # else it counts as a failure to keep away from
         index = client.attach_trial(dict(trial.parameters))  # type: ignore[arg-type]
         ac.complete_trial(client, index, trial.outcome, realized=dict(trial.realized))
     return taken
