@@ -34,21 +34,15 @@ from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_d
 from ax_costaware.ax_bridge.transforms import IntToFloatInOrder
 from ax_costaware.methods.lending import design_of
 from ax_costaware.methods.loop import check_all, next_trial
+from ax_costaware.methods.parameter_constraints import opposite_of
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
-from ax_costaware.methods.space import Space
 
 _DESIGN_TRANSFORMS = [
     IntToFloatInOrder if transform is IntToFloat else transform for transform in Cont_X_trans
 ]
 
 _NOT_TRIED = [TrialStatus.FAILED, TrialStatus.ABANDONED]
-
-
-def _is_thin(space: Space) -> bool:
-    """Whether a sum of integers is bounded by one number from both sides: Ax hardly draws any."""
-    opposites = [({n: -weight for n, weight in sums.items()}, -most) for sums, most in space.sums]
-    return any(opposite in space.sums for opposite in opposites)
 
 
 class InitialNode(MethodNode):
@@ -154,7 +148,7 @@ class InitialNode(MethodNode):
         def draw() -> Row:
             if self.deduplicate and problem.is_exhausted:
                 raise SpaceExhausted  # Ax would look for a point for half a minute
-            if problem.space.equalities or _is_thin(problem.space):
+            if is_thin:
                 return next(design)
             (spec,) = self.generator_specs
             if not drawn:
@@ -179,7 +173,9 @@ class InitialNode(MethodNode):
             draw=draw,
             num_attached=len(beside_designs(experiment)) if self.counts_attached else 0,
         )
-        design = design_of(problem, method)
+        design, sums = design_of(problem, method), problem.space.sums
+        # Ax hardly draws any point of a sum that is given, by two inequalities where of integers.
+        is_thin = bool(problem.space.equalities) or any(opposite_of(s) in sums for s in sums)
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
             check_all(method, problem)
             spec = model_spec_of(self.generation_strategy).generator_kwargs.get("surrogate_spec")

@@ -43,7 +43,7 @@ def sums_and_equalities(
                 )
     rest, found = list(sums), list(equalities)
     for weights, limit in sums:
-        opposite = {name: -weight for name, weight in weights.items()}, -limit
+        opposite = opposite_of((weights, limit))
         if (weights, limit) not in rest or opposite not in rest:
             continue
         read = [parameters[name] for name in weights]
@@ -62,6 +62,12 @@ def sums_and_equalities(
                     "the others where the trial is run."
                 )
     return [_in_size(c, parameters) for c in rest], [_in_size(c, parameters) for c in found]
+
+
+def opposite_of(constraint: WeightedSum) -> WeightedSum:
+    """That a sum is at least what it is at most; with both it is that."""
+    weights, limit = constraint
+    return {name: -weight for name, weight in weights.items()}, -limit
 
 
 def _in_size(constraint: WeightedSum, parameters: Mapping[str, Parameter]) -> WeightedSum:
