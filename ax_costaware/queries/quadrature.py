@@ -28,6 +28,9 @@ NORMAL_REACH = 6.5
 
 _MOST_HERMITE = 16
 
+_MOST_KEPT = 2**17
+"""Numbers of uniform draws that are kept, a megabyte."""
+
 _LEAST_PROBABILITY = 1e-9
 """Uniform draws stay this far from 0 and 1, whose normal scores are infinite."""
 
@@ -97,18 +100,22 @@ def _kept(nodes: Array, weights: Array) -> tuple[Array, Array]:
     return nodes, weights
 
 
-@lru_cache(maxsize=16)
 def uniforms(num_columns: int, n: int, seed: int) -> Tensor:
     """``n x num_columns`` scrambled Sobol points, strictly between 0 and 1, double.
 
-    To be read only: they are kept for the next call, as of the next control set.
+    To be read only: few are kept for the next call, as of the next control set.
 
     Raises:
         InputError: For ``seed < 0``.
     """
-    scramble = integer_at_least(seed, 0, "seed")
+    draw = _drawn if n * num_columns <= _MOST_KEPT else _drawn.__wrapped__
+    return draw(num_columns, n, integer_at_least(seed, 0, "seed"))
+
+
+@lru_cache(maxsize=16)
+def _drawn(num_columns: int, n: int, seed: int) -> Tensor:
     if num_columns == 0:
         return torch.empty(n, 0, dtype=torch.double)
     with torch.inference_mode(False):
-        draws = SobolEngine(num_columns, scramble=True, seed=scramble).draw(n, dtype=torch.double)
+        draws = SobolEngine(num_columns, scramble=True, seed=seed).draw(n, dtype=torch.double)
         return draws.clamp(_LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)

@@ -86,6 +86,7 @@ def test_choices_are_positions() -> None:
         (([Uniform(0, 1)], 0), r"n=0: expected an integer >= 1\."),
         (([Uniform(0, 1)], 4.0), r"n=4\.0: expected an integer >= 1\."),
         (([Uniform(0, 1)], 4, -1), r"seed=-1: expected an integer >= 0\."),
+        (([Uniform(0, 1)], 4, [1]), r"seed=\[1\]: expected an integer >= 0\."),
     ],
 )
 def test_sobol_nodes_refuse(arguments: tuple[Any, ...], message: str) -> None:

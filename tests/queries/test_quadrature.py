@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ax_costaware.queries.quadrature import gauss_legendre, gauss_rule
+from ax_costaware.queries.quadrature import gauss_legendre, gauss_rule, uniforms
 
 
 def test_known_rule_with_three_nodes() -> None:
@@ -48,3 +48,8 @@ def test_gauss_legendre_is_cached_read_only() -> None:
     for array in (nodes, weights):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0.0
+
+
+def test_few_uniform_draws_are_kept_and_many_are_not() -> None:
+    assert uniforms(2, 64, 0) is uniforms(2, 64, 0)
+    assert uniforms(2, 2**17, 0) is not uniforms(2, 2**17, 0)
