@@ -10,15 +10,15 @@ need their library.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 ELSEWHERE = "lazy:0"
 
@@ -79,22 +79,46 @@ def _is_elsewhere(device: Any) -> bool:
     return device is not None and torch.device(device).type == torch.device(ELSEWHERE).type
 
 
+def _tensors(item: Any) -> Iterator[Tensor]:
+    """The tensors among arguments, which are in lists and tuples at the most."""
+    if isinstance(item, Tensor):
+        yield item
+    elif isinstance(item, list | tuple):
+        for part in item:
+            yield from _tensors(part)
+
+
+def _mapped(change: Callable[[Any], Any], item: Any) -> Any:
+    """What a function makes of everything in lists and tuples."""
+    if isinstance(item, list | tuple):
+        return type(item)([_mapped(change, part) for part in item])
+    return change(item)
+
+
+def _numbers(leaf: Any) -> Any:
+    return leaf.numbers if isinstance(leaf, _Tensor) else leaf
+
+
+@cache
+def _takes_indices(func: Any) -> bool:
+    return "index" in str(func)
+
+
 def _run(func: Any, args: Any, kwargs: Any) -> Any:
     """Do an operation with the numbers, and say of the result where it is."""
-    leaves, structure = tree_flatten((args, kwargs))
-    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    tensors = [*_tensors(args), *_tensors([*kwargs.values()])]
     is_elsewhere = any(isinstance(tensor, _Tensor) for tensor in tensors)
     alien = [t for t in tensors if t.dim() > 0 and not isinstance(t, _Tensor)]
     if func in _MOVES:
         is_elsewhere, alien = isinstance(args[0], _Tensor), []
-    elif "index" in str(func) and isinstance(args[0], _Tensor):
+    elif _takes_indices(func) and isinstance(args[0], _Tensor):
         alien = [t for t in alien if t.is_floating_point()]
     elif func is _aten.index.Tensor:  # of a tensor on the CPU, where the indices have to be, too
         alien = [t for t in tensors if isinstance(t, _Tensor)]
     if is_elsewhere and alien:
         raise RuntimeError(f"{func}: tensors elsewhere and on the CPU, {[t.shape for t in alien]}")
-    numbers = [leaf.numbers if isinstance(leaf, _Tensor) else leaf for leaf in leaves]
-    args_here, kwargs_here = tree_unflatten(numbers, structure)
+    args_here = _mapped(_numbers, args)
+    kwargs_here = {name: _mapped(_numbers, value) for name, value in kwargs.items()}
     if (device := kwargs.get("device")) is not None:
         is_elsewhere, kwargs_here["device"] = _is_elsewhere(device), "cpu"
 
@@ -111,7 +135,7 @@ def _run(func: Any, args: Any, kwargs: Any) -> Any:
             _aten.as_strided_.default.redispatch(meta, args[0], *shape)
     if func._schema.is_mutable and func._schema.name.endswith("_"):
         return args[0]
-    return placed(found) if isinstance(found, Tensor) else tree_map(placed, found)
+    return _mapped(placed, found)
 
 
 @contextmanager

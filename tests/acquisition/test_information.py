@@ -248,7 +248,10 @@ def test_minimising_the_negative_tells_as_much(controls: list[list[int]]) -> Non
     torch.testing.assert_close(one.points, other.points, rtol=0, atol=1e-6)
 
 
-def test_same_seed_same_answer_and_pending_points_are_learned_from() -> None:
+def test_same_seed_same_answer_and_pending_points_are_learned_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(best_queries, "NUM_SAMPLES", 4)
     model = gp()
     nodes, weights = sobol_nodes([Uniform(0, 1)] * 2, 16)
 

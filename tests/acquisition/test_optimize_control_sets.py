@@ -13,6 +13,7 @@ from gpytorch.means import LinearMean
 
 from ax_costaware.acquisition import (
     ExpectedUpperConfidenceBound,
+    best_queries,
     optimize_control_sets,
 )
 from ax_costaware.acquisition.control_sets import PartialQueryAcquisition
@@ -59,9 +60,10 @@ def test_finds_what_brute_force_finds(make_model, acquisition, sign, rule, bound
 @pytest.mark.parametrize("acquisition", ["ucb", "mean", "ts", "lower", "information"])
 @pytest.mark.parametrize("constrained", [False, True])
 def test_the_unit_of_the_objective_does_not_stop_the_search_early(
-    make_model, acquisition, constrained, rule, bounds
+    make_model, acquisition, constrained, rule, bounds, monkeypatch
 ):
     """The optimisers' tolerances are absolute, the values in any unit and on any level."""
+    monkeypatch.setattr(best_queries, "NUM_SAMPLES", 4)
     model = make_model(lengthscale=0.2, n=25)
     # The first two columns sum to at most 1.3.
     room = [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -1.3)]
@@ -69,7 +71,7 @@ def test_the_unit_of_the_objective_does_not_stop_the_search_early(
         optimize_control_sets(
             model, bounds, [[1], [0, 1]], *rule, acquisition=acquisition,
             posterior_transform=ScalarizedPosteriorTransform(torch.tensor([unit]).double(), level),
-            inequality_constraints=room if constrained else None,
+            inequality_constraints=room if constrained else None, num_restarts=2, raw_samples=64,
         ).points
         for unit, level in ((1.0, 0.0), (1e-5, 0.0), (1e3, 1e5))
     ]  # fmt: skip
@@ -97,13 +99,16 @@ def test_with_and_without_a_cached_factor_it_is_the_same(dtype, rounds, acquisit
     """A linear mean of zero is one that is not cached. Nodes are in double precision."""
     zero = LinearMean(2).to(dtype)
     zero.load_state_dict({name: 0 * value for name, value in zero.state_dict().items()})
-    rule = sobol_nodes([Uniform(0, 100)] * 2, 32)
+    rule = sobol_nodes([Uniform(0, 100)] * 2, 8)
     found = []
     for mean in (None, zero):
         model, bounds = _of_wide_inputs(mean, dtype, rounds)
         found.append(
-            optimize_control_sets(model, bounds, [[0], [0, 1]], *rule, acquisition=acquisition)
-        )
+            optimize_control_sets(
+                model, bounds, [[0], [0, 1]], *rule, acquisition=acquisition,
+                num_restarts=2, raw_samples=64,
+            )
+        )  # fmt: skip
     assert {found[0].points.dtype, found[0].values.dtype} == {dtype}
     tolerance = 1e-5 if dtype is torch.double else 1e-3
     torch.testing.assert_close(found[1].values, found[0].values, rtol=tolerance, atol=tolerance)

@@ -240,9 +240,9 @@ def test_a_run_finds_the_best_feasible_point(acquisition: str) -> None:
 
 
 def test_minimising_is_the_mirror_image() -> None:
-    rows = [[t.parameters for t in ran("log_ei_per_cost", flag).trials] for flag in (False, True)]
-    for one, other in zip(*rows, strict=True):
-        assert other == pytest.approx(one, abs=1e-3)
+    trials, mirrored = ran("log_ei_per_cost").trials, ran("log_ei_per_cost", True, 8).trials
+    for one, other in zip(trials[:8], mirrored, strict=True):
+        assert other.parameters == pytest.approx(one.parameters, abs=1e-3)
 
 
 def test_without_constraints_nothing_of_them_is_recorded() -> None:

@@ -27,6 +27,8 @@ from ax_costaware.queries.costs import AffineCost
 from tests.methods.test_curves import run
 from tests.methods.test_fidelity import INPUTS, METHOD, SPACE, curve
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 # To begin anew is dear.
 COST = AffineCost({"epochs": 0.1}, fixed=5.0)
 RESUMES = replace(METHOD, cost=COST, resumes=True, budget=90.0, initial_trials=0)

@@ -52,9 +52,7 @@ def measured(row: Row, measure: bool) -> Outcome:
     return Outcome(hill(row), metrics={"heat": float(str(row["x1"]))})
 
 
-@cache
-@full_searches()
-def ran(
+def run_of(
     rule: FeedbackRule = METHOD.rule,  # type: ignore[assignment]
     count: int = 13,
     lower: float = 0.5,
@@ -74,6 +72,15 @@ def ran(
         hyperparameters=MODEL,
         constraints=[replace(BOUND, lower=lower)],
     )
+
+
+ran = cache(full_searches()(run_of))
+"""Runs whose searches are long, for those who ask how good what was found is."""
+
+
+def beginning(simulation: Simulation, count: int) -> Simulation:
+    """The run after its first trials, which is what another run would have come to."""
+    return replace(simulation, method=METHOD, trials=simulation.trials[:count])
 
 
 def moments(model: Any, X: torch.Tensor, time: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -100,7 +107,7 @@ def test_a_run_ends_at_the_best_feasible_point(sign: int) -> None:
 @pytest.mark.usefixtures("full_searches")
 def test_what_a_point_promises_counts_as_far_as_it_is_likely_to_be_feasible() -> None:
     """The decision is the best of a fine grid by posteriors of GPyTorch."""
-    simulation = ran(count=9)
+    simulation = beginning(ran(), 9)
     problem, decision = simulation.problem(), simulation.ask()
     assert isinstance(decision, Decision)
     side = torch.linspace(0, 1, 101, dtype=torch.double)
@@ -123,14 +130,14 @@ def test_what_a_point_promises_counts_as_far_as_it_is_likely_to_be_feasible() ->
 
 def test_measures_where_it_is_open_whether_the_point_is_feasible() -> None:
     """With rules that compare; one that draws lots, or has a quota, keeps to it."""
-    careless = ran(QueryRule(0.51), count=11)
+    careless = run_of(QueryRule(0.51), count=11)
     later = careless.trials[METHOD.initial_trials :]
     open_ones = [t for t in later if t.decision["feasibility"] < 0.9]
     assert open_ones
     assert all(t.is_observed for t in open_ones)
     assert all("is feasible with probability" in t.decision["reason"] for t in open_ones)
     for rule in (BernoulliRule(0.3), MixedRule(QueryRule(0.9), 0.0, 0.3)):
-        by_lot = ran(rule, count=11).trials[METHOD.initial_trials :]
+        by_lot = run_of(rule, count=11).trials[METHOD.initial_trials :]
         unknown = [t for t in by_lot if t.decision["feasibility"] < 0.9]
         assert not all(t.is_observed for t in unknown)
 
@@ -167,7 +174,7 @@ def test_the_likeliest_where_nothing_is_feasible() -> None:
 
 def test_what_is_used_when_nothing_is_paid_any_more() -> None:
     """The best point of those that are feasible, which is what would be deployed."""
-    simulation = ran(budget=8.0, count=10)
+    simulation = run_of(budget=8.0, count=10)
     assert sum(t.is_observed for t in simulation.trials) == 8
     decision = simulation.ask()
     assert isinstance(decision, Decision)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -41,7 +43,9 @@ from ax_costaware.policies.gittins import GittinsStop
 from ax_costaware.policies.query_rules import QueryRule
 from ax_costaware.queries import FiniteConditional, GaussianConditional
 from ax_costaware.queries.costs import AffineCost
+from tests.fresh import FreshProcess
 from tests.methods.control_sets import toy
+from tests.short_searches import full_searches
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -267,7 +271,6 @@ def test_arms_are_of_the_space(ran: tuple[Case, Simulation]) -> None:
             assert parameter.lower <= trial.parameters[name] <= parameter.upper  # type: ignore[operator]
 
 
-@pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize("name", CASES)
 def test_a_region_that_fails_is_left(name: str) -> None:
     """Where the best of all always fails, no point is tried twice, and most trials succeed."""
@@ -281,12 +284,14 @@ def test_a_region_that_fails_is_left(name: str) -> None:
         return outcome._replace(value=None, failed=True) if bad else outcome
 
     method = replace(case.method, budget=40.0)  # type: ignore[type-var]
-    simulation = simulate(method, case.space, failing, 13, hyperparameters=case.model)
-    assert len(simulation.trials) == 13
+    # A short search leaves the region late with averages.
+    with full_searches() if name == "indirect queries" else nullcontext():
+        simulation = simulate(method, case.space, failing, 11, hyperparameters=case.model)
+    assert len(simulation.trials) == 11
     later = [t for t in simulation.trials[3:] if t.has_failed]
     rows = [repr(trial.parameters) for trial in later]
     assert len(set(rows)) == len(rows)
-    assert 1 <= len(rows) <= 5, rows
+    assert 1 <= len(rows) <= 4, rows
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -533,52 +538,44 @@ def test_what_does_not_fit_is_refused_at_once() -> None:
         simulation.ask()
 
 
-WITHOUT_AX = """
-import sys, types
-
-sys.modules["ax"] = None
-package = types.ModuleType("ax_costaware")
-package.__path__ = [{path!r}]
-sys.modules["ax_costaware"] = package
-
-from ax_costaware.methods import FixedHyperparameters, Gittins, Range, Space, simulate
-from ax_costaware.methods.simulation import Outcome
-from ax_costaware.queries.costs import AffineCost
-
-method = Gittins(
-    AffineCost({{"x2": 2.0}}, fixed=0.5),
-    budget=14.0,
-    initial_trials=3,
-    num_restarts=2,
-    raw_samples=32,
-)
-simulation = simulate(
-    method,
-    Space.of([Range("x1", 0, 1), Range("x2", 0, 1)]),
-    lambda x, measure: Outcome(-((x["x1"] - 0.3) ** 2) - (x["x2"] - 0.6) ** 2),
-    6,
-    hyperparameters=FixedHyperparameters(0.5, 0.2),
-)
-assert len(simulation.trials) == 6
-assert simulation.recommend().mean > -0.1
-assert not [name for name in sys.modules if name == "ax" and sys.modules[name]]
-assert not [name for name in sys.modules if name.startswith("ax.")]
-print("ran without Ax")
-"""
-
-
-def test_without_ax() -> None:
-    """The methods and all below them work where Ax cannot be imported."""
-    path = str(Path(__file__).parents[2] / "ax_costaware")
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_AX.format(path=path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+def run_without_ax() -> list[str]:
+    """Import the methods anew where Ax cannot be imported, and run one; modules of Ax then."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in {"ax", "ax_costaware"}:
+            del sys.modules[name]
+    sys.modules["ax"] = None  # type: ignore[assignment]
+    package = ModuleType("ax_costaware")
+    package.__path__ = [str(Path(__file__).parents[2] / "ax_costaware")]
+    sys.modules["ax_costaware"] = package
+    methods: Any = import_module("ax_costaware.methods")
+    assert methods.Gittins is not Gittins
+    simulation = methods.simulate(
+        methods.Gittins(
+            import_module("ax_costaware.queries.costs").AffineCost({"x2": 2.0}, fixed=0.5),
+            budget=14.0,
+            initial_trials=3,
+            **FAST,
+        ),
+        methods.Space.of([methods.Range("x1", 0, 1), methods.Range("x2", 0, 1)]),
+        lambda x, measure: import_module("ax_costaware.methods.simulation").Outcome(
+            -((x["x1"] - 0.3) ** 2) - (x["x2"] - 0.6) ** 2
+        ),
+        6,
+        hyperparameters=methods.FixedHyperparameters(0.5, 0.2),
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "ran without Ax"
+    assert len(simulation.trials) == 6
+    assert simulation.recommend().mean > -0.1
+    return [
+        name
+        for name, module in sys.modules.items()
+        if name.startswith("ax.") or (name == "ax" and module is not None)
+    ]
+
+
+@pytest.mark.usefixtures("full_searches")
+def test_without_ax(fresh_process: FreshProcess) -> None:
+    """The methods and all below them work where Ax cannot be imported."""
+    assert fresh_process.call("tests.methods.test_simulation:run_without_ax") == []
 
 
 CAPS = {
@@ -591,15 +588,29 @@ CAPS = {
 """By case the most that a trial may cost, which rules out some, and the least that any does."""
 
 
+def spends_more_on_a_trial(case: Case, cap: float, budget: float | None) -> bool:
+    """Whether one of the first ten trials costs more than a cap, where none is set."""
+    method: Any = replace(case.method, budget=budget)  # type: ignore[type-var]
+    simulation = Simulation(method, case.space, hyperparameters=case.model)
+    run = case.make_run()
+    for _ in range(10):
+        decision = simulation.ask()
+        if isinstance(decision, Stop):
+            break
+        simulation.tell(decision, run(decision.parameters, True))
+        if simulation.ledger[-1].charged > cap:
+            return True
+    return False
+
+
 @pytest.mark.parametrize("budget", [None, 6.0])
 @pytest.mark.parametrize("name", CAPS)
 def test_no_trial_is_dearer_than_the_largest_cost(name: str, budget: float | None) -> None:
     """Whether there is a budget or none; where costs are learned, as far as they are known."""
     case, (cap, _) = CASES[name], CAPS[name]
-    free = run_of(case, 10, budget=budget)
     simulation = run_of(case, 10, budget=budget, max_trial_cost=cap)
     known = case.method.cost_metric is None
-    assert any(entry.charged > cap for entry in free.ledger)
+    assert spends_more_on_a_trial(case, cap, budget)
     assert len(simulation.trials) > 3
     first = 0 if known else 4
     for entry in simulation.ledger[first:]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -179,7 +180,7 @@ class GaussianCopula(JointLaw):
         values = {n: finite_number(given[n], n) for n in self.names if n in given}
         if not values:
             return float(reached[0]), float(reached[1])
-        found = {n: score_map(self.marginal(n), _one_column) for n in values}
+        found = {n: self._own_map(n) for n in values}
         known = _steps_last(found)
         maps, x = [found[n] for n in known], [_one_column([values[n]]) for n in known]
         factor = self._factor((*known, name))
@@ -234,6 +235,16 @@ class GaussianCopula(JointLaw):
             return at_points(nodes, points, columns), weights.to(points)
 
         return moving_nodes
+
+    def _own_map(self, name: str) -> ScoreMap:
+        """The scores of an input's own values, tabulated once: many are asked for one by one."""
+        if name not in self._own_maps:
+            self._own_maps[name] = score_map(self.marginal(name), _one_column)
+        return self._own_maps[name]
+
+    @cached_property
+    def _own_maps(self) -> dict[str, ScoreMap]:
+        return {}
 
     def _map(self, name: str, place: Placement) -> ScoreMap:
         columns = list(place.columns[name])

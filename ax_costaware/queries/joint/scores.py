@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import torch
@@ -69,6 +70,11 @@ class SmoothScores:
 
     def score(self, x: Tensor) -> Tensor:
         """Scores ``p`` of coordinates ``p x 1``, cut off at the furthest that counts."""
+        return interpolate(x[:, 0], *self._known)
+
+    @cached_property
+    def _known(self) -> tuple[Tensor, Tensor]:
+        """Increasing coordinates whose scores are known, and these."""
         keep = self.scores.abs() <= max(_GIVEN_REACH, float(self.scores.abs().min()))
         scores, places = self.scores[keep], self.coordinates[keep]
         if len(places) > 1 and places[-1] < places[0]:
@@ -81,7 +87,7 @@ class SmoothScores:
         # Equal coordinates, those of an atom or of a rounded bound, have their mean score.
         gap = _LEAST_GAP * float(places[-1] - places[0])
         group = torch.cat([places.new_zeros(1), (places.diff() > gap).double()]).cumsum(0).long()
-        return interpolate(x[:, 0], _means(places, group), _means(scores, group))
+        return _means(places, group), _means(scores, group)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,9 +37,7 @@ def of_cell(row: Row, measure: bool = True) -> Outcome:
     return cell_mean(row, True)._replace(metrics={"dose": float(str(row["t2"]))})
 
 
-@cache
-@full_searches()
-def ran(
+def run_of(
     name: str = "indirect queries", count: int = 8, upper: float | None = 4.0, **changes: Any
 ) -> Simulation:
     case = CASES[name]
@@ -48,6 +46,16 @@ def ran(
     bounds = [] if upper is None else [replace(BOUND, upper=upper)]
     run = of_cell if name == "tree search" else queried
     return simulate(method, case.space, run, count, hyperparameters=case.model, constraints=bounds)
+
+
+ran = cache(full_searches()(run_of))
+"""Runs whose searches are long, for those who ask how good what was found is."""
+
+
+@cache
+def free_run() -> Simulation:
+    """A run without constraints."""
+    return run_of(upper=None, acquisition="joint_entropy")
 
 
 @pytest.mark.usefixtures("full_searches")
@@ -118,7 +126,7 @@ def test_where_nothing_is_feasible_the_likeliest_is_what_there_is() -> None:
 
 
 def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
-    simulation = ran(count=5, upper=-1e4)
+    simulation = run_of(count=5, upper=-1e4)
     problem = simulation.problem()
     ranked = simulation.method.recommend(problem)
     assert {best.feasibility for best in ranked} == {0.0}
@@ -132,7 +140,7 @@ def test_what_no_float_tells_from_impossible_is_still_ordered() -> None:
 
 
 def test_a_bound_that_is_far_leaves_the_recommendation_as_it_is() -> None:
-    free = ran(upper=None, acquisition="joint_entropy")
+    free = free_run()
     bound = Simulation(
         free.method, free.space, trials=free.trials, constraints=[replace(BOUND, upper=1e3)]
     )
@@ -148,7 +156,7 @@ def test_a_bound_that_is_far_leaves_the_recommendation_as_it_is() -> None:
 
 
 def test_what_a_stop_says() -> None:
-    stop = ran(count=20, budget=6.0).ask()
+    stop = run_of(count=20, budget=6.0).ask()
     assert isinstance(stop, Stop)
     assert "feasible with probability" in stop.reason
 
@@ -160,7 +168,7 @@ def worths(simulation: Simulation) -> list[float]:
 
 def test_a_run_ends_at_its_price() -> None:
     """By what further queries add to the best feasible point."""
-    simulation = ran(count=9, lmbda=1e-12)
+    simulation = run_of(count=9, lmbda=1e-12)
     assert len(worths(simulation)) >= IN_A_ROW - 1
     assert min(worths(simulation)) >= 0
     assert max(worths(simulation)) > 0
@@ -176,7 +184,7 @@ def test_a_run_ends_at_its_price() -> None:
 
 def test_bounds_count_for_what_queries_are_worth() -> None:
     """One that is far changes nothing; where nothing is feasible there is nothing to gain."""
-    free = ran(upper=None, acquisition="joint_entropy")
+    free = free_run()
 
     def worth(*bounds: OutcomeConstraint) -> float:
         method: Any = replace(free.method, lmbda=1e-12)  # type: ignore[call-arg]

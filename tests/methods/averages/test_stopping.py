@@ -13,6 +13,8 @@ from ax_costaware.methods.simulation import Simulation
 from ax_costaware.methods.stopping import IN_A_ROW
 from tests.methods.test_simulation import CASES, run_of
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 WORTH = "worth_per_cost"
 NUM_INITIAL = 5
 

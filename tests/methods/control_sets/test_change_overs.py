@@ -22,6 +22,8 @@ from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet
 from tests.methods.control_sets.toy import FAST, MARGINALS, MODEL, Plant
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SETS = (ControlSet(["x1", "x2"], 1.0), ControlSet(["x1", "x2", "x3"], 2.0), ControlSet(["x1"], 0.5))
 
 

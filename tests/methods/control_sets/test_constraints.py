@@ -167,7 +167,7 @@ def test_what_to_deploy_is_feasible_first_then_by_probability() -> None:
     assert chances[len(good) :] == sorted(chances[len(good) :], reverse=True)
     assert good == sorted(good, reverse=True)
     assert 0 < len(good) < len(ranked)
-    side, space = torch.linspace(0, 1, 6).double(), ControlSetValues(problem, method).space
+    side, space = torch.linspace(0, 1, 5).double(), ControlSetValues(problem, method).space
     grid = torch.cartesian_prod(side, side, side)
     for best in ranked:
         index = method.names.index(str(best.control_set))
@@ -298,8 +298,8 @@ def test_a_run_ends_at_its_price() -> None:
 
 def test_what_cannot_be_feasible_is_worth_nothing() -> None:
     """However well the objective is not known yet."""
-    simulation = ran(10, replace(BOUND, upper=-20.0), lmbda=1e-12, initial_trials=4)
-    assert worths(simulation)[-1] < 1e-3 * worths(ran(10, FAR, lmbda=1e-12, initial_trials=4))[-1]
+    simulation = ran(7, replace(BOUND, upper=-20.0), lmbda=1e-12, initial_trials=4)
+    assert worths(simulation)[-1] < 1e-3 * worths(ran(7, FAR, lmbda=1e-12, initial_trials=4))[-1]
 
 
 @pytest.mark.usefixtures("full_searches")

@@ -68,7 +68,7 @@ def test_landmarks_give_nearly_what_all_pairs_do(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("few")
 def test_chosen_by_landmarks_as_by_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, A = pairs(1000, 1)
+    X, A = pairs(600, 1)
     f = sample(1, 0.7)
     queries = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
     rule = LearnedConditional(X, A).joint_rule(queries)
@@ -77,7 +77,7 @@ def test_chosen_by_landmarks_as_by_all_pairs(monkeypatch: pytest.MonkeyPatch) ->
     difference = rule.weights.numpy() @ f(rule.nodes.numpy()) - exact.weights.numpy() @ f(
         exact.nodes.numpy()
     )
-    # Which is small beside what a thousand pairs leave uncertain.
+    # Which is small beside what so many pairs leave uncertain.
     assert float(np.sqrt(np.mean(difference**2))) < 0.02
 
 
