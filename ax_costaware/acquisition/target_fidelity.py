@@ -22,8 +22,13 @@ so far, :math:`l^+`, is
 .. math:: |\rho| \sigma \, h\left(
    \frac{\mu - \kappa \sqrt{1 - \rho^2} \sigma - l^+}{|\rho| \sigma}\right),
 
-the same for :math:`\kappa = 0`. A trial whose fidelity says nothing of the target is worth
-nothing, however cheap.
+the same for :math:`\kappa = 0`. A trial whose fidelity says little of the target is worth little,
+however cheap, unless its inputs are better than the best so far as they are, without having been
+tried: that they come to count is worth a cheap trial. Not so where a trial also has to show that
+its inputs are feasible, or any that the model takes for feasible would come to count, untested.
+Then of :math:`(\mu - \kappa \sigma - l^+)^+`, which they have already, as much is taken off as the
+trial leaves of the variance, :math:`1 - \rho^2`: all of it where it tells nothing, nothing at the
+target without noise.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.utils.probability.utils import log_ndtr
@@ -80,6 +86,14 @@ def told_of_target(
     (_, mean), (own, variance), covariance = posterior.pairs(X, at_target(X, target))
     share = covariance.square() / (variance * (own + posterior.noise))
     return mean, variance, share.clamp(_LEAST_SHARE, 1.0)
+
+
+def _log_less(log_value: Tensor, subtracted: Tensor) -> Tensor:
+    """The logarithm of values less a part of them, of which what is negative counts as nothing."""
+    counts = subtracted > 0.0
+    log_part = subtracted.where(counts, 1.0).log() - log_value.where(counts, 0.0)
+    part = log_part.exp().clamp_max(1.0 - _LEAST_SHARE).where(counts, 0.0)
+    return log_value + torch.log1p(-part)
 
 
 class LogChanceAtTarget:
@@ -139,7 +153,8 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
         cost: A number > 0, a callable from points ``n x d`` to ``n`` costs > 0, or an object with
             ``log_expected_cost`` such as ``LogNormalCostModel``.
         log_weight: A function from points ``n x d`` to ``n`` logarithms that are added, such as
-            that of the probability that the trial is feasible; None for none.
+            that of the probability that the trial is feasible, where what inputs have already is no
+            gain; None for none.
         posterior_transform: A ``ScalarizedPosteriorTransform``: a weight of -1 for minimisation.
         X_pending: ``k x d`` points under evaluation, believed at their posterior mean.
         caution: How many standard deviations are taken off a mean, :math:`\kappa \ge 0`.
@@ -197,6 +212,9 @@ class LogTargetImprovementPerCost(PointwiseAcquisition):
             sigma = (share * variance).sqrt()
             left = ((1.0 - share).clamp_min(_LEAST_SHARE) * variance).sqrt()
             value = log_expected_gain(mean - self.caution * left - self.best_f, sigma)
+            if self._log_weight is not None:
+                has = mean - self.caution * variance.sqrt() - self.best_f
+                value = _log_less(value, (1.0 - share) * has)
         value = value - self._log_cost(points)
         if self._log_weight is not None:
             value = value + self._log_weight(points)

@@ -64,8 +64,9 @@ _OUTPUTSCALE = (3.0, 1.0)
 """The same for the variance of the objective at the target, beside that of the outcomes: of few
 trials, most of them far from the best, neither is known."""
 
-_OWN_VARIANCE = (0.01, 1.5)
-"""The same for the variance of what inputs have of their own, beside that of the objective."""
+_OWN_VARIANCE = (0.001, 3.0)
+"""The same for the variance of what inputs have of their own, beside that of the objective. Wide:
+where they have nothing, a trial at the cheapest fidelity would seem to tell whether they do."""
 
 _CELLS = 2.0**15
 """Cells along an edge of the unit cube; inputs in the same one are the same. Of what is less than a
@@ -73,6 +74,9 @@ distance apart a may be as b, b as c and not a as c, which is no covariance."""
 
 _LOG_BOUNDS = (-6.0, 4.0)
 """Bounds of all of these logarithms: beyond them a covariance is singular, or all noise."""
+
+_LEAST_LOG_OWN = -16.0
+"""The lower one of what inputs have of their own, which may be nothing."""
 
 _LENGTHSCALE = (math.sqrt(2), math.sqrt(3))
 """Mean and standard deviation of the logarithm of a length-scale of one input: BoTorch's log-normal
@@ -125,7 +129,10 @@ class FidelityKernel(Kernel):  # type: ignore[misc]
         mean, deviation = torch.tensor([v for values in priors.values() for v in values]).T
         self.register_parameter("log_values", torch.nn.Parameter(mean.clone()))
         # As BoTorch does it for length-scales: bounds of the optimiser, and no transform.
-        self.register_constraint("log_values", Interval(*_LOG_BOUNDS, transform=None))
+        lower, upper = (torch.full_like(mean, bound) for bound in _LOG_BOUNDS)
+        if own:
+            lower[self._slices["own_variance"]] = _LEAST_LOG_OWN
+        self.register_constraint("log_values", Interval(lower, upper, transform=None))
         self.register_prior("log_prior", NormalPrior(mean, deviation), _log_values, _set)
 
     def value(self, name: str) -> Tensor:

@@ -50,13 +50,16 @@ def worth(model: FidelityGP, best_f: float | Tensor | None = 1.2, **more: object
 
 @pytest.mark.parametrize("caution", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("transform", [None, NEGATIVE])
+@pytest.mark.parametrize("is_weighed", [False, True])
 def test_it_is_the_expected_gain_of_the_bound_at_the_target(
-    transform: ScalarizedPosteriorTransform | None, caution: float
+    is_weighed: bool, transform: ScalarizedPosteriorTransform | None, caution: float
 ) -> None:
     """By quadrature over outcomes, each of which the model is conditioned on."""
     model, best_f = model_of(), 1.2 if transform is None else -1.0
     sign = 1.0 if transform is None else -1.0
-    found = worth(model, best_f, posterior_transform=transform, caution=caution).exp().detach()
+    more = {"log_weight": lambda X: X.new_zeros(len(X))} if is_weighed else {}
+    logs = worth(model, best_f, posterior_transform=transform, caution=caution, **more)
+    found = logs.exp().detach()
     # Even and fine: a Gaussian rule is off by some per cent where the gain begins far in the tail.
     nodes = np.linspace(-9.0, 9.0, 2001)
     weights = np.exp(-0.5 * nodes**2) * (nodes[1] - nodes[0])
@@ -70,7 +73,39 @@ def test_it_is_the_expected_gain_of_the_bound_at_the_target(
         bound = sign * told.mean.flatten() - caution * told.variance.flatten().sqrt()
         gain = (bound - best_f).clamp_min(0.0)
         expected = float((gain * torch.tensor(weights)).sum()) / math.sqrt(2 * math.pi)
+        # Weighed, less what the inputs have already, in the part of the variance that it leaves.
+        with torch.no_grad():
+            now = model.posterior(at_target(X, TARGET))
+        left = float(told.variance[0] / now.variance)
+        has = sign * float(now.mean) - caution * float(now.variance.sqrt()) - best_f
+        expected -= left * max(has, 0.0) if is_weighed else 0.0
         assert float(value) == pytest.approx(expected, rel=2e-2, abs=1e-9)
+
+
+@pytest.mark.parametrize("best_f", [-5.0, -50.0])
+def test_what_says_nothing_of_the_target_is_worth_nothing_where_it_is_weighed(
+    best_f: float,
+) -> None:
+    """Nor where the inputs are far better than all that were tried."""
+    model = model_of()
+    with torch.no_grad():  # all of it is bias, and lives for a short distance only
+        kernel = model.covar_module
+        for name, value in {"bias_variance": 4.0, "shift_variance": 4.0, "reach": -6.0}.items():
+            kernel.log_values[kernel._slices[name]] = value
+    X = points(5, 1)
+    X[:, 2] = torch.linspace(1.0, 5.0, 5, dtype=torch.double)
+    acquisition = LogTargetImprovementPerCost(
+        model, TARGET, best_f, log_weight=lambda X: X.new_zeros(len(X)), caution=0.5
+    )
+    with torch.no_grad():
+        mean, variance, share = acquisition.moments(X)
+        found = acquisition(X.unsqueeze(-2)).exp()
+    assert bool((share < 0.1).all())
+    # That they are better is certain, so that no expectation is left to take.
+    caution = 0.5 * variance.sqrt()
+    has, will_have = mean - caution - best_f, mean - caution * (1.0 - share).sqrt() - best_f
+    torch.testing.assert_close(found, will_have - (1.0 - share) * has)
+    assert bool((found < 1.1 * share * has).all())
 
 
 def test_at_the_target_without_noise_it_is_the_expected_improvement_per_cost() -> None:
@@ -100,7 +135,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
 
 def test_cost_and_weight_are_added_in_logs() -> None:
     model = model_of()
-    plain = worth(model)
+    plain = worth(model, log_weight=lambda X: X.new_zeros(len(X)))
     found = worth(model, cost=2.0, log_weight=lambda X: X[:, 0])
     torch.testing.assert_close(found, plain - math.log(2.0) + points(5, 1)[:, 0])
 

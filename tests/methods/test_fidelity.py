@@ -384,6 +384,7 @@ def test_a_model_of_ones_own_is_refused() -> None:
         Simulation(METHOD, SPACE, hyperparameters=FixedHyperparameters(0.2))
 
 
+@pytest.mark.usefixtures("full_searches")
 def test_a_target_on_a_log_scale_is_reached() -> None:
     """The power of its logarithm is not just the number."""
     space = Space.of([Range("x1", 0, 1), Range("s", 1, 11, log_scale=True)])

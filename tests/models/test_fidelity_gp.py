@@ -153,6 +153,22 @@ def test_a_curve_is_not_as_many_trainings_as_it_has_steps() -> None:
     assert of_these < 0.05
 
 
+def test_inputs_without_luck_have_none() -> None:
+    """Or a trial at a fidelity that says nothing would seem to tell how lucky new inputs are."""
+    inputs, steps = points(12, 2), torch.linspace(0.0, 1.0, 4, dtype=torch.double)
+    X = torch.cat([inputs.repeat_interleave(2, 0), steps.repeat(6).unsqueeze(-1)], dim=-1)
+    Y = X[:, 2:] * ((3 * X[:, :1]).sin() + X[:, 1:2])
+    model = FidelityGP(X, Y, [{2: 1.0}], UNIT, own=True)
+    fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
+    new = torch.full((2, 3), 0.5, dtype=torch.double)
+    new[:, 2] = torch.tensor([0.0, 1.0])
+    with torch.no_grad():
+        own = float(model.covar_module.value("own_variance"))
+        covariance = model.posterior(new).distribution.covariance_matrix
+    assert own < 5e-4
+    assert float(covariance[0, 1] / covariance.diagonal().prod().sqrt()) < 0.3
+
+
 def test_slopes_are_finite_at_the_target() -> None:
     kernel = FidelityKernel(3, [{2: 1.0}]).double()
     X = points(4)
