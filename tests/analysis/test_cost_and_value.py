@@ -19,6 +19,8 @@ from ax_costaware.session import complete_trial, recommend
 
 from .conftest import make_client
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def test_card_through_the_client(client: Client) -> None:
     (card,) = client.compute_analyses([CostAndValueAnalysis()], display=False)

@@ -24,6 +24,8 @@ from tests.session.conftest import strategy_with
 
 from .conftest import make_client as make_control_set_client
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 WHY = "It has the largest upper confidence bound."
 
 

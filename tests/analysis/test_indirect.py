@@ -24,6 +24,8 @@ from ax_costaware.analysis import IndirectQueryAnalysis
 from tests.ax import feedback_toy, tree_toy
 from tests.ax.indirect_toy import FAST, make_client, record, run_trials
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def card_of(client: Client) -> PlotlyAnalysisCard:
     """The card, by way of the client."""

@@ -14,6 +14,8 @@ from ax_costaware import ControlSet, JointEmpirical, Learned, Uniform, input_fit
 from ax_costaware.analysis import InputLawAnalysis
 from tests.session.inputs_toy import LAWS, make_client, trials_as_assumed
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def card_of(client: Client, **options: Any) -> PlotlyAnalysisCard:
     """The card as Ax's client computes it."""

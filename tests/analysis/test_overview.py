@@ -26,6 +26,8 @@ from ax_costaware.session import complete_trial
 from tests.ax import feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 from tests.session.conftest import KINDS, behind
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 METHODS: dict[str, tuple[Any, list[str]]] = {
     "control sets": (toy, ["DeploymentAnalysis", "CostAndValueAnalysis"]),
     "gittins": (gittins_toy, ["DeploymentAnalysis", "StoppingAnalysis"]),

@@ -18,6 +18,8 @@ from tests.ax.gittins_toy import FAST, complete, make_client, objective, record,
 
 from .conftest import make_client as make_control_set_client
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 def _card(client: Client) -> PlotlyAnalysisCard:
     (card,) = client.compute_analyses([StoppingAnalysis()], display=False)

@@ -17,10 +17,12 @@ from ax_costaware.ax_bridge.records import decision_record
 COST = AffineCost({"x2": 2.0}, fixed=0.5)
 """Between 0.5 and 2.5."""
 
+# Where the budget has a share for the design, each of its trials is one of 32 that are drawn.
 FAST: dict[str, Any] = {
     "num_restarts": 2,
     "raw_samples": 32,
     "initial_trials": 4,
+    "initial_share": None,
     "surrogate_spec": FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-5),
 }
 

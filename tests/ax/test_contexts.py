@@ -85,8 +85,10 @@ def test_what_no_day_can_be_is_refused(trials: int, name: str, value: Any, messa
 def test_what_is_in_hand_is_what_it_would_do_on_that_day(acquisition: str) -> None:
     """Nothing on a hot day is better than the best of the cold ones, and that does not matter."""
     client = client_of(acquisition=acquisition, budget=100.0)
-    for day in range(10):
-        run(client, heat=[0.0, 0.2, 0.9][day % 3])
+    for day in range(15):
+        water, heat = 0.618034 * (day + 1) % 1.0, [0.0, 0.2, 0.9][day % 3]
+        index = client.attach_trial({"water": water, "heat": heat})
+        ac.complete_trial(client, index, crop(water, heat))
     for heat in (1.0, 0.0, 0.5):
         waters = [run(client, heat) for _ in range(3)]
         assert min(abs(water - 0.2 - 0.6 * heat) for water in waters) < 0.1

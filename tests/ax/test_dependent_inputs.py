@@ -35,7 +35,7 @@ from tests.resuming import Run
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
-NUM_TRIALS = 4
+NUM_TRIALS = 3
 
 RNG = np.random.default_rng(0)
 X1 = RNG.random(60)

@@ -72,11 +72,11 @@ def test_a_run_is_stored_and_goes_on_as_it_would_have(
     tmp_path: Path, fresh_process: FreshProcess
 ) -> None:
     run = Run(tmp_path, "toy")
-    client = make_client(run.config)
-    for number in range(5):
+    client = make_client(run.config, initial_trials=2)
+    for number in range(4):
         index, arm = run.decide(client)
         complete_trial(client, index, {"score": score(arm)})
-        if number in (1, 2, 4):
+        if number in (0, 1, 3):
             run.store(client)
     run.decide(client)
     run.assert_resumed_alike(fresh_process)

@@ -167,7 +167,7 @@ def test_lambda_from_the_budget(stop: bool) -> None:
 
 def test_the_budget_is_never_exceeded() -> None:
     """Towards the end only what is left is spent, on the best that it pays for."""
-    client = make_client(budget=9.0, stop=False)
+    client = make_client(budget=9.0, initial_share=0.2, stop=False)
     with pytest.raises(OptimizationShouldStop) as end:
         run_trials(client, 40)
     spent = spending(client)
@@ -206,8 +206,8 @@ def test_decay_and_units() -> None:
             decay=GittinsDecay(0.5, 2.0),
             surrogate_spec=surrogate,
         )
-        arms = run_trials(client, 12, sign=value)
-        decisions = [record(client, i)["decision"] for i in range(4, 12)]
+        arms = run_trials(client, 10, sign=value)
+        decisions = [record(client, i)["decision"] for i in range(4, 10)]
         found.append((arms[:7], decisions))
         relative = [d["relative_lambda"] for d in decisions]
         assert relative[0] == 0.5
@@ -239,7 +239,7 @@ def test_no_run_ends_at_a_price_while_trials_are_under_way(acquisition: str) -> 
 @pytest.mark.parametrize("initial_trials", [4, 9])
 def test_money_that_is_reserved_by_a_learned_cost_may_come_back(initial_trials: int) -> None:
     """Of a run of trials side by side nearly half of the budget could be left."""
-    client = make_client(cost="hours", budget=9.0, initial_trials=initial_trials)
+    client = make_client(cost="hours", budget=9.0, initial_trials=initial_trials, initial_share=0.2)
     run_trials(client, 4, report=True)
     while (spending(client).remaining or 0.0) > 0.6:
         running = client.attach_trial({"x1": 0.3, "x2": 0.6})
@@ -352,7 +352,7 @@ def test_decisions_repeat_with_the_seed_and_leave_the_global_one_alone() -> None
 
 def test_several_trials_at_once_and_out_of_order() -> None:
     """Trials of a batch and running ones push the next away, and are reserved for."""
-    client = make_client(budget=30.0, acquisition="gittins", stop=True)
+    client = make_client(budget=30.0, initial_share=0.2, acquisition="gittins", stop=True)
     first = client.get_next_trials(max_trials=8)
     assert list(first) == [0, 1, 2, 3], "the initial design has four trials"
     with pytest.raises(DataRequiredError):
@@ -401,7 +401,9 @@ def test_a_batch_ends_where_nothing_else_is_worth_its_price(tmp_path: Path) -> N
 @pytest.mark.parametrize("learned", [False, True])
 def test_batches_never_lose_trials_to_the_budget(learned: bool) -> None:
     """However small the rest of the budget, a batch comes out whole and within it."""
-    client = make_client(cost="hours" if learned else COST, budget=11.0, stop=False)
+    client = make_client(
+        cost="hours" if learned else COST, budget=11.0, initial_share=0.2, stop=False
+    )
 
     def run_batches() -> None:
         while True:
@@ -430,7 +432,7 @@ def test_an_initial_design_within_the_budget() -> None:
 
 def test_an_initial_design_ends_when_it_has_cost_its_share() -> None:
     """A batch that began before is delivered; the next one is the model's."""
-    client = make_client(cost="hours", budget=12.0, initial_trials=8)
+    client = make_client(cost="hours", budget=12.0, initial_trials=8, initial_share=0.2)
     for arm in (client.get_next_trials(max_trials=1) for _ in range(3)):
         ((index, parameters),) = arm.items()
         complete_trial(client, index, None, cost=true_cost(dict(parameters)))
@@ -448,7 +450,7 @@ def test_an_initial_design_ends_when_it_has_cost_its_share() -> None:
 
 def test_failed_and_abandoned_trials() -> None:
     """Neither is pending any more, an initial one is replaced, and what never ran is free."""
-    client = make_client(budget=25.0)
+    client = make_client(budget=25.0, initial_share=0.2)
     (lost,) = client.get_next_trials(max_trials=1)
     client.mark_trial_failed(lost)
     run_trials(client, 4)
@@ -463,7 +465,7 @@ def test_failed_and_abandoned_trials() -> None:
 
 def test_fixed_parameters() -> None:
     """Values that the caller fixes are honoured in both phases, and the record says so."""
-    client = make_client(budget=25.0)
+    client = make_client(budget=25.0, initial_share=0.2)
     ((_, arm),) = client.get_next_trials(max_trials=1, fixed_parameters={"x2": 0.25}).items()
     assert arm["x2"] == 0.25
     client.mark_trial_failed(0)
@@ -476,7 +478,7 @@ def test_fixed_parameters() -> None:
 
 def test_disabled_parameters() -> None:
     """They keep the value that Ax was given for them, unless the caller fixes another."""
-    client = make_client(budget=25.0, initial_trials=2)
+    client = make_client(budget=25.0, initial_share=0.2, initial_trials=2)
     run_trials(client, 1)
     client._experiment.disable_parameters_in_search_space({"x2": 0.25})
     assert [arm["x2"] for arm in run_trials(client, 3)] == [0.25] * 3
@@ -491,7 +493,10 @@ def test_disabled_parameters() -> None:
 def test_parameter_constraints() -> None:
     """Trials meet them; a cost that would be negative beyond them is none of our business."""
     client = make_client(
-        constraints=["x1 + x2 <= 0.8"], cost=AffineCost({"x1": -1.0, "x2": -1.0}, 0.9), budget=5.0
+        constraints=["x1 + x2 <= 0.8"],
+        cost=AffineCost({"x1": -1.0, "x2": -1.0}, 0.9),
+        budget=5.0,
+        initial_share=0.2,
     )
     client.get_next_trials(max_trials=2)
     for index in (0, 1):
@@ -545,7 +550,8 @@ def test_no_initial_design_needs_an_attached_trial() -> None:
 def test_ax_client() -> None:
     """The same strategy runs through AxClient, with costs that are learned."""
     client = AxClient(
-        generation_strategy=gittins_strategy("hours", budget=8.0, **FAST), verbose_logging=False
+        generation_strategy=gittins_strategy("hours", budget=8.0, **FAST | {"initial_share": 0.2}),
+        verbose_logging=False,
     )
     client.create_experiment(
         name="toy",

@@ -148,8 +148,9 @@ def test_minimisation() -> None:
 @pytest.mark.parametrize("acquisition", ["max_value_entropy", "max_value_entropy_noise_aware"])
 def test_other_kinds_of_information(acquisition: Any) -> None:
     """They run, say what they are about, and repeat with the seed but not with another."""
-    clients = [make_client(acquisition=acquisition, seed=seed) for seed in (1, 1, 2)]
-    runs = [run_trials(client, 5) for client in clients]
+    settings: dict[str, Any] = {"acquisition": acquisition, "initial_trials": 2}
+    clients = [make_client(seed=seed, **settings) for seed in (1, 1, 2)]
+    runs = [run_trials(client, 4) for client in clients]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
     client = clients[0]
@@ -397,7 +398,7 @@ def test_more_pairs_do_not_end_a_run(tmp_path: Path, caplog: pytest.LogCaptureFi
     loaded = Client.load_from_json_file(str(tmp_path / "toy.json"))
     ((_, again),) = loaded.get_next_trials(max_trials=1).items()
     assert dict(again) == dict(arm)
-    spread = random.uniform(0.15, 0.85, (4000, 2))
+    spread = random.uniform(0.15, 0.85, (1500, 2))
     add_pairs(client, 10 * spread, spread)
     problem = fitted_adapter(client._experiment, client._generation_strategy).problem()
     assert [trial.index for trial in problem.observed] == [0, 1, 2, 3, 4, 5]

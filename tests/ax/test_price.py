@@ -26,8 +26,8 @@ def _complete_average(client: Client, index: int, arm: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("make", "complete", "settings"),
     [
-        (toy.make_client, toy.complete, {"initial_trials": 3}),
-        (indirect_toy.make_client, _complete_average, {}),
+        (toy.make_client, toy.complete, {"initial_trials": 1}),
+        (indirect_toy.make_client, _complete_average, {"initial_trials": 1}),
         (tree_toy.make_client, _complete_average, {}),
     ],
     ids=["control sets", "indirect queries", "resolution tree"],

@@ -46,16 +46,16 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 def test_run_until_budget_is_exhausted(minimize: bool) -> None:
     """The budget is passed by no more than the last surprise, and both phases are there."""
     sign = -1.0 if minimize else 1.0
-    client = make_cost_client(minimize=minimize, budget=7.0)
+    client = make_cost_client(minimize=minimize, budget=5.0)
     with pytest.raises(OptimizationShouldStop, match="is expected to cost") as stop:
         run_with_costs(client, 60, sign)
     spent = spending(client)
     last = spent.entries[-1]
     assert last.expected_cost is not None
     surprise = last.charged - last.expected_cost
-    assert 6.0 < spent.spent <= 7.0 + max(surprise, 0.0) + 1e-9
+    assert 4.0 < spent.spent <= 5.0 + max(surprise, 0.0) + 1e-9
     assert all(entry.charged == entry.reported_cost for entry in spent.entries)
-    assert f"{spent.spent:g} of 7 is spent" in str(stop.value)
+    assert f"{spent.spent:g} of 5 is spent" in str(stop.value)
     phases = [record(client, e.trial_index)["decision"].get("state") for e in spent.entries]
     assert phases[:3] == [None] * 3
     assert [phase["phase"] for phase in phases[3:]] == sorted(
@@ -82,9 +82,9 @@ def test_minimising_the_negative_decides_alike() -> None:
 def test_another_unit_of_cost_changes_no_decision() -> None:
     """Hours or minutes, a known part included; two bounds of a cost are compared to rounding."""
     minutes = tuple(ControlSet(s.parameters, fixed_cost=60 * s.fixed_cost) for s in UNKNOWN_SETS)
-    one = make_cost_client(budget=6.0)
-    other = make_cost_client(budget=360.0, control_sets=minutes)
-    for _ in range(10):
+    one = make_cost_client(budget=4.0)
+    other = make_cost_client(budget=240.0, control_sets=minutes)
+    for _ in range(8):
         ((index, arm),) = one.get_next_trials(max_trials=1).items()
         ((_, again),) = other.get_next_trials(max_trials=1).items()
         assert again == arm
@@ -98,7 +98,7 @@ def test_another_unit_of_cost_changes_no_decision() -> None:
                 cost=unit * cost_of(index, dict(arm)),
             )
     assert spending(other).spent == pytest.approx(60 * spending(one).spent)
-    assert record(one, 9)["decision"]["state"]["phase"] == "exploit"
+    assert record(one, 7)["decision"]["state"]["phase"] == "exploit"
 
 
 def test_averages_before_costs_show_more() -> None:

@@ -16,12 +16,13 @@ from tests.resuming import Run
 pytestmark = pytest.mark.usefixtures("short_searches")
 
 CASES: dict[str, dict[str, Any]] = {
-    # Two rounds of exploration, then running bounds.
+    # A round of exploration, then running bounds.
     "unknown": {
-        "rule": UnknownCosts(exploration=0.25, tolerance=0.3, halve_every=3),
+        "rule": UnknownCosts(exploration=0.12, tolerance=0.3, halve_every=2),
         "budget": 12.0,
-        "num_trials": 14,
-        "stored": (2, 3, 6, 10, 12),
+        "attached": 0,
+        "num_trials": 10,
+        "stored": (2, 3, 6, 8),
     },
     # A declared cost, values that the cost shows to depend on, and no budget.
     "partly known": {
@@ -29,6 +30,7 @@ CASES: dict[str, dict[str, Any]] = {
         "rule": UnknownCosts(rounds=1, worst_value=-3.0, cost_range=0.05),
         "initial_control_sets": ["x1+x2+x3"],
         "initial_trials": 11,
+        "attached": 9,
         "num_trials": 17,
         "stored": (10, 11, 13, 15),
     },
@@ -39,9 +41,13 @@ def run_case(case: str, folder: Path) -> Run:
     """Run a case, and store it after some of the trials that the rule follows."""
     run = Run(folder, case.replace(" ", "_"))
     options = dict(CASES[case])
-    num_trials, stored = options.pop("num_trials"), options.pop("stored")
+    attached, num_trials, stored = (options.pop(n) for n in ("attached", "num_trials", "stored"))
     client = make_cost_client(storage_config=run.config, **options)
-    for step in range(num_trials - 1):
+    for step in range(attached):
+        x1, x2, x3 = (0.618034 * (step + 1) * place % 1.0 for place in (1, 2, 3))
+        arm = {"control_set": "x1+x2+x3", "x1": x1, "x2": x2, "x3": x3}
+        complete_with_cost(client, client.attach_trial(arm), arm)
+    for step in range(attached, num_trials - 1):
         index, arm = run.decide(client)
         # One trial is completed by Ax's own call, and its cost comes later.
         if step == num_trials - 4:

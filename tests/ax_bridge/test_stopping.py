@@ -28,6 +28,8 @@ from ax_costaware import (
 )
 from tests.ax.gittins_toy import COST, make_client, objective
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SURROGATE = FixedHyperparameters(lengthscale=0.5, outputscale=0.2, noise_variance=1e-5)
 
 
@@ -76,7 +78,7 @@ def test_ends_the_run_of_any_strategy(rule: Any) -> None:
     """Not before five trials, and well before the most that were allowed."""
     client = plant_client(sobol(), lmbda=1.0)
     stopping = GittinsStoppingStrategy(
-        COST, lmbda=0.01, rule=rule, surrogate_spec=SURROGATE, num_restarts=2, raw_samples=32
+        COST, lmbda=0.03, rule=rule, surrogate_spec=SURROGATE, num_restarts=2, raw_samples=32
     )
     orchestrator = Orchestrator(
         experiment=client._experiment,
@@ -93,7 +95,7 @@ def test_ends_the_run_of_any_strategy(rule: Any) -> None:
     assert 5 <= trials < 40
     stop, message = stopping.should_stop_optimization(client._experiment)
     assert stop
-    assert "lambda 0.01. Spent" in message
+    assert "lambda 0.03. Spent" in message
     assert "Deploy trial" in message
 
 

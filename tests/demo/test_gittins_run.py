@@ -19,7 +19,7 @@ from demo.gittins.outcome import LABELS, Search, Trained
 from demo.gittins.report import comparison, conclusion
 from demo.gittins.runs import run
 
-BUDGET = 8.0
+BUDGET = 6.0
 
 
 def made_up(parameters: Mapping[str, Any]) -> Measured:

@@ -215,9 +215,11 @@ def test_no_trial_costs_more_than_the_cap_though_the_target_does() -> None:
     assert best.trial_index is None
 
 
-def constrained(run: Callable[[Any], float], bound: OutcomeConstraint, n: int) -> Simulation:
+def constrained(
+    run: Callable[[Any], float], bound: OutcomeConstraint, n: int, seed: int = 0
+) -> Simulation:
     return simulate(
-        replace(METHOD, budget=60.0),
+        replace(METHOD, budget=60.0, seed=seed),
         SPACE,
         lambda row, measure: curve(row)._replace(metrics={"size": run(row)}),
         n,
@@ -251,15 +253,24 @@ def test_outcome_constraints_are_to_hold_at_the_target() -> None:
 @pytest.mark.usefixtures("full_searches")
 @pytest.mark.slow
 def test_what_short_runs_say_nothing_of_is_asked_of_long_ones() -> None:
-    """A model is small until its training is half over, so that short runs all keep to a bound."""
-    bound = OutcomeConstraint("size", upper=1.0)
-    found = constrained(
-        lambda row: (0.4 + 2 * row["x2"]) / (1 + math.exp((60 - row["epochs"]) / 4)), bound, 25
-    )
-    best = found.recommend()
-    assert best.feasibility is not None
-    assert best.feasibility >= 0.9
-    assert 0.4 + 2 * best.parameters["x2"] <= 1.0  # type: ignore[operator]
+    """A model is small until its training is half over, so that short runs all keep to a bound.
+
+    What the model makes of that is a guess, which is wrong in a quarter of twelve runs.
+    """
+    bound, found = OutcomeConstraint("size", upper=1.0), []
+    for seed in range(4):
+        run = constrained(
+            lambda row: (0.4 + 2 * row["x2"]) / (1 + math.exp((60 - row["epochs"]) / 4)),
+            bound,
+            25,
+            seed,
+        )
+        assert sum(float(str(t.parameters["epochs"])) > 60 for t in run.trials) > 1
+        best = run.recommend()
+        assert best.feasibility is not None
+        assert best.feasibility >= 0.9
+        found.append(0.4 + 2 * best.parameters["x2"] <= 1.0)  # type: ignore[operator]
+    assert sum(found) >= 3, found
 
 
 @pytest.mark.usefixtures("full_searches")

@@ -43,23 +43,27 @@ def _learned(client: Client, count: int) -> None:
 
 GITTINS = gittins_toy.make_client
 # A design that knows costs depends on the budget.
-STOPS: dict[str, Any] = {"initial_share": None, "stop": True}
-NEVER: dict[str, Any] = {"initial_share": None}
+NEVER: dict[str, Any] = {"initial_share": None, "initial_trials": 2}
+STOPS: dict[str, Any] = {**NEVER, "stop": True}
 CASES = {
-    "gittins": Case(GITTINS, gittins_toy.run_trials, 7.0, STOPS),
-    "gittins, never stopped": Case(GITTINS, gittins_toy.run_trials, 7.0, NEVER),
-    "gittins, learned costs": Case(GITTINS, _learned, 7.0, {"cost": "hours", **NEVER}),
+    "gittins": Case(GITTINS, gittins_toy.run_trials, 4.0, STOPS),
+    "gittins, never stopped": Case(GITTINS, gittins_toy.run_trials, 4.0, NEVER),
+    "gittins, learned costs": Case(GITTINS, _learned, 5.0, {"cost": "hours", **NEVER}),
     "cost cooling": Case(
-        GITTINS, gittins_toy.run_trials, 7.0, {"acquisition": "log_ei_cost_cooling", **NEVER}
+        GITTINS, gittins_toy.run_trials, 4.0, {"acquisition": "log_ei_cost_cooling", **NEVER}
     ),
-    "control sets": Case(toy.make_client, toy.run_trials, 0.8, {"initial_trials": 3}),
+    "control sets": Case(toy.make_client, toy.run_trials, 0.5, {"initial_trials": 3}),
     "unknown costs": Case(cost_toy.make_cost_client, cost_toy.run_with_costs, 2.5, {}),
-    "costly feedback": Case(feedback_toy.make_client, feedback_toy.run_trials, 5.0, {}),
-    "indirect queries": Case(indirect_toy.make_client, indirect_toy.run_trials, 4.0, {}),
+    "costly feedback": Case(
+        feedback_toy.make_client, feedback_toy.run_trials, 3.0, {"initial_trials": 2}
+    ),
+    "indirect queries": Case(
+        indirect_toy.make_client, indirect_toy.run_trials, 3.0, {"initial_trials": 2}
+    ),
     "resolution tree": Case(tree_toy.make_client, tree_toy.run_trials, 6.0, {}),
 }
 
-MOST = 10
+MOST = 7
 """Trials after which a run is over that does not stop, as that of costly feedback."""
 
 

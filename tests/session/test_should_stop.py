@@ -36,7 +36,7 @@ SURROGATE = FAST["surrogate_spec"]
 def test_it_says_what_the_next_decision_does(acquisition: str, reason: str, minimize: bool) -> None:
     """The numbers of the record that the next trial gets, and stop where asking for it stops."""
     sign = -1.0 if minimize else 1.0
-    client = make_client(minimize, lmbda=0.01, acquisition=acquisition)
+    client = make_client(minimize, lmbda=0.02, acquisition=acquisition)
     run_trials(client, 4, sign)
     while True:
         found = should_stop(client)
@@ -56,7 +56,7 @@ def test_it_says_what_the_next_decision_does(acquisition: str, reason: str, mini
     assert f"{found.index:.6g}" in str(stop.value)
     assert found.reason.rstrip(".").lower() in str(stop.value).lower()
     assert str(found).startswith(f"Stop. {reason}")
-    assert len(client._experiment.trials) == before
+    assert len(client._experiment.trials) == before > 4
 
 
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
