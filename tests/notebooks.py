@@ -52,6 +52,7 @@ def run(path: str) -> list[int]:
     sys.path.append(str(ROOT))  # It was the empty name so far, which moves with the folder.
     os.chdir(Path(path).parent)
     os.environ["SMOKE_TEST"] = "1"
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # It does not begin again in a forked process.
     _learn_little()
     shorten()
     signal.signal(signal.SIGALRM, _hangs)
