@@ -7,17 +7,19 @@ do, then starts at once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
-
 if TYPE_CHECKING:
     from tests.fresh import FreshProcess
 
-# How fast inputs are drawn says how busy the machine is.
-settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
+with suppress(ImportError):  # The wheel is tried where it is not installed.
+    from hypothesis import HealthCheck, settings
+
+    # How fast inputs are drawn says how busy the machine is.
+    settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
 
 
 def pytest_collection_finish() -> None:
