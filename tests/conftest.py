@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+
 if TYPE_CHECKING:
     from tests.fresh import FreshProcess
 
