@@ -40,6 +40,7 @@ import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.utils.probability.utils import log_ndtr
+from botorch.utils.safe_math import logdiffexp
 from scipy.stats import norm
 from torch import Tensor
 
@@ -91,9 +92,8 @@ def told_of_target(
 def _log_less(log_value: Tensor, subtracted: Tensor) -> Tensor:
     """The logarithm of values less a part of them, of which what is negative counts as nothing."""
     counts = subtracted > 0.0
-    log_part = subtracted.where(counts, 1.0).log() - log_value.where(counts, 0.0)
-    part = log_part.exp().clamp_max(1.0 - _LEAST_SHARE).where(counts, 0.0)
-    return log_value + torch.log1p(-part)
+    log_part = subtracted.where(counts, 1.0).log().where(counts, -torch.inf)
+    return logdiffexp(log_part.minimum(log_value - _LEAST_SHARE), log_value)
 
 
 class LogChanceAtTarget:
