@@ -173,9 +173,14 @@ class InitialNode(MethodNode):
             draw=draw,
             num_attached=len(beside_designs(experiment)) if self.counts_attached else 0,
         )
-        design, sums = design_of(problem, method), problem.space.sums
-        # Ax hardly draws any point of a sum that is given, by two inequalities where of integers.
-        is_thin = bool(problem.space.equalities) or any(opposite_of(s) in sums for s in sums)
+        design, space = design_of(problem, method), problem.space
+        sums = space.sums
+        # Ax hardly draws any point of a sum that is given, by two inequalities where of integers,
+        # and takes the values of an ordered choice for their numbers from zero.
+        is_thin = bool(space.equalities) or any(
+            opposite_of(s) in sums or not s[0].keys() <= space.ranges.keys() | space.fixed.keys()
+            for s in sums
+        )
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
             check_all(method, problem)
             spec = model_spec_of(self.generation_strategy).generator_kwargs.get("surrogate_spec")

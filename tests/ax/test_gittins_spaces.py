@@ -113,6 +113,36 @@ def test_arms_and_costs_are_valid(mixed: Client) -> None:
     assert spending(mixed).spent > 0
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "step", "limit"), [(0.0, 1.0, 0.1, "<= 1.0"), (10.0, 50.0, 10.0, ">= 60.0")]
+)
+def test_constraints_hold_of_values_with_a_step(
+    low: float, high: float, step: float, limit: str
+) -> None:
+    """Which Ax has as ordered choices, and its design as whole numbers from zero."""
+    client = Client()
+    client.configure_experiment(
+        [
+            RangeParameterConfig("a", (low, high), "float", step_size=step),
+            RangeParameterConfig("b", (low, high), "float", step_size=step),
+            RangeParameterConfig("c", (low, high), "float"),
+        ],
+        parameter_constraints=[f"a + b {limit}", f"a + c {limit}"],
+    )
+    client.configure_optimization("y")
+    client.set_generation_strategy(gittins_strategy(cost=1.0, budget=20.0, **FAST_FIT))
+    sums = []
+    for _ in range(7):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        a, b, c = (float(arm[name]) for name in "abc")
+        sums += [a + b, a + c]
+        complete_trial(client, index, {"y": a - b * c})
+    sign, bound = limit.split()
+    off = [total - float(bound) if sign == "<=" else float(bound) - total for total in sums]
+    assert max(off) <= 1e-8
+    assert len(set(sums)) > 6
+
+
 def test_ax_keeps_working(mixed: Client) -> None:
     """Prediction, cross-validation and best point on such an experiment."""
     best = recommend(mixed)
