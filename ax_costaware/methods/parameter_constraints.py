@@ -12,6 +12,9 @@ from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range, Row
 WeightedSum: TypeAlias = tuple[Mapping[str, float], float]
 """Weights of raw values by name, and the number that their sum is compared with."""
 
+ROUNDING = 5e-9
+"""What a sum with integers or choices may be over its limit, of which BoTorch forgives nothing."""
+
 _LEAST_SIZE = 1e-3
 """How much a sum varies at least, beside a tolerance of 1e-8."""
 

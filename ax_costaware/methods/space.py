@@ -22,6 +22,7 @@ from torch.quasirandom import SobolEngine
 from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.parameter_constraints import (
+    ROUNDING,
     WeightedSum,
     check_room,
     shown,
@@ -98,9 +99,8 @@ class Space:
         seen = {name: p for name, p in declared.items() if name not in hidden}
         columns: dict[str, Column] = {}
         bounds = torch.empty(2, 0, dtype=torch.double)
-        for name, p in seen.items():
-            if isinstance(p, Fixed):
-                continue
+        free = {name: p for name, p in seen.items() if not isinstance(p, Fixed)}
+        for name, p in free.items():
             if isinstance(p, Range):
                 ends = bounds.new_tensor([[p.to_column(p.lower)], [p.to_column(p.upper)]])
             else:
@@ -170,7 +170,7 @@ class Space:
         if self.elimination is not None:
             return list(self.elimination.constraints)
         # Ours are at most a limit, BoTorch's ``sum_i c_i x_i >= rhs``.
-        return [self._constraint(weights, limit, -1.0) for weights, limit in self.sums]
+        return [self._constraint(*each, -1.0) for each in self.sums]
 
     @cached_property
     def elimination(self) -> Elimination | None:
@@ -181,7 +181,7 @@ class Space:
             return Elimination.of(
                 [self._constraint(weights, value) for weights, value in self.equalities],
                 self.bounds,
-                [self._constraint(weights, limit, -1.0) for weights, limit in self.sums],
+                [self._constraint(*each, -1.0) for each in self.sums],
             )
         except InputError as error:
             named = ", ".join(map(shown, self.equalities))
@@ -194,10 +194,14 @@ class Space:
             InputError: If this leaves no room.
         """
         check_room(self.parameters, self.sums, fixed)
-        read = {name for weights, _ in self.equalities for name in weights} & fixed.keys()
+        read = fixed.keys() & {name for weights, _ in self.equalities for name in weights}
         more = tuple(({n: 1.0}, float(str(fixed[n]))) for n in self.columns if n in read)
-        # They come first, so that rounding leaves them as they are.
-        found = replace(self, equalities=more + self.equalities) if more else self
+        # What is held as a whole was seen to; BoTorch would not forgive rounding.
+        left = tuple(each for each in self.sums if not each[0].keys() <= fixed.keys())
+        if left == self.sums and not more:
+            return self
+        # What is fixed comes first, so that rounding leaves it as it is.
+        found = replace(self, sums=left, equalities=more + self.equalities)
         _ = found.elimination
         return found
 
@@ -216,6 +220,8 @@ class Space:
             elif name in self.fixed:
                 rhs -= sign * weight * float(str(self.fixed[name]))
         (indices,) = row.nonzero(as_tuple=True)
+        if sign < 0 and not {*indices.tolist()} <= self.smooth:  # all columns may be held
+            rhs -= ROUNDING
         return indices, row[indices], rhs
 
     def raw(self, name: str, X: Tensor) -> Tensor:
@@ -275,9 +281,8 @@ class Space:
 
         sums = [off(w, limit) for w, limit in self.sums if names & w.keys()]
         equal = [(*off(w, v), max(1.0, abs(v))) for w, v in self.equalities if names & w.keys()]
-        return all(over <= 1e-8 + slack for over, slack in sums) and all(
-            abs(over) <= 1e-8 * size + slack for over, slack, size in equal
-        )
+        kept = [over <= 1e-8 + slack for over, slack in sums]
+        return all(kept + [abs(over) <= 1e-8 * size + slack for over, slack, size in equal])
 
     def design(self, seed: int) -> Iterator[dict[str, Value]]:
         """A quasi-random sequence of parameterizations in raw units, without end.
@@ -344,12 +349,11 @@ class Space:
         found = [X[:0]]
         for column in self.columns.values():
             parameter, block = column.parameter, list(column.indices)
-            if not fixed.keys().isdisjoint(block):
+            if {*block} <= self.smooth or not fixed.keys().isdisjoint(block):
                 continue
-            others: list[Tensor] = []
             if isinstance(parameter, Choice):
                 others = list(parameter.codes.to(X))
-            elif parameter.is_integer:
+            else:
                 others = [parameter.nearest(X[:, block], step) for step in (-1, 1)]
             for other in others:
                 changed = X.clone()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range, Row, takes
 from ax_costaware.methods.space import Space
@@ -207,6 +208,28 @@ def test_constraints_whose_sums_vary_by_little(unit: float, weight: float) -> No
         assert space.meets(row) is holds
         assert len(space.feasible(space.encode([row]))) == holds
     assert not Space.of(ranges, equalities=[limit]).meets({"x": 0.999 * unit, "y": 0.0})
+
+
+def test_a_sum_that_is_over_by_rounding_is_searched() -> None:
+    """BoTorch refuses a constraint of columns that are all held where it is not met exactly."""
+    tenths = tuple(0.1 * i for i in range(11))
+    assert -1 + tenths[3] + tenths[7] > 0
+    space = Space.of(
+        [*(Choice(n, tenths, is_ordered=True) for n in "ab"), *(Range(n, 0, 1) for n in "cd")],
+        [({"a": 1.0, "b": 1.0}, 1.0), ({"c": 1.0, "d": 1.0}, 1.0)],
+    )
+    row: Row = {"a": tenths[3], "b": tenths[7], "c": tenths[3], "d": tenths[7]}
+    assert space.meets(row)
+    held = space.held_at({"c": row["c"], "d": row["d"]})
+    assert len(held.inequality_constraints) == 1
+    assert space.held_at({"c": 0.5}).inequality_constraints == space.inequality_constraints
+    start = held.encode([row])
+    search = LocalSearch(held.bounds, [0, 1, 3], held.inequality_constraints)
+    _, end = search.climb(lambda X: -((X[:, 2] - 0.2) ** 2), start, 1)
+    assert end[0].tolist() == pytest.approx([tenths[3], tenths[7], 0.2, tenths[7]], abs=1e-6)
+    assert not space.meets({**row, "b": 0.8})
+    with pytest.raises(InputError, match="leaves no room"):
+        space.held_at({"c": 0.3, "d": 0.8})
 
 
 def test_neighbors_differ_in_one_choice_or_in_one_integer_by_one() -> None:
