@@ -149,7 +149,8 @@ def optimize_control_sets(
     check_nodes(nodes, weights)
     nonnegative_number(beta, "beta")
     num_inputs = nodes.shape[-1]
-    checked_bounds(bounds, num_inputs)
+    # They may be whole numbers, or in single precision, as torch makes them of Python's.
+    bounds = checked_bounds(bounds, num_inputs).to(next(model.parameters(), nodes))
     if len(control_sets) == 0:
         raise InputError("control_sets: got none; it takes at least one list of column indices.")
     for argument, number in (("num_restarts", num_restarts), ("raw_samples", raw_samples)):

@@ -338,6 +338,15 @@ def test_bad_input(change, message, model, rule, bounds):
         optimize_control_sets(model, **arguments)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.long])
+def test_bounds_are_taken_in_the_precision_of_the_model(model, rule, bounds, dtype):
+    options = {"num_restarts": 1, "raw_samples": 16}
+    given = optimize_control_sets(model, bounds.to(dtype), [[0], [0, 1]], *rule, **options)
+    found = optimize_control_sets(model, bounds, [[0], [0, 1]], *rule, **options)
+    assert torch.equal(given.points, found.points)
+    assert torch.equal(given.values, found.values)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning:linear_operator")
 def test_improvement_needs_an_incumbent_where_the_data_have_a_task(rule, bounds):
     generator = torch.Generator().manual_seed(0)
