@@ -251,6 +251,17 @@ def test_a_run_goes_on_from_its_trials(ran: tuple[Case, Simulation]) -> None:
     assert decision.why == simulation.trials[6].record["why"]
 
 
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_a_user_may_keep_no_gradients(ran: tuple[Case, Simulation], context: Any) -> None:
+    case, simulation = ran
+    with context():
+        resumed = Simulation(case.method, case.space, False, case.model, simulation.trials[:6])
+        decision, best = resumed.ask(), resumed.recommend()
+    assert isinstance(decision, Decision)
+    assert decision.parameters == simulation.trials[6].parameters
+    assert isinstance(best.mean, float)
+
+
 def test_what_to_deploy(ran: tuple[Case, Simulation]) -> None:
     case, simulation = ran
     best = simulation.recommend()
