@@ -187,8 +187,8 @@ class Simulation:
 
         Raises:
             InputError: For what is no decision or no ``Outcome``, parameters that are none of the
-                space, a value that is not finite, a cost below zero, realised inputs that are
-                none of the space, or what ``Method.check_trial`` refuses; nothing is recorded.
+                space, a value or step that is not finite, a cost below zero, realised inputs that
+                are none of the space, or what ``Method.check_trial`` refuses; nothing is recorded.
         """
         instance_of(decision, "decision", Decision, "a Decision, as ask gives it")
         instance_of(outcome, "outcome", Outcome, "an Outcome, such as Outcome(0.5)")
@@ -196,8 +196,12 @@ class Simulation:
         metric = self.method.cost_metric
         optional(finite_number)(outcome.value, "value")
         optional(nonnegative_number if metric is None else positive_number)(outcome.cost, "cost")
+        for name in ("realized", "metrics", "curve"):
+            instance_of(getattr(outcome, name), name, Mapping | None, "a mapping, or None")
         for name, value in (outcome.metrics or {}).items():
             finite_number(value, f"metrics[{name!r}]")
+        for step, value in (outcome.curve or {}).items():
+            finite_number(value, f"curve[{finite_number(step, 'a step of curve')!r}]")
         self._check_row(outcome.realized or {}, "realized")
         known = {} if metric is None or outcome.cost is None else {metric: outcome.cost}
         trial = PastTrial(

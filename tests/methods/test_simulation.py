@@ -652,6 +652,9 @@ def test_a_largest_cost_below_that_of_every_measurement_is_refused() -> None:
         (Outcome(1.0, cost=-5.0), "cost=-5.0: expected a finite number >= 0"),
         (Outcome(1.0, cost=float("nan")), "cost=nan"),
         (Outcome(1.0, metrics={"heat": float("inf")}), r"metrics\['heat'\]=inf"),
+        (Outcome(1.0, metrics=[1.0]), r"metrics=\[1.0\]: expected a mapping, or None"),  # type: ignore[arg-type]
+        (Outcome(1.0, curve={5: float("nan")}), r"curve\[5.0\]=nan: expected a finite number"),
+        (Outcome(1.0, curve={"last": 1.0}), "a step of curve='last': expected a finite number"),  # type: ignore[dict-item]
         (Outcome(1.0, realized={"x3": 1.0}), r"realized='x3': expected one of \['x1', 'x2'\]"),
         (Outcome(1.0, realized={"x2": float("nan")}), r"realized\['x2'\]=nan"),
     ],
