@@ -15,7 +15,7 @@ from botorch.models.transforms import Normalize, Standardize
 from botorch.models.transforms.input import ChainedInputTransform, InputPerturbation, Log10, Round
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from gpytorch import settings
-from gpytorch.kernels import MaternKernel, ScaleKernel
+from gpytorch.kernels import LinearKernel, MaternKernel, ScaleKernel
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
@@ -92,6 +92,20 @@ def test_variance_at_noise_free_data_stays_positive_with_a_finite_gradient() -> 
     (gradient,) = torch.autograd.grad(variance.sqrt().sum(), points)
     assert bool((variance > 0).all())
     assert bool(torch.isfinite(gradient).all())
+
+
+def test_what_is_known_without_data_has_a_standard_deviation_with_a_gradient() -> None:
+    """As the value of a line without an intercept at zero."""
+    X, Y = data()
+    found = PointPosterior.of(
+        SingleTaskGP(X, Y, covar_module=LinearKernel(), outcome_transform=None)
+    )
+    nodes = torch.zeros(1, 1, D, dtype=torch.double, requires_grad=True)
+    for spread in (Spread.FUNCTION, Spread.EXPECTATION):
+        _, std = found.moments(nodes, torch.ones(1, 1, dtype=torch.double), spread)
+        (gradient,) = torch.autograd.grad(std.sum(), nodes)
+        assert bool(std > 0)
+        assert bool(torch.isfinite(gradient).all())
 
 
 @pytest.mark.parametrize("name", ["default", "fixed noise", "inputs", "list"])
