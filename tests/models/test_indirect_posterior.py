@@ -144,6 +144,23 @@ def test_of_no_queries_and_points_there_are_no_values(make: Callable[[], Conditi
     assert entropy(A[:0].unsqueeze(1)).shape == (0,)
 
 
+@pytest.mark.parametrize("make", [gaussian, clipped, dependent, learned, arms])
+@pytest.mark.parametrize("kernel", [rbf, matern])
+def test_queries_and_points_may_be_in_single_precision(
+    make: Callable[[], Conditional], kernel: Callable[[], Kernel]
+) -> None:
+    """As of any model of BoTorch's in double, which is what the moments are then."""
+    model = model_of(make(), kernel())
+    A, X = queries_of(make()).float(), torch.rand(4, 2)
+    single, double = [
+        (*posterior.moments(a), *posterior.joint_with(x)(a), TargetPaths(posterior, 2)(x))
+        for a, x in ((A, X), (A.double(), X.double()))
+        for posterior in [IndirectPosterior.of(model, A_pending=a[:1])]
+    ]
+    for found, expected in zip(single, double, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 def test_pending_queries_are_believed_at_their_mean() -> None:
     model = model_of(gaussian(), rbf())
     pending = torch.tensor([[0.5, 0.5], [0.1, 0.9]], dtype=torch.double)
