@@ -157,6 +157,7 @@ def optimize_control_sets(
         optional(at_least(1))(number, argument)
     controls = [check_columns("control_sets", columns, num_inputs) for columns in control_sets]
     check_domain(controls, num_inputs, discrete, inequality_constraints, fixed_features)
+    at_least(0)(seed, "seed")
     if default is not None:
         finite_tensor(default, "default", (num_inputs,), f"{num_inputs} finite numbers")
     best_f = optional(finite_number)(best_f, "best_f")
