@@ -254,7 +254,7 @@ class FactoredPosterior(PointPosterior):
             sigma = remaining_variance(posterior.prior_variance(t), k, posterior.inverse).sqrt()
             std = torch.linalg.vecdot(weights, sigma.reshape(weights.shape))
         else:
-            t = t.reshape(nodes.shape)
+            t = t.unflatten(0, weights.shape)  # there may be fewer columns
             among = weighted(weights, posterior.prior_covariance(t, t))
             v = weighted(weights, k.reshape(*weights.shape, -1))
             prior = torch.linalg.vecdot(among, weights)

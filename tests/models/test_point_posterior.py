@@ -12,7 +12,13 @@ from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
-from botorch.models.transforms.input import ChainedInputTransform, InputPerturbation, Log10, Round
+from botorch.models.transforms.input import (
+    ChainedInputTransform,
+    FilterFeatures,
+    InputPerturbation,
+    Log10,
+    Round,
+)
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from gpytorch import settings
 from gpytorch.kernels import LinearKernel, MaternKernel, ScaleKernel
@@ -231,6 +237,16 @@ def test_pending_points_of_a_model_that_cannot_be_fantasised() -> None:
         PointPosterior.of(model, X_pending=torch.rand(2, D, dtype=torch.double))
     mean, _ = PointPosterior.of(model)(torch.ones(1, D, dtype=torch.double))
     assert mean.tolist() == [3.0]
+
+
+def test_a_transform_may_leave_out_columns() -> None:
+    X, Y = data()
+    model = SingleTaskGP(X, Y, input_transform=FilterFeatures(torch.tensor([0, 2])))
+    nodes, weights = torch.rand(4, 5, D, dtype=torch.double), torch.full((4, 5), 0.2).double()
+    for spread in (Spread.FUNCTION, Spread.EXPECTATION):
+        found = PointPosterior.of(model).moments(nodes, weights, spread)
+        expected = ModelPosterior(model, None).moments(nodes, weights, spread)
+        torch.testing.assert_close(found, expected)
 
 
 def test_what_was_first_asked_in_inference_mode_serves_gradients() -> None:
