@@ -325,7 +325,11 @@ class ModelPosterior(PointPosterior):
         while isinstance(model, ModelList):
             model = cast(Model, model.models[0])
         model.eval()  # sets the training inputs to their transformed values
-        inputs = cast(Sequence[Tensor], model.train_inputs)
+        inputs = cast(Sequence[Tensor] | None, getattr(model, "train_inputs", None))
+        if inputs is None:
+            raise UnsupportedInputError(
+                f"model: got a {type(model).__name__}, which has no training inputs."
+            )
         X = untransformed(getattr(model, "input_transform", None), inputs[0])
         return X.reshape(-1, *X.shape[-2:])[0]
 

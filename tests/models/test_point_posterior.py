@@ -249,6 +249,12 @@ def test_a_transform_may_leave_out_columns() -> None:
         torch.testing.assert_close(found, expected)
 
 
+def test_a_model_without_training_inputs_is_refused_where_they_are_asked_for() -> None:
+    model = GenericDeterministicModel(lambda X: X.sum(-1, keepdim=True))
+    with pytest.raises(UnsupportedInputError, match="GenericDeterministicModel, which has no trai"):
+        _ = PointPosterior.of(model).observed
+
+
 def test_what_was_first_asked_in_inference_mode_serves_gradients() -> None:
     found = PointPosterior.of(exact_models()["default"])
     points = torch.rand(4, D, dtype=torch.double)
