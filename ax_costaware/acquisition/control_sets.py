@@ -149,13 +149,15 @@ def optimize_control_sets(
     check_nodes(nodes, weights)
     nonnegative_number(beta, "beta")
     num_inputs = nodes.shape[-1]
-    checked_bounds(bounds, num_inputs)
+    # They may be whole numbers, or in single precision, as torch makes them of Python's.
+    bounds = checked_bounds(bounds, num_inputs).to(next(model.parameters(), nodes))
     if len(control_sets) == 0:
         raise InputError("control_sets: got none; it takes at least one list of column indices.")
     for argument, number in (("num_restarts", num_restarts), ("raw_samples", raw_samples)):
         optional(at_least(1))(number, argument)
     controls = [check_columns("control_sets", columns, num_inputs) for columns in control_sets]
     check_domain(controls, num_inputs, discrete, inequality_constraints, fixed_features)
+    at_least(0)(seed, "seed")
     if default is not None:
         finite_tensor(default, "default", (num_inputs,), f"{num_inputs} finite numbers")
     best_f = optional(finite_number)(best_f, "best_f")

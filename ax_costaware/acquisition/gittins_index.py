@@ -108,7 +108,7 @@ def gittins_index(mean: Tensor, sigma: Tensor, cost: Tensor | float) -> Tensor:
         whole; differentiable in all three arguments (once).
     """
     mean = mean if mean.is_floating_point() else mean.double()
-    costs = torch.as_tensor(cost, dtype=mean.dtype, device=mean.device)
+    costs = torch.as_tensor(cost, dtype=torch.double, device=mean.device)
     return gittins_index_of_log_cost(mean, sigma, costs.log())
 
 

@@ -36,7 +36,7 @@ from ax_costaware.acquisition.pointwise import PointwiseAcquisition, takes_its_i
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models.cached_posterior import least, only_model
 from ax_costaware.models.point_posterior import FactoredPosterior, PointPosterior
-from ax_costaware.queries.argument_checks import at_least, nonnegative_number
+from ax_costaware.queries.argument_checks import at_least, finite_tensor, nonnegative_number
 
 NUM_BASELINE = 128
 """Points that may be the best one which are looked at; the others are hardly ever."""
@@ -119,13 +119,11 @@ class LogNoisyExpectedImprovementPerCost(PointwiseAcquisition):
         seed: int = 0,
     ) -> None:
         super().__init__(model=model)
-        if X_baseline.ndim != 2 or len(X_baseline) == 0:
-            raise InputError(
-                f"X_baseline: got shape {tuple(X_baseline.shape)}; expected (n, d) with n >= 1."
-            )
+        finite_tensor(X_baseline, "X_baseline", (None, None), "n x d finite numbers, n >= 1")
         if feasible is None:
             feasible = torch.ones(len(X_baseline), dtype=torch.bool)
-        if feasible.shape != X_baseline.shape[:1] or not bool(feasible.any()):
+        is_mask = isinstance(feasible, Tensor) and feasible.dtype == torch.bool
+        if not is_mask or feasible.shape != X_baseline.shape[:1] or not bool(feasible.any()):
             raise InputError(
                 f"feasible: got {feasible}; expected {len(X_baseline)} booleans, not all False."
             )

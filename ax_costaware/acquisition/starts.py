@@ -53,6 +53,10 @@ class SearchDomain:
     fixed: Mapping[int, float]
     elimination: Elimination | None = None
 
+    def __post_init__(self) -> None:
+        found = [(torch.as_tensor(i), c.to(self.bounds), float(b)) for i, c, b in self.constraints]
+        object.__setattr__(self, "constraints", found)
+
     def discrete_of(self, controlled: Sequence[int]) -> Discrete:
         """The discrete blocks that lie within a control set and are not fixed."""
         free = set(controlled) - set(self.fixed)

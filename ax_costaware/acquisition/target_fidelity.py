@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -63,7 +64,7 @@ def at_target(X: Tensor, target: Mapping[int, float]) -> Tensor:
         InputError: If there is no such column.
     """
     columns, d = list(target), X.shape[-1]
-    if not all(-d <= column < d for column in columns):
+    if not all(isinstance(column, Integral) and -d <= column < d for column in columns):
         raise InputError(f"target={dict(target)!r}: expected columns from 0 to {d - 1}.")
     found = X.clone()
     found[..., columns] = X.new_tensor([target[column] for column in columns])

@@ -42,8 +42,8 @@ class Range:
 
     Raises:
         InputError: If the bounds are not numbers up to 1e100, the lower one first, and above zero
-            on a log scale or between 0 and 1 on a logit scale, of which there is one at most; or
-            not integers for an integer.
+            on a log scale or between 0 and 1 on a logit scale, of which there is one at most; not
+            integers for an integer; or of more digits than ``digits``.
     """
 
     is_numeric: ClassVar[bool] = True
@@ -88,6 +88,14 @@ class Range:
             raise InputError(f"{bounds} on a logit scale: expected numbers between 0 and 1.")
         if self.is_integer and not (self.lower.is_integer() and self.upper.is_integer()):
             raise InputError(f"{bounds}: expected whole numbers, as its values are.")
+        digits, ends = self.digits, (self.lower, self.upper)
+        if digits is not None and not (
+            isinstance(digits, int) and all(round(end, digits) == end for end in ends)
+        ):
+            raise InputError(
+                f"{bounds} and digits={digits!r}: expected an integer, and bounds of no more "
+                "digits, as its values are."
+            )
 
     @property
     def grid(self) -> tuple[float, ...] | None:

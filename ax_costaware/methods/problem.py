@@ -302,6 +302,7 @@ def reproducible(seed: int) -> Iterator[None]:
     try:
         with (
             manual_seed(seed),
+            torch.inference_mode(False),
             torch.enable_grad(),
             np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"),
         ):

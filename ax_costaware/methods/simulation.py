@@ -34,7 +34,7 @@ from ax_costaware.methods.model import (
     check_lengthscales,
     winsorized,
 )
-from ax_costaware.methods.parameters import Choice, Range, Row, Value
+from ax_costaware.methods.parameters import LARGEST_INPUT, Choice, Range, Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.methods.problem import (
     Best,
@@ -51,6 +51,7 @@ from ax_costaware.queries.argument_checks import (
     finite_number,
     instance_of,
     nonnegative_number,
+    number_between_zero_and_one,
     one_of,
     optional,
     plain_value,
@@ -134,6 +135,7 @@ class Simulation:
                 finite_number(plain_value(trial.outcome), f"the outcome of trials[{index}]")
             optional(nonnegative_number)(trial.reported_cost, f"the cost of trials[{index}]")
             self._check_row(trial.parameters, f"the parameters of trials[{index}]", is_whole=True)
+            self._check_row(trial.realized, f"the realised inputs of trials[{index}]")
         options = self.method.model(self.hyperparameters)
         self._options = options
         self.method = self.method.settled([options])
@@ -187,8 +189,8 @@ class Simulation:
 
         Raises:
             InputError: For what is no decision or no ``Outcome``, parameters that are none of the
-                space, a value that is not finite, a cost below zero, realised inputs that are
-                none of the space, or what ``Method.check_trial`` refuses; nothing is recorded.
+                space, a value or step that is not finite, a cost below zero, realised inputs that
+                are none of the space, or what ``Method.check_trial`` refuses; nothing is recorded.
         """
         instance_of(decision, "decision", Decision, "a Decision, as ask gives it")
         instance_of(outcome, "outcome", Outcome, "an Outcome, such as Outcome(0.5)")
@@ -196,8 +198,12 @@ class Simulation:
         metric = self.method.cost_metric
         optional(finite_number)(outcome.value, "value")
         optional(nonnegative_number if metric is None else positive_number)(outcome.cost, "cost")
+        for name in ("realized", "metrics", "curve"):
+            instance_of(getattr(outcome, name), name, Mapping | None, "a mapping, or None")
         for name, value in (outcome.metrics or {}).items():
             finite_number(value, f"metrics[{name!r}]")
+        for step, value in (outcome.curve or {}).items():
+            finite_number(value, f"curve[{finite_number(step, 'a step of curve')!r}]")
         self._check_row(outcome.realized or {}, "realized")
         known = {} if metric is None or outcome.cost is None else {metric: outcome.cost}
         trial = PastTrial(
@@ -234,15 +240,20 @@ class Simulation:
         return ledger_of(self.trials, self.method)
 
     def _check_row(self, row: Row, what: str, is_whole: bool = False) -> None:
-        """Refuse values, and names, that are none of the space's; bounds need not be kept."""
+        """Refuse values, and names, that no model of the space takes; bounds need not be kept."""
         known = {**self.space.parameters, **(self.space.hidden if is_whole else {})}
         if is_whole and row.keys() != known.keys():
             raise InputError(f"{what}: got {dict(row)}; expected a value of each of {[*known]}.")
         for name, value in row.items():
             parameter = known[one_of(name, what, known)]
             if isinstance(parameter, Range):
-                check = positive_number if parameter.log_scale else finite_number
-                check(value, f"{what}[{name!r}]")
+                place = f"{what}[{name!r}]"
+                if parameter.log_scale:
+                    positive_number(value, place)
+                elif parameter.logit_scale:
+                    number_between_zero_and_one(value, place)
+                if abs(finite_number(value, place)) > LARGEST_INPUT:
+                    raise InputError(f"{place}={value!r}: expected a size of at most 1e100.")
             elif isinstance(parameter, Choice):
                 parameter.index(value)
 

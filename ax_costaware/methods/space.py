@@ -57,7 +57,7 @@ class Space:
     columns: dict[str, Column]
     """The free ones by name."""
 
-    bounds: Tensor
+    bounds: Tensor = field(compare=False)  # the columns say them, and a tensor is no truth value
     """Bounds of the columns, ``2 x d``."""
 
     sums: tuple[tuple[dict[str, float], float], ...] = ()

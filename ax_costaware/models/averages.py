@@ -287,6 +287,7 @@ class GaussianAverages(Averages):
         if (
             other is self
             and self.means.ndim == 2
+            and len(self.means) > 0
             and bool((self.covariance_matrix == torch.diag(variances)).all())
             and not self.means.requires_grad
             and not self.covariance_matrix.requires_grad

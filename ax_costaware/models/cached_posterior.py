@@ -172,7 +172,7 @@ class CachedPosterior:
             )
             if X_pending is None:
                 return posterior
-            pending, noise = posterior.transform(X_pending), posterior.noise
+            pending, noise = posterior.transform(X_pending.to(X)), posterior.noise
             believed = kernel(pending, X).to_dense() @ posterior.alpha
             if noise_pending is None:
                 noise_pending = noise.mean().expand(len(pending))

@@ -46,7 +46,8 @@ class ColumnRules:
     @cached_property
     def extremes(self) -> tuple[Tensor, Tensor]:
         """The least and the greatest node of each column, ``d`` each."""
-        return torch.aminmax(self.nodes.detach().flatten(1), dim=1)
+        nodes = self.nodes.detach().flatten(1)
+        return torch.aminmax(nodes if nodes.numel() else nodes.new_zeros(len(nodes), 1), dim=1)
 
     @classmethod
     def of(cls, nodes: Tensor, weights: Tensor) -> ColumnRules:
@@ -103,7 +104,8 @@ class ColumnRules:
         # What counts is how far the nodes of one average are from each other.
         nodes = self.nodes - self.nodes.mean(dim=-1, keepdim=True)
         scaled = nodes / lengthscales.reshape(-1, *[1] * (nodes.ndim - 1))
-        extent = float((scaled.detach().amax(dim=-1) - scaled.detach().amin(dim=-1)).max())
+        extents = scaled.detach().amax(dim=-1) - scaled.detach().amin(dim=-1)
+        extent = float(extents.max()) if extents.numel() else 0.0
         w = self.weights
         if extent > MOST_LENGTHSCALES:
             correlation = (scaled.unsqueeze(-1) - scaled.unsqueeze(-2)).square().mul(-0.5).exp()

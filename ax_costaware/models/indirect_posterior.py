@@ -165,10 +165,12 @@ class IndirectPosterior:
         return self.cached.covariance_of(whitened, whitened, prior)
 
     def _queries(self, A: Tensor) -> Averages:
-        return self.kernel.averages(self.kernel.query_rows(A.reshape(-1, A.shape[-1])))
+        A = A.reshape(-1, A.shape[-1]).to(self.cached.X)
+        return self.kernel.averages(self.kernel.query_rows(A))
 
     def _points(self, X: Tensor) -> Averages:
-        return self.kernel.averages(self.kernel.point_rows(X.reshape(-1, X.shape[-1])))
+        X = X.reshape(-1, X.shape[-1]).to(self.cached.X)
+        return self.kernel.averages(self.kernel.point_rows(X))
 
     def _moments(
         self, averages: Averages, shape: torch.Size, cross: Tensor | None = None
@@ -254,6 +256,6 @@ class TargetPaths:
     def _everything(self, X: Tensor) -> Tensor:
         """Features of the prior at ``n`` points, and covariances with the data."""
         posterior = self.posterior
-        prior = self._features(posterior.kernel.transform(X))
-        rows = posterior.cross(posterior.kernel.averages(posterior.kernel.point_rows(X)))
-        return torch.cat([prior, rows], dim=-1)
+        points = posterior._points(X)
+        prior = points.features(posterior.kernel.base_kernel, self._features)
+        return torch.cat([prior, posterior.cross(points)], dim=-1)

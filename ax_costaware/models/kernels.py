@@ -198,7 +198,8 @@ class FixedKernel:
     """
 
     def __init__(self, kernel: Kernel, num_columns: int) -> None:
-        parts = kernel.kernels if type(kernel) is AdditiveKernel else ()
+        is_sum = type(kernel) is AdditiveKernel and kernel.active_dims is None
+        parts = kernel.kernels if is_sum else ()
         self._parts = [FixedKernel(part, num_columns) for part in parts]
         self._slopes = _slopes_of(kernel, num_columns)
         self._matern = _matern_of(kernel)
@@ -255,10 +256,12 @@ def is_matern(kernel: Kernel) -> bool:
 def _matern_of(kernel: Kernel) -> tuple[Tensor, Tensor] | None:
     """Output scale and length-scales of a Matern-5/2 kernel of all columns; None of another."""
     outputscale = torch.ones(())
+    if kernel.active_dims is not None:  # those of a `ScaleKernel` are not always its base's
+        return None
     # `type(...) is`: a subclass may compute something else from the same parameters.
     if type(kernel) is ScaleKernel:
         outputscale, kernel = kernel.outputscale.detach(), kernel.base_kernel
-    if not is_matern(kernel) or len(kernel.batch_shape) > 0 or kernel.active_dims is not None:
+    if not is_matern(kernel) or len(kernel.batch_shape) > 0:
         return None
     return outputscale, kernel.lengthscale.detach()
 

@@ -78,6 +78,8 @@ class LogNormalCostModel:
     kind: CostKind
     """Which model it is."""
 
+    # With gradients, also where the user keeps none: it is fitted here.
+    @torch.inference_mode(False)
     def __init__(
         self,
         X: Tensor,

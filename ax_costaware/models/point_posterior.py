@@ -254,7 +254,7 @@ class FactoredPosterior(PointPosterior):
             sigma = remaining_variance(posterior.prior_variance(t), k, posterior.inverse).sqrt()
             std = torch.linalg.vecdot(weights, sigma.reshape(weights.shape))
         else:
-            t = t.reshape(nodes.shape)
+            t = t.unflatten(0, weights.shape)  # there may be fewer columns
             among = weighted(weights, posterior.prior_covariance(t, t))
             v = weighted(weights, k.reshape(*weights.shape, -1))
             prior = torch.linalg.vecdot(among, weights)
@@ -325,7 +325,11 @@ class ModelPosterior(PointPosterior):
         while isinstance(model, ModelList):
             model = cast(Model, model.models[0])
         model.eval()  # sets the training inputs to their transformed values
-        inputs = cast(Sequence[Tensor], model.train_inputs)
+        inputs = cast(Sequence[Tensor] | None, getattr(model, "train_inputs", None))
+        if inputs is None:
+            raise UnsupportedInputError(
+                f"model: got a {type(model).__name__}, which has no training inputs."
+            )
         X = untransformed(getattr(model, "input_transform", None), inputs[0])
         return X.reshape(-1, *X.shape[-2:])[0]
 

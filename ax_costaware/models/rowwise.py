@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from ax_costaware.models.cached_posterior import least
+
 # Rows times nodes times training points held at once: 2^19 doubles are 4 MiB, which stays in the
 # cache of one core and keeps the peak memory of a decision flat however many rows there are.
 CHUNK_ELEMENTS = 2**19
@@ -68,7 +70,8 @@ def remaining_variance(prior: Tensor, k: Tensor, matrix: Tensor) -> Tensor:
         return torch.linalg.vecdot(product, rows), 2 * product
 
     explained = rowwise(k, quadratic_form, max(1, len(k)))
-    return torch.maximum(prior - explained, MIN_RELATIVE_VARIANCE * prior.detach())
+    smallest = (MIN_RELATIVE_VARIANCE * prior.detach()).clamp_min(least(prior))
+    return torch.maximum(prior - explained, smallest)
 
 
 class _Rowwise(torch.autograd.Function):

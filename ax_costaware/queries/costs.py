@@ -31,7 +31,7 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
     values_of_one_kind,
 )
-from ax_costaware.queries.marginals.marginal import RawValue
+from ax_costaware.queries.marginals.marginal import RawValue, floating
 
 Key: TypeAlias = str | int
 """A parameter's name, or the index of its column, which may count from the end (-1)."""
@@ -132,7 +132,7 @@ class Cost(ABC):
                     f"X of shape {tuple(X.shape)}: expected a column {key}, which {self!r} needs."
                 )
             columns[key] = X[..., key]
-        return self.evaluate(columns).to(_floating(X)).expand(X.shape[:-1])
+        return self.evaluate(columns).to(floating(X)).expand(X.shape[:-1])
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class ConstantCost(Cost):
     @override
     def evaluate(self, columns: Mapping[Any, Tensor]) -> Tensor:
         like = next(iter(columns.values()), torch.zeros((), dtype=torch.double))
-        return torch.full_like(_floating(like), self.value)
+        return torch.full_like(floating(like), self.value)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -347,8 +347,4 @@ def _key(key: Any, message: str) -> Key:
 def _column(columns: Mapping[Any, Tensor], key: Key) -> Tensor:
     if key not in columns:
         raise InputError(f"columns={list(columns)!r}: expected also the column {key!r}.")
-    return _floating(columns[key])
-
-
-def _floating(column: Tensor) -> Tensor:
-    return column if column.is_floating_point() else column.double()
+    return floating(columns[key])

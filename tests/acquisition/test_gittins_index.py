@@ -157,6 +157,9 @@ def test_single_precision() -> None:
     assert torch.allclose(index.double(), exact, rtol=1e-6)
     for gradient in torch.autograd.grad(index.sum(), (sigma, cost)):
         assert bool(torch.isfinite(gradient).all())
+    # A number that single precision takes for zero.
+    tiny = gittins_index(torch.zeros(1), torch.ones(1), 1e-50)
+    assert float(tiny) == pytest.approx(float(gittins_index(doubles(0), doubles(1), 1e-50)))
 
 
 def test_from_the_logarithm_of_a_cost_beyond_all_numbers() -> None:

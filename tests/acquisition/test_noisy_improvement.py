@@ -205,8 +205,11 @@ def test_single_precision_in_any_unit(unit: float) -> None:
     [
         ({"X_baseline": torch.zeros(0, 2)}, r"X_baseline: got shape \(0, 2\)"),
         ({"X_baseline": torch.zeros(2)}, r"X_baseline: got shape \(2,\)"),
+        ({"X_baseline": torch.full((12, 2), math.nan)}, "X_baseline: got NaN or infinite values"),
         ({"feasible": torch.tensor([True])}, r"feasible: got tensor\(\[True\]\); expected 12"),
         ({"feasible": torch.zeros(12, dtype=torch.bool)}, "not all False"),
+        ({"feasible": torch.ones(12)}, r"feasible: got tensor\(.*\); expected 12 booleans"),
+        ({"feasible": [True] * 12}, r"feasible: got \[True, .*\]; expected 12 booleans"),
         ({"exponent": -1.0}, "exponent"),
         ({"cost": -1.0}, "cost"),
         ({"num_samples": 0}, "num_samples"),

@@ -270,6 +270,21 @@ def test_constraints_hold_and_bind(make_model, kernel, rule, bounds):
     assert optima.values[0] >= ExpectedUpperConfidenceBound(model, [0, 1], *rule)(full).max() - 1e-3
 
 
+def test_constraints_are_taken_in_the_precision_of_the_model(model, rule, bounds):
+    options = {"num_restarts": 1, "raw_samples": 16}
+    found = [
+        optimize_control_sets(
+            model, bounds, [[0, 1]], *rule, inequality_constraints=[one], **options
+        )
+        for one in (
+            (torch.tensor([0, 1]), torch.tensor([-1.0, -0.5]).double(), -0.5),
+            (torch.tensor([0, 1]), torch.tensor([-1.0, -0.5]), torch.tensor(-0.5)),
+            ([0, 1], torch.tensor([-1.0, -0.5]), -0.5),
+        )
+    ]
+    assert all(torch.equal(each.points, found[0].points) for each in found)
+
+
 def test_constraints_without_room_are_refused(model, rule, bounds):
     impossible = [(torch.tensor([0]), torch.ones(1).double(), 2.0)]
     with pytest.raises(InputError, match="inequality_constraints: got constraints that no raw"):
@@ -323,6 +338,7 @@ def constraint(columns, number=None, rhs=0.5):
         ({"beta": -1.0}, "beta=-1.0: expected"),
         ({"num_restarts": 0}, "num_restarts=0: expected"),
         ({"raw_samples": -3}, "raw_samples=-3: expected"),
+        ({"seed": 1.5}, "seed=1.5: expected an integer >= 0"),
         ({"weights": torch.ones(32)}, "weights has the minimum"),
     ],
 )
@@ -336,6 +352,15 @@ def test_bad_input(change, message, model, rule, bounds):
     }
     with pytest.raises(InputError, match=message):
         optimize_control_sets(model, **arguments)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.long])
+def test_bounds_are_taken_in_the_precision_of_the_model(model, rule, bounds, dtype):
+    options = {"num_restarts": 1, "raw_samples": 16}
+    given = optimize_control_sets(model, bounds.to(dtype), [[0], [0, 1]], *rule, **options)
+    found = optimize_control_sets(model, bounds, [[0], [0, 1]], *rule, **options)
+    assert torch.equal(given.points, found.points)
+    assert torch.equal(given.values, found.values)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:linear_operator")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -235,9 +236,11 @@ def test_what_is_no_number_is_refused() -> None:
         LogTargetImprovementPerCost(model_of(), {1: math.nan}, 1.0)
     with pytest.raises(InputError, match=r"target=\[1\]: expected columns with values"):
         LogTargetImprovementPerCost(model_of(), [1], 1.0)  # type: ignore[arg-type]
-    elsewhere = LogTargetImprovementPerCost(model_of(), {3: 9.0}, 1.0)
-    with pytest.raises(InputError, match=r"target=\{3: 9.0\}: expected columns from 0 to 2"):
-        elsewhere(points(5, 1).unsqueeze(-2))
+    for column in (3, "epochs"):
+        target: Any = {column: 9.0}
+        elsewhere = LogTargetImprovementPerCost(model_of(), target, 1.0)
+        with pytest.raises(InputError, match=r"target=\{.*: 9.0\}: expected columns from 0 to 2"):
+            elsewhere(points(5, 1).unsqueeze(-2))
 
 
 @pytest.mark.parametrize("cost", [2.0, AffineCost({2: 1.0})])

@@ -98,6 +98,8 @@ def test_scales_of_the_model() -> None:
         (lambda: Range("x", 1, 1), r"bounds \(1.0, 1.0\): expected finite numbers"),
         (lambda: Range("x", 0, math.inf), "expected finite numbers"),
         (lambda: Range("x", 0, 1e101), r"bounds \(0.0, 1e\+101\): .* at most 1e\+100 in size"),
+        (lambda: Range("x", 0.04, 1, digits=1), "digits=1: .* bounds of no more digits"),
+        (lambda: Range("x", 0, 1, digits=1.5), "digits=1.5: expected an integer"),  # type: ignore[arg-type]
         (lambda: Range("x", "0", 1), "has the bound '0': expected a number"),  # type: ignore[arg-type]
         (lambda: Range("x", 0, 1, log_scale=True), "log scale: expected numbers > 0"),
         (lambda: Range("x", 0.5, 2, is_integer=True), "expected whole numbers"),

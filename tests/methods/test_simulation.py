@@ -251,6 +251,17 @@ def test_a_run_goes_on_from_its_trials(ran: tuple[Case, Simulation]) -> None:
     assert decision.why == simulation.trials[6].record["why"]
 
 
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_a_user_may_keep_no_gradients(ran: tuple[Case, Simulation], context: Any) -> None:
+    case, simulation = ran
+    with context():
+        resumed = Simulation(case.method, case.space, False, case.model, simulation.trials[:6])
+        decision, best = resumed.ask(), resumed.recommend()
+    assert isinstance(decision, Decision)
+    assert decision.parameters == simulation.trials[6].parameters
+    assert isinstance(best.mean, float)
+
+
 def test_what_to_deploy(ran: tuple[Case, Simulation]) -> None:
     case, simulation = ran
     best = simulation.recommend()
@@ -641,8 +652,12 @@ def test_a_largest_cost_below_that_of_every_measurement_is_refused() -> None:
         (Outcome(1.0, cost=-5.0), "cost=-5.0: expected a finite number >= 0"),
         (Outcome(1.0, cost=float("nan")), "cost=nan"),
         (Outcome(1.0, metrics={"heat": float("inf")}), r"metrics\['heat'\]=inf"),
+        (Outcome(1.0, metrics=[1.0]), r"metrics=\[1.0\]: expected a mapping, or None"),  # type: ignore[arg-type]
+        (Outcome(1.0, curve={5: float("nan")}), r"curve\[5.0\]=nan: expected a finite number"),
+        (Outcome(1.0, curve={"last": 1.0}), "a step of curve='last': expected a finite number"),  # type: ignore[dict-item]
         (Outcome(1.0, realized={"x3": 1.0}), r"realized='x3': expected one of \['x1', 'x2'\]"),
         (Outcome(1.0, realized={"x2": float("nan")}), r"realized\['x2'\]=nan"),
+        (Outcome(1.0, realized={"x2": 1e200}), r"realized\['x2'\]=1e\+200: .* at most 1e100"),
     ],
 )
 def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(
@@ -653,6 +668,16 @@ def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(
     assert isinstance(decision, Decision)
     with pytest.raises(InputError, match=message):
         simulation.tell(decision, outcome)
+    assert not simulation.trials
+
+
+def test_an_input_that_has_no_logit_is_refused_before_it_is_recorded() -> None:
+    space = Space.of([Range("share", 0.1, 0.9, logit_scale=True)])
+    simulation = Simulation(Gittins(1.0, budget=20), space, hyperparameters=MODEL)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    with pytest.raises(InputError, match=r"realized\['share'\]=1.0: .* strictly between 0 and 1"):
+        simulation.tell(decision, Outcome(1.0, realized={"share": 1.0}))
     assert not simulation.trials
 
 
@@ -721,6 +746,10 @@ def test_of_a_flat_posterior_mean_what_was_tried_is_recommended(name: str) -> No
         ({"trials": [replace(PAST, outcome=None)]}, r"the outcome of trials\[0\]=None"),
         ({"trials": [replace(PAST, reported_cost=-1.0)]}, r"the cost of trials\[0\]=-1.0"),
         ({"trials": [replace(PAST, parameters={"x1": 1.0})]}, r"trials\[0\]: got {'x1': 1.0}"),
+        (
+            {"trials": [replace(PAST, realized={"x3": 1.0})]},
+            r"of trials\[0\]='x3': expected one of",
+        ),
     ],
 )
 def test_fields_of_another_kind(given: dict[str, Any], message: str) -> None:

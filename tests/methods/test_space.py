@@ -69,6 +69,12 @@ def test_columns() -> None:
     assert SPACE.smooth == {SPACE.columns[name].indices[0] for name in ("dose", "rate", "share")}
 
 
+def test_spaces_of_the_same_parameters_are_equal() -> None:
+    assert Space.of(PARAMETERS) == Space.of(PARAMETERS)
+    assert Space.of(PARAMETERS) != BOUNDED
+    assert Space.of(PARAMETERS) != Space.of([Range("dose", -5, 6), *PARAMETERS[1:]])
+
+
 def test_center() -> None:
     """The middle of each parameter's values, on its own scale; constraints are not asked."""
     expected = {

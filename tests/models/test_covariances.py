@@ -21,6 +21,8 @@ class Halved(MaternKernel):  # type: ignore[misc]
         MaternKernel(2.5, ard_num_dims=3),
         ScaleKernel(MaternKernel(2.5)),
         ScaleKernel(MaternKernel(2.5, active_dims=(0, 2))),
+        ScaleKernel(MaternKernel(2.5), active_dims=(0, 2)),
+        ScaleKernel(MaternKernel(2.5), active_dims=(1,)) + MaternKernel(2.5),
         MaternKernel(1.5),
         RBFKernel(ard_num_dims=3),
         Halved(2.5),
@@ -29,7 +31,8 @@ class Halved(MaternKernel):  # type: ignore[misc]
         LinearKernel(active_dims=(0, 2)) + MaternKernel(2.5, ard_num_dims=3),
     ],
     ids=[
-        *("columns", "scaled", "some columns", "3/2", "squared exponential", "subclass"),
+        *("columns", "scaled", "some columns", "some columns of the scale", "and their sum"),
+        *("3/2", "squared exponential", "subclass"),
         *("line", "line by columns", "sum"),
     ],
 )
@@ -49,3 +52,10 @@ def test_they_are_gpytorchs(kernel: Kernel) -> None:
     slopes = [torch.autograd.grad((weights * each).sum(), a)[0] for each in (found, expected)]
     torch.testing.assert_close(*slopes, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(fixed.variances(a), kernel(a, diag=True), rtol=1e-12, atol=1e-12)
+
+
+def test_a_sum_may_read_some_columns() -> None:
+    kernel = (MaternKernel(2.5) + LinearKernel()).double()
+    kernel.active_dims = torch.tensor([0, 2])
+    X = torch.rand(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    torch.testing.assert_close(FixedKernel(kernel, 3).covariances(X, X), kernel(X).to_dense())

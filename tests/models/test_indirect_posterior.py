@@ -14,6 +14,7 @@ from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
+from ax_costaware.acquisition import ConditionalMaxValueEntropySearch
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models import ConditionalMeanProcess, IndirectPosterior, TargetPaths
 from ax_costaware.queries import (
@@ -124,6 +125,40 @@ def test_moments_have_gradients(make: Callable[[], Conditional]) -> None:
     assert torch.autograd.gradcheck(
         lambda x: posterior.target_moments(x), (X.clone().requires_grad_(True),)
     )
+
+
+def clipped() -> GaussianConditional:
+    return dataclasses.replace(gaussian(), lower=(0.0, 0.0), upper=(1.0, 1.0), outside="clip")
+
+
+@pytest.mark.parametrize("make", [gaussian, clipped, dependent, learned, arms])
+def test_of_no_queries_and_points_there_are_no_values(make: Callable[[], Conditional]) -> None:
+    posterior = IndirectPosterior.of(model_of(make(), rbf()))
+    A, X = queries_of(make()), torch.rand(4, 2, dtype=torch.double)
+    for values in (*posterior.moments(A[:0]), *posterior.target_moments(X[:0])):
+        assert values.shape == (0,)
+    assert posterior.joint_with(X)(A[:0])[2].shape == (0, 4)
+    assert posterior.joint_with(X[:0])(A)[2].shape == (3, 0)
+    assert posterior.covariance(A[:0]).shape == (0, 0)
+    entropy = ConditionalMaxValueEntropySearch(posterior.model, torch.tensor([4.0]).double())
+    assert entropy(A[:0].unsqueeze(1)).shape == (0,)
+
+
+@pytest.mark.parametrize("make", [gaussian, clipped, dependent, learned, arms])
+@pytest.mark.parametrize("kernel", [rbf, matern])
+def test_queries_and_points_may_be_in_single_precision(
+    make: Callable[[], Conditional], kernel: Callable[[], Kernel]
+) -> None:
+    """As of any model of BoTorch's in double, which is what the moments are then."""
+    model = model_of(make(), kernel())
+    A, X = queries_of(make()).float(), torch.rand(4, 2)
+    single, double = [
+        (*posterior.moments(a), *posterior.joint_with(x)(a), TargetPaths(posterior, 2)(x))
+        for a, x in ((A, X), (A.double(), X.double()))
+        for posterior in [IndirectPosterior.of(model, A_pending=a[:1])]
+    ]
+    for found, expected in zip(single, double, strict=True):
+        torch.testing.assert_close(found, expected)
 
 
 def test_pending_queries_are_believed_at_their_mean() -> None:

@@ -264,6 +264,14 @@ def test_fits_are_deterministic_and_leave_the_random_state(kind: CostKind, n: in
     assert torch.equal(LogNormalCostModel(X, _costs(X), kind, UNIT_SQUARE).expected_cost(Xt), one)
 
 
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_it_is_fitted_where_the_user_keeps_no_gradients(context: Any) -> None:
+    X = _inputs(5)
+    with context():
+        found = _fitted("linear", 5).expected_cost(X)
+    torch.testing.assert_close(found, _fitted("linear", 5).expected_cost(X))
+
+
 def test_more_inputs_than_trials() -> None:
     X = _inputs(4, d=20)
     for kind in KINDS:

@@ -12,10 +12,16 @@ from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
-from botorch.models.transforms.input import ChainedInputTransform, InputPerturbation, Log10, Round
+from botorch.models.transforms.input import (
+    ChainedInputTransform,
+    FilterFeatures,
+    InputPerturbation,
+    Log10,
+    Round,
+)
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from gpytorch import settings
-from gpytorch.kernels import MaternKernel, ScaleKernel
+from gpytorch.kernels import LinearKernel, MaternKernel, ScaleKernel
 from torch import Tensor
 
 from ax_costaware.exceptions import UnsupportedInputError
@@ -92,6 +98,20 @@ def test_variance_at_noise_free_data_stays_positive_with_a_finite_gradient() -> 
     (gradient,) = torch.autograd.grad(variance.sqrt().sum(), points)
     assert bool((variance > 0).all())
     assert bool(torch.isfinite(gradient).all())
+
+
+def test_what_is_known_without_data_has_a_standard_deviation_with_a_gradient() -> None:
+    """As the value of a line without an intercept at zero."""
+    X, Y = data()
+    found = PointPosterior.of(
+        SingleTaskGP(X, Y, covar_module=LinearKernel(), outcome_transform=None)
+    )
+    nodes = torch.zeros(1, 1, D, dtype=torch.double, requires_grad=True)
+    for spread in (Spread.FUNCTION, Spread.EXPECTATION):
+        _, std = found.moments(nodes, torch.ones(1, 1, dtype=torch.double), spread)
+        (gradient,) = torch.autograd.grad(std.sum(), nodes)
+        assert bool(std > 0)
+        assert bool(torch.isfinite(gradient).all())
 
 
 @pytest.mark.parametrize("name", ["default", "fixed noise", "inputs", "list"])
@@ -217,6 +237,22 @@ def test_pending_points_of_a_model_that_cannot_be_fantasised() -> None:
         PointPosterior.of(model, X_pending=torch.rand(2, D, dtype=torch.double))
     mean, _ = PointPosterior.of(model)(torch.ones(1, D, dtype=torch.double))
     assert mean.tolist() == [3.0]
+
+
+def test_a_transform_may_leave_out_columns() -> None:
+    X, Y = data()
+    model = SingleTaskGP(X, Y, input_transform=FilterFeatures(torch.tensor([0, 2])))
+    nodes, weights = torch.rand(4, 5, D, dtype=torch.double), torch.full((4, 5), 0.2).double()
+    for spread in (Spread.FUNCTION, Spread.EXPECTATION):
+        found = PointPosterior.of(model).moments(nodes, weights, spread)
+        expected = ModelPosterior(model, None).moments(nodes, weights, spread)
+        torch.testing.assert_close(found, expected)
+
+
+def test_a_model_without_training_inputs_is_refused_where_they_are_asked_for() -> None:
+    model = GenericDeterministicModel(lambda X: X.sum(-1, keepdim=True))
+    with pytest.raises(UnsupportedInputError, match="GenericDeterministicModel, which has no trai"):
+        _ = PointPosterior.of(model).observed
 
 
 def test_what_was_first_asked_in_inference_mode_serves_gradients() -> None:

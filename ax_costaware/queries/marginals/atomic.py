@@ -21,7 +21,13 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
     values_of_one_kind,
 )
-from ax_costaware.queries.marginals.marginal import Marginal, RawValue, column, unit_interval
+from ax_costaware.queries.marginals.marginal import (
+    Marginal,
+    RawValue,
+    column,
+    floating,
+    unit_interval,
+)
 from ax_costaware.queries.quadrature import gauss_rule
 
 _NODE_TOLERANCE = 1e-6
@@ -77,7 +83,7 @@ class AtomicMarginal(Marginal):
     def cdf(self, nodes: Tensor) -> Tensor:
         atoms, reached = self._steps()
         below = torch.searchsorted(atoms, nodes.detach().cpu().double(), right=True)
-        return torch.cat([reached.new_zeros(1), reached])[below].to(nodes)
+        return torch.cat([reached.new_zeros(1), reached])[below].to(floating(nodes))
 
     @override
     def icdf(self, u: Tensor) -> Tensor:

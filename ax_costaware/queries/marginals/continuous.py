@@ -32,7 +32,7 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     set_fields,
 )
-from ax_costaware.queries.marginals.marginal import Marginal, unit_interval
+from ax_costaware.queries.marginals.marginal import Marginal, floating, unit_interval
 from ax_costaware.queries.quadrature import gauss_legendre, gauss_rule
 from ax_costaware.queries.tables import Array
 
@@ -87,7 +87,7 @@ class Uniform(Marginal):
 
     @override
     def cdf(self, nodes: Tensor) -> Tensor:
-        return ((nodes - self.lower) / (self.upper - self.lower)).clamp(0.0, 1.0)
+        return ((floating(nodes) - self.lower) / (self.upper - self.lower)).clamp(0.0, 1.0)
 
     @override
     def icdf(self, u: Tensor) -> Tensor:
@@ -188,7 +188,7 @@ class TruncatedNormal(Marginal):
     @override
     def cdf(self, nodes: Tensor) -> Tensor:
         p = truncnorm.cdf(nodes.detach().cpu().double().numpy(), *self._standard)
-        return torch.as_tensor(p).to(nodes)
+        return torch.as_tensor(p).to(floating(nodes))
 
     @override
     def icdf(self, u: Tensor) -> Tensor:

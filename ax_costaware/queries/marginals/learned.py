@@ -26,7 +26,7 @@ from ax_costaware.queries.argument_checks import (
     set_fields,
 )
 from ax_costaware.queries.marginals.atomic import Discrete, Empirical
-from ax_costaware.queries.marginals.marginal import Marginal, RawValue, unit_interval
+from ax_costaware.queries.marginals.marginal import Marginal, RawValue, floating, unit_interval
 from ax_costaware.queries.quadrature import gauss_rule
 
 _MAX_PRINTED = 8
@@ -167,7 +167,7 @@ class Learned(Marginal):
         total = torch.zeros_like(points)
         for share, law in self._parts:
             total = total + share * law.cdf(points)
-        return total.clamp(0.0, 1.0).to(nodes)
+        return total.clamp(0.0, 1.0).to(floating(nodes))
 
     @override
     def icdf(self, u: Tensor) -> Tensor:

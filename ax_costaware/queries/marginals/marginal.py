@@ -95,7 +95,10 @@ class Marginal(ABC):
 
     @abstractmethod
     def cdf(self, nodes: Tensor) -> Tensor:
-        """Distribution function at nodes of any shape, in their shape and dtype."""
+        """Distribution function at nodes of any shape, in their shape and dtype.
+
+        Where the nodes are whole numbers it is double.
+        """
 
     @abstractmethod
     def icdf(self, u: Tensor) -> Tensor:
@@ -155,3 +158,8 @@ def column(nodes: Tensor) -> Tensor:
         shape = tuple(nodes.shape) if isinstance(nodes, Tensor) else nodes
         raise InputError(f"nodes of shape {shape!r}: expected a tensor with one dimension.")
     return nodes.detach().to(device="cpu", dtype=torch.double)
+
+
+def floating(numbers: Tensor) -> Tensor:
+    """The same numbers, as double where they are whole ones."""
+    return numbers if numbers.is_floating_point() else numbers.double()

@@ -142,6 +142,12 @@ def test_quantiles_and_probabilities_keep_shape_and_dtype(
     assert (law.cdf(nodes).shape, law.cdf(nodes).dtype) == (u.shape, dtype)
 
 
+@each_law
+def test_whole_numbers_are_no_reason_to_round_probabilities(law: Marginal) -> None:
+    whole = torch.arange(-2, 5)
+    assert torch.equal(law.cdf(whole), law.cdf(whole.double()))
+
+
 @each_numeric_law
 def test_extreme_probabilities_give_the_bounds(law: Marginal) -> None:
     ends = law.icdf(torch.tensor([0.0, 1.0], dtype=torch.double))
