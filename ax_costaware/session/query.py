@@ -99,8 +99,8 @@ class Query:
       with the sign of maximisation, of those that were looked at; ``rule``; ``state``: what the
       rule reads again later; ``problem``: stands for the control sets and laws of the time;
       ``objective`` of the time;
-    - ``costs``, where costs are learned: expected cost, and its standard error or None, of those in
-      play;
+    - ``costs``, where costs are learned or have change-overs: expected cost, and its standard
+      error or None, of those in play;
     - ``feasibility``, with outcome constraints: the probability that the expectation is feasible.
       Before anything is, ``values`` are that probability;
     - ``lambda``, ``worth_per_cost`` and ``objective``, with a price, here and with averages: the

@@ -101,7 +101,7 @@ def _decision(
         **({} if chances is None else {"feasibility": float(chances.exp())}),
         "state": dict(decision.state),
     }
-    if method.learns_costs:
+    if method.learns_costs or method.change_cost is not None:
         # Expected costs and their standard errors of those in play, as far as looked at.
         details["costs"] = {
             names[i]: [found.mean, found.standard_error]
