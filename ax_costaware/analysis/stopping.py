@@ -88,12 +88,13 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
 
 def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
     now = {"index": assessment.index, "incumbent": assessment.incumbent, "lambda": assessment.lmbda}
-    frame = run.frame(_RECORDED, following=now)
+    frame = run.frame({**_RECORDED, "change": "change_over"}, following=now)
     outcome, minimize = frame["outcome"].where(_kept(run, frame)), run.objective.minimize
     frame["best_outcome"] = (outcome.cummin() if minimize else outcome.cummax()).ffill()
     mean, deviation = frame["cost_log_mean"], frame["cost_log_sd"]
-    frame["cost_lower"] = np.exp(mean - _TWO_SIDED_95 * deviation)
-    frame["cost_upper"] = np.exp(mean + _TWO_SIDED_95 * deviation)
+    change = frame["change"].fillna(0.0)  # known, on top of what is learned
+    frame["cost_lower"] = np.exp(mean - _TWO_SIDED_95 * deviation) + change
+    frame["cost_upper"] = np.exp(mean + _TWO_SIDED_95 * deviation) + change
     columns = ["trial_index", "initial", "status", "charged", "reported_cost", "cumulative_cost"]
     columns += ["outcome", "best_outcome", "index", "incumbent", "lambda"]
     return frame[[*columns, "expected_cost", "cost_lower", "cost_upper"]]

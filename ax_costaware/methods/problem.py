@@ -184,6 +184,11 @@ class Problem:
         return len(self.trials) + len(self.undelivered)
 
     @property
+    def goal(self) -> str:
+        """What is to be maximised, as Ax writes it: what a price is in units of."""
+        return f"{'-' if self.minimize else ''}{self.objective}"
+
+    @property
     def sign(self) -> float:
         """Turns values of the objective into such that are to be maximised, and back."""
         return -1.0 if self.minimize else 1.0

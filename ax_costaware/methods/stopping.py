@@ -35,7 +35,7 @@ class Verdict:
     reason: str | None = None
     """Why there should be none, as a phrase; None: there should be one."""
 
-    record: Mapping[str, float] = field(default_factory=dict)
+    record: Mapping[str, float | str] = field(default_factory=dict)
     """What is stored with the next one, for the decisions that follow."""
 
 
@@ -61,7 +61,9 @@ def at_price(
     if gain is None:
         return Verdict()
     worth = CAUTION * gain
-    recorded = [t.decision[_WORTH] for t in problem.trials if _WORTH in t.decision]
+    # In another unit it says nothing; earlier releases did not record in which.
+    decisions = [t.decision for t in problem.trials if _WORTH in t.decision]
+    recorded = [d[_WORTH] for d in decisions if d.get("objective", problem.goal) == problem.goal]
     latest = [*recorded, worth][-IN_A_ROW:]
     if not problem.known and len(latest) == IN_A_ROW and max(latest) <= lmbda:
         return Verdict(
@@ -69,4 +71,4 @@ def at_price(
             f"{max(latest):.6g} per unit of their cost to what is deployed, not above the price of "
             f"{lmbda:.6g} for a unit of cost"
         )
-    return Verdict(record={"lambda": lmbda, _WORTH: worth})
+    return Verdict(record={"lambda": lmbda, _WORTH: worth, "objective": problem.goal})

@@ -117,8 +117,9 @@ def complete_trial(
     if is_added:
         if raw_data is not None:
             raise UserInputError(
-                f"trial {trial_index} is already completed, with its outcome: leave out raw_data, "
-                "and give what is missing, realized and the cost."
+                f"trial {trial_index} is already {trial.status.name.lower().replace('_', ' ')}, "
+                "with its outcome: leave out raw_data, and give what is missing, realized and the "
+                "cost."
             )
         cost = outcome_record(trial).get("cost") if cost is None else cost
     elif not may_be_unsaved:

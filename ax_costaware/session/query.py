@@ -98,12 +98,13 @@ class Query:
     - ``in_play``: those that were candidates; ``values``: the largest expected acquisition value,
       with the sign of maximisation, of those that were looked at; ``rule``; ``state``: what the
       rule reads again later; ``problem``: stands for the control sets and laws of the time;
-    - ``costs``, where costs are learned: expected cost, and its standard error or None, of those in
-      play;
+      ``objective`` of the time;
+    - ``costs``, where costs are learned or have change-overs: expected cost, and its standard
+      error or None, of those in play;
     - ``feasibility``, with outcome constraints: the probability that the expectation is feasible.
       Before anything is, ``values`` are that probability;
-    - ``lambda`` and ``worth_per_cost``, with a price, here and with averages: the price, and what
-      further trials were worth per unit of cost.
+    - ``lambda``, ``worth_per_cost`` and ``objective``, with a price, here and with averages: the
+      price, and what further trials were worth per unit of cost, in units of the objective.
 
     With the Gittins index:
 

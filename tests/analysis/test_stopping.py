@@ -12,7 +12,7 @@ from ax.api.client import Client
 from ax.core.analysis_card import NotApplicableStateAnalysisCard
 from ax.exceptions.core import OptimizationShouldStop, UserInputError
 
-from ax_costaware import complete_trial, should_stop, spending
+from ax_costaware import ChangeCost, complete_trial, should_stop, spending
 from ax_costaware.analysis import StoppingAnalysis
 from tests.ax.gittins_toy import FAST, complete, make_client, objective, record, run_trials
 
@@ -106,6 +106,18 @@ def test_learned_costs_have_the_interval_that_was_predicted() -> None:
     titles = [annotation.text for annotation in card.get_figure().layout.annotations]
     assert any(text.startswith("Learned cost:") for text in titles)
     assert "95 %" in card.subtitle
+
+
+def test_what_was_predicted_of_a_cost_has_its_change_over() -> None:
+    client = make_client(cost=ChangeCost({"x1": 20.0}, base="hours"), lmbda=1e-4)
+    for i in range(5):
+        fixed = {"x1": 0.2 * i}
+        ((index, arm),) = client.get_next_trials(max_trials=1, fixed_parameters=fixed).items()
+        paid = 1.0 + record(client, index)["change_over"]
+        complete_trial(client, index, {"y": objective(arm)}, cost=paid)
+    row = _card(client).df.iloc[4]
+    assert row["reported_cost"] == 21.0
+    assert 20.0 < row["cost_lower"] < row["expected_cost"] < row["cost_upper"]
 
 
 def test_before_the_model_decides_there_is_only_what_comes_next() -> None:

@@ -378,19 +378,22 @@ def test_ax_client() -> None:
     assert spending(client).spent <= 1.0 + 1e-9
 
 
-def test_a_trial_without_its_realised_inputs_is_refused() -> None:
+@pytest.mark.parametrize("ended", ["completed", "early stopped"])
+def test_a_trial_without_its_realised_inputs_is_refused(ended: str) -> None:
     """Ax's own call knows nothing of them: the nominal values would be taken for what was."""
     client = make_client(initial_trials=2)
     ((index, arm),) = client.get_next_trials(max_trials=1).items()
-    client.complete_trial(index, raw_data={"y": 0.5})
-    message = (
-        r"trial 0 was completed without the values of \['x2', 'x3'\], .*complete_trial\(client"
-    )
+    client.attach_data(index, raw_data={"y": 0.5})
+    if ended == "completed":
+        client.complete_trial(index)
+    else:
+        client.mark_trial_early_stopped(index)
+    message = rf"trial 0 was {ended} without the values of \['x2', 'x3'\], .*complete_trial\(client"
     for ask in (lambda: client.get_next_trials(max_trials=1), lambda: recommend(client)):
         with pytest.raises(UserInputError, match=message):
             ask()
     realized = realize(index, dict(arm))
-    with pytest.raises(UserInputError, match="trial 0 is already completed, with its outcome"):
+    with pytest.raises(UserInputError, match=f"trial 0 is already {ended}, with its outcome"):
         complete_trial(client, index, {"y": 0.5}, realized=realized)
     with pytest.raises(UserInputError, match="realized lacks"):
         complete_trial(client, index)
@@ -398,5 +401,5 @@ def test_a_trial_without_its_realised_inputs_is_refused() -> None:
     assert outcome_record(client._experiment.trials[index])["realized"] == realized
     assert recommend(client)
     client.get_next_trials(max_trials=1)
-    with pytest.raises(UserInputError, match="trial 0 is already completed"):
+    with pytest.raises(UserInputError, match=r"trial 0 is (already completed|EARLY_STOPPED)"):
         complete_trial(client, index, realized=realized)

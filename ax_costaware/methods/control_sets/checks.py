@@ -118,8 +118,9 @@ def check_realized(problem: Problem, method: ControlSets) -> None:
         controlled = method.control_set_of(trial).parameters
         missing = [n for n in method.laws if n not in controlled and n not in trial.realized]
         if missing:
+            ended = trial.status.lower().replace("_", " ")
             raise InputError(
-                f"trial {trial.index} was completed without the values of {missing}, which it left "
+                f"trial {trial.index} was {ended} without the values of {missing}, which it left "
                 "to chance, so that its outcome would be taken for that of their nominal values. "
                 f"Add them, with ax_costaware.complete_trial(client, {trial.index}, realized="
                 f"{{{missing[0]!r}: ...}}), and complete other trials by that function, with "

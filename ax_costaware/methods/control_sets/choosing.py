@@ -95,12 +95,13 @@ def _decision(
         "values": {names[i]: float(v) for i, v in decision.values.items()},
         "rule": repr(method.rule),
         "problem": method.problem_digest,
+        "objective": values.problem.goal,
         **values.money.record(),
         **verdict.record,
         **({} if chances is None else {"feasibility": float(chances.exp())}),
         "state": dict(decision.state),
     }
-    if method.learns_costs:
+    if method.learns_costs or method.change_cost is not None:
         # Expected costs and their standard errors of those in play, as far as looked at.
         details["costs"] = {
             names[i]: [found.mean, found.standard_error]
@@ -129,7 +130,7 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
     """What the rule is told."""
     problem, method, money = values.problem, values.method, values.money
     trials = {trial.index: trial for trial in problem.trials}
-    past = [_past_decision(trials[e.trial_index], method, e) for e in money.entries if e.by_rule]
+    past = [_past_decision(trials[e.trial_index], values, e) for e in money.entries if e.by_rule]
     rows = problem.undelivered
     past += [
         PastDecision(method.index_of(row), cost)
@@ -155,12 +156,13 @@ def history_of(values: ControlSetValues, affordable: Sequence[bool]) -> ControlS
     )
 
 
-def _past_decision(trial: PastTrial, method: ControlSets, entry: LedgerEntry) -> PastDecision:
+def _past_decision(trial: PastTrial, now: ControlSetValues, entry: LedgerEntry) -> PastDecision:
     """What the rule is told of an earlier decision, which another strategy may have made.
 
     What a rule of another kind wanted to remember means nothing to this one.
     """
-    decision, names = trial.decision, method.names
+    decision, method, goal = trial.decision, now.method, now.problem.goal
+    names = method.names
     values, remaining = decision.get("values") or {}, decision.get("remaining")
     same_rule = str(decision.get("rule")).split("(")[0] == type(method.rule).__name__
     return PastDecision(
@@ -168,7 +170,8 @@ def _past_decision(trial: PastTrial, method: ControlSets, entry: LedgerEntry) ->
         charged=entry.charged,
         state=(decision.get("state") or {}) if same_rule else {},
         values={names.index(name): float(v) for name, v in values.items() if name in names},
-        comparable=decision.get("problem") == method.problem_digest,
+        comparable=decision.get("problem") == method.problem_digest
+        and decision.get("objective", goal) == goal,
         budget=None if remaining is None else decision["spent"] + remaining,
     )
 

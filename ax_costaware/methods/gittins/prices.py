@@ -75,11 +75,6 @@ def is_provisional(method: Gittins, problem: Problem) -> bool:
     return method.lambda_source == "budget" and len({t.outcome for t in problem.observed}) < 2
 
 
-def goal_of(problem: Problem) -> str:
-    """What is to be maximised, as Ax writes it: what a price is in units of."""
-    return f"{'-' if problem.minimize else ''}{problem.objective}"
-
-
 def relative_lambda(method: Gittins, problem: Problem) -> float | None:
     """The lambda of a decay that is in force, in its own unit; None without a decay."""
     if method.decay is None:
@@ -121,7 +116,7 @@ def _boxes(search: Search[Gittins]) -> tuple[Tensor, Tensor, Tensor]:
 
 def _held_lambda(search: Search[Gittins]) -> float | None:
     """Lambda of the first decision since the budget and the objective are these, if it is held."""
-    method, goal = search.method, goal_of(search.problem)
+    method, goal = search.method, search.problem.goal
     if method.rule is None or method.budget is None:
         return None
     held: float | None = None

@@ -20,7 +20,6 @@ from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.change_overs import CostAfter
 from ax_costaware.methods.gittins.prices import (
     HELD,
-    goal_of,
     is_provisional,
     price_of_cost,
     relative_lambda,
@@ -289,7 +288,7 @@ def _decision(
             "standard_deviation": float(variance) ** 0.5,
             "lambda": price,
             "lambda_source": method.lambda_source if is_priced else None,
-            "objective": goal_of(problem),
+            "objective": problem.goal,
             "relative_lambda": relative[0],
             "next_relative_lambda": relative[1],
             "cost_log_mean": log_mean,

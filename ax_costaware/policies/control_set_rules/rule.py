@@ -96,8 +96,8 @@ class PastDecision:
     """``ControlSetDecision.values`` of that decision."""
 
     comparable: bool = True
-    """Whether the control sets and the laws of the inputs were those of now, so that values and
-    bounds of then can be compared with those of now."""
+    """Whether the control sets, the laws of the inputs and the objective were those of now, so that
+    values and bounds of then can be compared with those of now."""
 
     budget: float | None = None
     """The budget that it was made from; None without one, or if that is not known."""

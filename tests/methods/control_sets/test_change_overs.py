@@ -100,6 +100,14 @@ def test_money_pays_for_what_is_kept() -> None:
     assert charged[3:] == [1.0]
 
 
+def test_what_was_compared_is_recorded_with_its_change_over() -> None:
+    """Of those that were not chosen, too: a trial before left x3 to chance."""
+    method = method_with(change_cost=ChangeCost({"x3": 5.0}))
+    decision = run_of(method, 4).ask()
+    assert isinstance(decision, Decision)
+    assert decision.details["costs"] == {"x1+x2": [1.0, 0.0], "x1+x2+x3": [7.0, 0.0]}
+
+
 def test_learned_costs_leave_change_overs_out() -> None:
     method = method_with(control_sets=[ControlSet(s.parameters) for s in SETS[:2]])
     simulation = run_of(method, 4)

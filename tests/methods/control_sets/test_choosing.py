@@ -132,7 +132,7 @@ def test_learned_costs_are_averages_of_what_was_reported() -> None:
 
 
 def test_another_strategy_is_told_what_of_the_past_holds_for_it() -> None:
-    """Bounds hold for the same control sets and laws, a rule's memory for rules of its kind."""
+    """Bounds hold for the same sets, laws and objective, a rule's memory for rules of its kind."""
     rule = UnknownCosts()
     method = ControlSets(UNKNOWN_SETS, MARGINALS, budget=30.0, rule=rule, initial_trials=3, **FAST)
     problem = run(method, 5).problem()
@@ -149,6 +149,8 @@ def test_another_strategy_is_told_what_of_the_past_holds_for_it() -> None:
     assert past(rule=InformationPerCost()).state == {}
     laws = {**MARGINALS, "x3": Uniform(0.4, 0.6)}
     assert not past(marginals=laws).comparable
+    for other in (replace(problem, objective="another"), replace(problem, minimize=True)):
+        assert not history_of(method, other).past[-1].comparable
     samples = [{**laws, "x3": Empirical([0.1 * i for i in range(n)])} for n in (9, 10)]
     digests = [replace(method, marginals=marginals).problem_digest for marginals in samples]
     assert len({method.problem_digest, *digests}) == 3

@@ -10,6 +10,7 @@ import pytest
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.values import ControlSetValues
+from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Decision, Pending, Problem, Stop
 from ax_costaware.methods.simulation import Simulation
 from ax_costaware.methods.stopping import CAUTION, IN_A_ROW
@@ -51,6 +52,12 @@ def gain_now(simulation: Simulation, **changes: Any) -> float:
     return gain
 
 
+def unnamed(trial: PastTrial) -> PastTrial:
+    """A trial as earlier releases recorded it, without the objective."""
+    decision = {name: x for name, x in trial.decision.items() if name != "objective"}
+    return replace(trial, record={**trial.record, "decision": decision})
+
+
 def test_a_run_ends_at_its_price(simulation: Simulation) -> None:
     """When several decisions in a row agree, and not at a lower price; the trial is the same."""
     earlier = worths(simulation.problem())
@@ -76,6 +83,14 @@ def test_one_decision_is_not_enough(simulation: Simulation) -> None:
     trials = simulation.problem().trials
     assert isinstance(decided(simulation, 1e6), Stop)
     assert isinstance(decided(simulation, 1e6, trials=trials[:-2]), Decision)
+
+
+def test_what_was_worth_little_to_another_objective_says_nothing(simulation: Simulation) -> None:
+    """Its unit is another, or what is better; earlier releases did not record which it was."""
+    problem = simulation.problem()
+    assert isinstance(decided(simulation, 1e6, objective="another"), Decision)
+    assert isinstance(decided(simulation, 1e6, minimize=not problem.minimize), Decision)
+    assert isinstance(decided(simulation, 1e6, trials=tuple(map(unnamed, problem.trials))), Stop)
 
 
 def test_a_batch_is_not_broken_off(simulation: Simulation) -> None:
