@@ -174,13 +174,12 @@ class InitialNode(MethodNode):
             num_attached=len(beside_designs(experiment)) if self.counts_attached else 0,
         )
         design, space = design_of(problem, method), problem.space
-        sums = space.sums
+        constraints = experiment.search_space.parameter_constraints
+        read = {name for constraint in constraints for name in constraint.constraint_dict}
         # Ax hardly draws any point of a sum that is given, by two inequalities where of integers,
         # and takes the values of an ordered choice for their numbers from zero.
-        is_thin = bool(space.equalities) or any(
-            opposite_of(s) in sums or not s[0].keys() <= space.ranges.keys() | space.fixed.keys()
-            for s in sums
-        )
+        is_thin = bool(space.equalities) or any(opposite_of(s) in space.sums for s in space.sums)
+        is_thin = is_thin or not read <= space.ranges.keys() | space.fixed.keys()
         with ax_errors(), reproducible(decision_seed(method.seed, problem.next_index)):
             check_all(method, problem)
             spec = model_spec_of(self.generation_strategy).generator_kwargs.get("surrogate_spec")

@@ -143,6 +143,26 @@ def test_constraints_hold_of_values_with_a_step(
     assert len(set(sums)) > 6
 
 
+def test_a_constraint_on_steps_that_are_all_fixed() -> None:
+    client = Client()
+    client.configure_experiment(
+        [
+            RangeParameterConfig("a", (0, 1), "float", step_size=0.1),
+            RangeParameterConfig("b", (0, 1), "float", step_size=0.1),
+            RangeParameterConfig("c", (0, 1), "float"),
+        ],
+        parameter_constraints=["a + b <= 1"],
+    )
+    client.configure_optimization("y")
+    client.set_generation_strategy(gittins_strategy(cost=1.0, budget=20.0, **FAST_FIT))
+    fixed = {"a": 0.1 * 3, "b": 0.1 * 7}
+    for _ in range(6):
+        arms = client.get_next_trials(max_trials=1, fixed_parameters=fixed)
+        ((index, arm),) = arms.items()
+        assert arm.items() >= fixed.items()
+        complete_trial(client, index, {"y": float(arm["c"])})
+
+
 def test_ax_keeps_working(mixed: Client) -> None:
     """Prediction, cross-validation and best point on such an experiment."""
     best = recommend(mixed)
