@@ -136,6 +136,6 @@ def space_of(search_space: SearchSpace, hidden: Sequence[str] = ()) -> Space:
         return Space.of(
             [parameter_of(p) for p in search_space.parameters.values()],
             constraints[False],
-            hidden,
+            [name for name in hidden if name in search_space.parameters],
             constraints[True],
         )

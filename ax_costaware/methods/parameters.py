@@ -18,7 +18,7 @@ from scipy.special import logit
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import nonempty_string
+from ax_costaware.queries.argument_checks import LARGEST, nonempty_string
 
 Value: TypeAlias = float | int | str | bool | None
 """A raw value of a parameter."""
@@ -28,9 +28,6 @@ Row: TypeAlias = Mapping[str, Value]
 
 MOST_INTEGERS = 10_000
 """An integer of more values is searched as if it were real."""
-
-LARGEST_INPUT = 1e100
-"""The squares of distances between points are floats."""
 
 _EMPTY = 1e-12
 """Weight of a value whose one-hot column is zero, so that a block of zeros has a mean, too."""
@@ -75,9 +72,9 @@ class Range:
         for side in ("lower", "upper"):
             object.__setattr__(self, side, self._number(getattr(self, side), "bound"))
         bounds = f"{self.name!r} has the bounds ({self.lower}, {self.upper})"
-        if not -LARGEST_INPUT <= self.lower < self.upper <= LARGEST_INPUT:
+        if not -LARGEST <= self.lower < self.upper <= LARGEST:
             raise InputError(
-                f"{bounds}: expected finite numbers, at most {LARGEST_INPUT:g} in size, the lower "
+                f"{bounds}: expected finite numbers, at most {LARGEST:g} in size, the lower "
                 "one first."
             )
         if self.log_scale and self.logit_scale:

@@ -36,8 +36,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import LARGEST_INPUT, Choice, Row
-from ax_costaware.queries.argument_checks import nonnegative_number, plain_value
+from ax_costaware.methods.parameters import Choice, Row
+from ax_costaware.queries.argument_checks import LARGEST, nonnegative_number, plain_value
 
 if TYPE_CHECKING:
     from ax_costaware.methods.budgeted import Budgeted
@@ -354,7 +354,7 @@ def check_inputs(trials: Iterable[PastTrial]) -> None:
     """
     for trial in (trial for trial in trials if trial.counts):
         for name, value in trial.inputs.items():
-            if isinstance(value, float) and not abs(value) <= LARGEST_INPUT:
+            if isinstance(value, float) and not abs(value) <= LARGEST:
                 with blaming(trial):
                     raise InputError(f"{name}={value!r}: expected a number of at most 1e100.")
 

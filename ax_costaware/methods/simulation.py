@@ -34,7 +34,7 @@ from ax_costaware.methods.model import (
     check_lengthscales,
     winsorized,
 )
-from ax_costaware.methods.parameters import LARGEST_INPUT, Choice, Range, Row, Value
+from ax_costaware.methods.parameters import Choice, Range, Row, Value
 from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
 from ax_costaware.methods.problem import (
     Best,
@@ -50,8 +50,10 @@ from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import (
     finite_number,
     instance_of,
+    integer_at_least,
     nonnegative_number,
     number_between_zero_and_one,
+    number_with_square,
     one_of,
     optional,
     plain_value,
@@ -132,7 +134,7 @@ class Simulation:
                     "outcome None for a trial that nothing is learned from."
                 )
             if trial.is_observed:
-                finite_number(plain_value(trial.outcome), f"the outcome of trials[{index}]")
+                number_with_square(plain_value(trial.outcome), f"the outcome of trials[{index}]")
             optional(nonnegative_number)(trial.reported_cost, f"the cost of trials[{index}]")
             self._check_row(trial.parameters, f"the parameters of trials[{index}]", is_whole=True)
             self._check_row(trial.realized, f"the realised inputs of trials[{index}]")
@@ -196,14 +198,14 @@ class Simulation:
         instance_of(outcome, "outcome", Outcome, "an Outcome, such as Outcome(0.5)")
         self._check_row(decision.parameters, "parameters", is_whole=True)
         metric = self.method.cost_metric
-        optional(finite_number)(outcome.value, "value")
+        optional(number_with_square)(outcome.value, "value")
         optional(nonnegative_number if metric is None else positive_number)(outcome.cost, "cost")
         for name in ("realized", "metrics", "curve"):
             instance_of(getattr(outcome, name), name, Mapping | None, "a mapping, or None")
         for name, value in (outcome.metrics or {}).items():
-            finite_number(value, f"metrics[{name!r}]")
+            number_with_square(value, f"metrics[{name!r}]")
         for step, value in (outcome.curve or {}).items():
-            finite_number(value, f"curve[{finite_number(step, 'a step of curve')!r}]")
+            number_with_square(value, f"curve[{finite_number(step, 'a step of curve')!r}]")
         self._check_row(outcome.realized or {}, "realized")
         known = {} if metric is None or outcome.cost is None else {metric: outcome.cost}
         trial = PastTrial(
@@ -252,8 +254,7 @@ class Simulation:
                     positive_number(value, place)
                 elif parameter.logit_scale:
                     number_between_zero_and_one(value, place)
-                if abs(finite_number(value, place)) > LARGEST_INPUT:
-                    raise InputError(f"{place}={value!r}: expected a size of at most 1e100.")
+                number_with_square(value, place)
             elif isinstance(parameter, Choice):
                 parameter.index(value)
 
@@ -342,9 +343,13 @@ def simulate(
 
     Returns:
         The simulation with its trials, which can go on.
+
+    Raises:
+        InputError: If ``num_trials`` is no integer >= 0, or as of ``Simulation``.
     """
+    most = integer_at_least(num_trials, 0, "num_trials")
     simulation = Simulation(method, space, minimize, hyperparameters, constraints=constraints)
-    for _ in range(num_trials):
+    for _ in range(most):
         decision = simulation.ask()
         if isinstance(decision, Stop):
             break

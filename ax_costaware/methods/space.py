@@ -38,7 +38,7 @@ from ax_costaware.methods.parameters import (
     Value,
     takes,
 )
-from ax_costaware.queries.argument_checks import distinct
+from ax_costaware.queries.argument_checks import distinct, one_of
 
 _MOST_DRAWS = 32
 """Times the wanted number of points that are drawn to meet parameter constraints."""
@@ -90,17 +90,17 @@ class Space:
                 by one number from both sides is one of them, too.
 
         Raises:
-            InputError: If two parameters have one name, or equality constraints read what is no
-                range of real numbers on a linear scale, contradict each other, or leave no room.
+            InputError: If two parameters share a name, ``hidden`` names none, or equalities read
+                what is no real range on a linear scale, contradict each other, or leave no room.
         """
         given = list(parameters)
         distinct([p.name for p in given], "parameters", "different names")
         declared = {p.name: p for p in given}
-        seen = {name: p for name, p in declared.items() if name not in hidden}
+        unseen = {one_of(name, "hidden", declared): declared[name] for name in hidden}
+        seen = {name: p for name, p in declared.items() if name not in unseen}
         columns: dict[str, Column] = {}
         bounds = torch.empty(2, 0, dtype=torch.double)
-        free = {name: p for name, p in seen.items() if not isinstance(p, Fixed)}
-        for name, p in free.items():
+        for name, p in ((n, p) for n, p in seen.items() if not isinstance(p, Fixed)):
             if isinstance(p, Range):
                 ends = bounds.new_tensor([[p.to_column(p.lower)], [p.to_column(p.upper)]])
             else:
@@ -114,7 +114,7 @@ class Space:
             columns,
             bounds,
             tuple((dict(weights), limit) for weights, limit in sums),
-            {name: p for name, p in declared.items() if name in hidden},
+            unseen,
             tuple(declared),
             tuple((dict(weights), value) for weights, value in equalities),
         )

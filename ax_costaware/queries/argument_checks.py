@@ -20,7 +20,8 @@ from ax_costaware.exceptions import InputError
 Numbers: TypeAlias = tuple[float, ...]
 Matrix: TypeAlias = tuple[Numbers, ...]
 
-_LARGEST_WIDTH = 1e100
+LARGEST = 1e100
+"""The square of a number of this size is a float."""
 
 SUM_TOLERANCE = 1e-6
 """How far probabilities may be from a sum of one, so that those from single precision pass."""
@@ -86,6 +87,18 @@ def number_where(value: Any, name: str, expected: str, holds: Callable[[float], 
     if not holds(number):
         raise InputError(f"{name}={value!r}: expected {expected}.")
     return number
+
+
+def number_with_square(value: Any, name: str) -> float:
+    """As ``finite_number``, and at most 1e100 in size: its square, and sums of some, are floats."""
+    expected = f"a finite number, at most {LARGEST:g} in size"
+    return number_where(value, name, expected, lambda number: abs(number) <= LARGEST)
+
+
+def standard_error(value: Any, name: str) -> float:
+    """As ``number_with_square``, and at least zero."""
+    expected = f"a finite number >= 0, at most {LARGEST:g} in size"
+    return number_where(value, name, expected, lambda number: 0 <= number <= LARGEST)
 
 
 def positive_number(value: Any, name: str, expected: str = "a finite number > 0") -> float:
@@ -193,10 +206,10 @@ def interval(lower: Any, upper: Any) -> tuple[float, float]:
     low, high = finite_number(lower, "lower"), finite_number(upper, "upper")
     if not low < high:
         raise InputError(f"lower={lower!r}, upper={upper!r}: expected lower < upper.")
-    if not 1 / _LARGEST_WIDTH <= high - low <= _LARGEST_WIDTH:
+    if not 1 / LARGEST <= high - low <= LARGEST:
         raise InputError(
             f"lower={lower!r}, upper={upper!r}: expected a difference between "
-            f"{1 / _LARGEST_WIDTH:g} and {_LARGEST_WIDTH:g}."
+            f"{1 / LARGEST:g} and {LARGEST:g}."
         )
     return low, high
 

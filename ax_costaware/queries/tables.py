@@ -10,11 +10,9 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import LARGEST
 
 Array: TypeAlias = npt.NDArray[np.float64]
-
-LARGEST = 1e100
-"""Larger numbers are refused in tables: their squares would overflow."""
 
 
 def column_names(values: Any) -> tuple[str, ...] | None:

@@ -33,8 +33,11 @@ from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import (
     nonnegative_number,
     number_where,
+    number_with_square,
+    optional,
     positive_number,
     sequence_of,
+    standard_error,
 )
 from ax_costaware.session.realized import read_realized, read_value
 
@@ -46,9 +49,6 @@ RawData: TypeAlias = Measurement | Mapping[str, Measurement]
 
 RawCurve: TypeAlias = Sequence[Measurement] | Mapping[str, Measurement | Sequence[Measurement]]
 """A measurement of the objective for each of several steps, or of metrics."""
-
-_LARGEST = 1e100
-"""Larger outcomes are refused: variances would overflow."""
 
 _SAME = 1e-9
 """Relative difference of one cost that is given in two places."""
@@ -237,23 +237,17 @@ def read_outcomes(
     }
 
 
-def outcome_number(value: Any, what: str) -> float:
-    """A number whose square is one, too; ``what`` is how a refusal names it."""
-    expected = f"a finite number, at most {_LARGEST:g} in size"
-    return number_where(value, what, expected, lambda number: abs(number) <= _LARGEST)
-
-
 def _read_measurement(value: Any, what: str) -> tuple[float, float | None]:
     if not isinstance(value, tuple):
-        return outcome_number(value, what), None
+        return number_with_square(value, what), None
     if len(value) != 2:
         raise UserInputError(
             f"{what}={value!r} has {len(value)} items: expected a number or (mean, sem)."
         )
     mean, sem = value
     return (
-        outcome_number(mean, f"mean in {what}"),
-        None if sem is None else nonnegative_number(sem, f"sem in {what}"),
+        number_with_square(mean, f"mean in {what}"),
+        optional(standard_error)(sem, f"sem in {what}"),
     )
 
 

@@ -26,13 +26,17 @@ from ax_costaware.methods import Method, PastTrial, Problem
 from ax_costaware.methods.loop import check_all
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ledger_of
-from ax_costaware.queries.argument_checks import boolean, nonnegative_number, positive_number
+from ax_costaware.queries.argument_checks import (
+    boolean,
+    number_with_square,
+    positive_number,
+    standard_error,
+)
 from ax_costaware.session.realized import OutOfBoundsWarning, read_value, within_bounds
 from ax_costaware.session.reported import (
     TrialTerms,
     check_cost_of_trial,
     known_change_overs,
-    outcome_number,
     read_cost,
     record_of,
 )
@@ -199,10 +203,10 @@ class _Table:
                 if not _is_missing(sem):
                     raise UserInputError(f"{what} is missing, and has a standard error, {sem!r}.")
                 continue
-            check = positive_number if metric == self.method.cost_metric else outcome_number
+            check = positive_number if metric == self.method.cost_metric else number_with_square
             mean = check(cells[metric], what)
             error = f"{name}, {metric + _SEM!r}"
-            found[metric] = (mean, None if _is_missing(sem) else nonnegative_number(sem, error))
+            found[metric] = (mean, None if _is_missing(sem) else standard_error(sem, error))
         return found
 
     def _cost(

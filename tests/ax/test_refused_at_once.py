@@ -101,6 +101,8 @@ def test_outcomes_that_no_model_can_use() -> None:
             UserInputError, match=r"raw_data=.*: expected a finite number, at most 1e\+100"
         ):
             ac.complete_trial(client, index, value, realized={"x2": 0.5})
+    with pytest.raises(UserInputError, match=r"sem in raw_data=.*1e\+155.*at most 1e\+100"):
+        ac.complete_trial(client, index, (1.0, 1e155), realized={"x2": 0.5})
     with pytest.raises(UserInputError, match=r"realized\['x2'\]=1e\+100: the parameter"):
         ac.complete_trial(client, index, 1.0, realized={"x2": 1e100})
     assert ac.spending(client).entries[0].status == "RUNNING"

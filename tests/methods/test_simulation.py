@@ -649,6 +649,8 @@ def test_a_largest_cost_below_that_of_every_measurement_is_refused() -> None:
     ("outcome", "message"),
     [
         (Outcome(float("nan")), "value=nan: expected a finite number"),
+        (Outcome(1e308), r"value=1e\+308: expected a finite number, at most 1e\+100 in size"),
+        (Outcome(1.0, metrics={"heat": -1e101}), r"metrics\['heat'\]=-1e\+101: .* at most 1e\+100"),
         (Outcome(1.0, cost=-5.0), "cost=-5.0: expected a finite number >= 0"),
         (Outcome(1.0, cost=float("nan")), "cost=nan"),
         (Outcome(1.0, metrics={"heat": float("inf")}), r"metrics\['heat'\]=inf"),
@@ -657,7 +659,7 @@ def test_a_largest_cost_below_that_of_every_measurement_is_refused() -> None:
         (Outcome(1.0, curve={"last": 1.0}), "a step of curve='last': expected a finite number"),  # type: ignore[dict-item]
         (Outcome(1.0, realized={"x3": 1.0}), r"realized='x3': expected one of \['x1', 'x2'\]"),
         (Outcome(1.0, realized={"x2": float("nan")}), r"realized\['x2'\]=nan"),
-        (Outcome(1.0, realized={"x2": 1e200}), r"realized\['x2'\]=1e\+200: .* at most 1e100"),
+        (Outcome(1.0, realized={"x2": 1e200}), r"realized\['x2'\]=1e\+200: .* at most 1e\+100"),
     ],
 )
 def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(
@@ -669,6 +671,12 @@ def test_an_outcome_that_is_none_is_refused_before_it_is_recorded(
     with pytest.raises(InputError, match=message):
         simulation.tell(decision, outcome)
     assert not simulation.trials
+
+
+def test_a_number_of_trials_that_is_none_is_refused_before_any_is_run() -> None:
+    method = Gittins(1.0, budget=20)
+    with pytest.raises(InputError, match=r"num_trials=2\.5: expected an integer >= 0"):
+        simulate(method, SQUARE, lambda row, _: pytest.fail(str(row)), 2.5)  # type: ignore[arg-type]
 
 
 def test_an_input_that_has_no_logit_is_refused_before_it_is_recorded() -> None:

@@ -147,6 +147,11 @@ def test_a_model_sees_no_choice_of_one_value() -> None:
         Space.of([only, Range("x", 0, 1)])
 
 
+def test_hiding_a_parameter_that_there_is_not_is_refused() -> None:
+    with pytest.raises(InputError, match=r"hidden='soul': expected one of \['soil', 'x'\]"):
+        Space.of([Choice("soil", ("clay", "sand")), Range("x", 0, 1)], hidden=["soul"])
+
+
 def test_two_parameters_of_one_name_are_refused() -> None:
     with pytest.raises(InputError, match="parameters has 'x' more than once"):
         Space.of([Range("x", 0, 1), Range("x", 0, 5)])

@@ -48,10 +48,10 @@ from ax_costaware.policies.query_rules import (
     default_rule,
 )
 from ax_costaware.queries.argument_checks import (
-    finite_number,
     instance_of,
     integer_at_least,
     number_between_zero_and_one,
+    number_with_square,
     optional,
     plain_value,
     positive_number,
@@ -68,9 +68,6 @@ _REPLAYED = 4
 
 _MOST_REPLAYED = 20_000
 """And no more than so many, the latest."""
-
-_LARGEST_OUTCOME = 1e100
-"""In size; variances are in its square."""
 
 
 class Ask(NamedTuple):
@@ -208,11 +205,7 @@ class CostlyFeedbackLoop:
                 round; the loop is then unchanged.
         """
         key, _ = self._open("tell")
-        value = finite_number(plain_value(y), "y")
-        if abs(value) > _LARGEST_OUTCOME:
-            raise InputError(
-                f"y={y!r}: expected a number of a size of {_LARGEST_OUTCOME:g} at most."
-            )
+        value = number_with_square(plain_value(y), "y")
         observation = Observation(key, self._round, value)
         self._domain.observe(observation)
         self._history.append(observation)
