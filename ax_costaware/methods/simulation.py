@@ -202,12 +202,16 @@ class Simulation:
         optional(nonnegative_number if metric is None else positive_number)(outcome.cost, "cost")
         for name in ("realized", "metrics", "curve"):
             instance_of(getattr(outcome, name), name, Mapping | None, "a mapping, or None")
-        for name, value in (outcome.metrics or {}).items():
+        measured = dict(outcome.metrics or {})
+        for name, value in measured.items():
             number_with_square(value, f"metrics[{name!r}]")
+        if metric in measured:
+            raise InputError(f"metrics has {metric!r}: expected what a trial cost as cost.")
         for step, value in (outcome.curve or {}).items():
             number_with_square(value, f"curve[{finite_number(step, 'a step of curve')!r}]")
         self._check_row(outcome.realized or {}, "realized")
-        known = {} if metric is None or outcome.cost is None else {metric: outcome.cost}
+        if metric is not None and outcome.cost is not None:
+            measured[metric] = outcome.cost
         trial = PastTrial(
             index=len(self.trials),
             parameters=decision.parameters,
@@ -216,7 +220,7 @@ class Simulation:
             is_observed=outcome.value is not None and not outcome.failed,
             realized=outcome.realized or {},
             reported_cost=outcome.cost,
-            metrics={**known, **(outcome.metrics or {})},
+            metrics=measured,
             curves={"objective": {s: (y, None) for s, y in (outcome.curve or {}).items()}},
             record=record_of(self.method, self.problem(), decision),
         )

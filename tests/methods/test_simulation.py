@@ -679,6 +679,16 @@ def test_a_number_of_trials_that_is_none_is_refused_before_any_is_run() -> None:
         simulate(method, SQUARE, lambda row, _: pytest.fail(str(row)), 2.5)  # type: ignore[arg-type]
 
 
+def test_a_cost_under_its_metric_is_refused_before_it_is_recorded() -> None:
+    """There is one for the cost: the two would be told apart at the next decision only."""
+    simulation = Simulation(Gittins("seconds", budget=20), SQUARE, hyperparameters=MODEL)
+    decision = simulation.ask()
+    assert isinstance(decision, Decision)
+    with pytest.raises(InputError, match="metrics has 'seconds': expected what a trial cost as"):
+        simulation.tell(decision, Outcome(1.0, metrics={"seconds": 3.0}))
+    assert simulation.tell(decision, Outcome(1.0, 3.0)).metrics == {"seconds": 3.0}
+
+
 def test_an_input_that_has_no_logit_is_refused_before_it_is_recorded() -> None:
     space = Space.of([Range("share", 0.1, 0.9, logit_scale=True)])
     simulation = Simulation(Gittins(1.0, budget=20), space, hyperparameters=MODEL)
