@@ -39,7 +39,7 @@ from ax_costaware.acquisition.objectives import (
     near_and_lengths,
     some_nodes,
 )
-from ax_costaware.acquisition.partial_query import PartialQuery, QueryNodes
+from ax_costaware.acquisition.partial_query import PartialQueries, PartialQuery, QueryNodes
 from ax_costaware.acquisition.standard_normal import noisy_truncated_information
 from ax_costaware.acquisition.starts import SearchDomain
 from ax_costaware.models.cached_posterior import CachedPosterior
@@ -193,4 +193,5 @@ def _sampled_objectives(
     if posterior.separable is None or len(fixed) < len(laws):
         return [NodeObjective(laws, FactoredPosterior(posterior, path), MEAN) for path in paths]
     queries = [PartialQuery(posterior, law) for law in fixed]
-    return [ProductObjective([query.sampled(path) for path in paths for query in queries], MEAN)]
+    sampled = [query.sampled(path) for path in paths for query in queries]
+    return [ProductObjective(PartialQueries(sampled), MEAN)]

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import ascend
-from ax_costaware.acquisition.objectives import ControlSetObjective, rows_by_set
+from ax_costaware.acquisition.objectives import ControlSetObjective
+from ax_costaware.acquisition.partial_query import rows_by_set
 from ax_costaware.acquisition.starts import SearchDomain, raw_points, spaced_best
 
 # Raw points per control set by the number of controlled columns; a surface with length-scale 0.1

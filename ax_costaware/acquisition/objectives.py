@@ -17,7 +17,12 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.criteria import Criterion
-from ax_costaware.acquisition.partial_query import PartialQuery, QueryNodes
+from ax_costaware.acquisition.partial_query import (
+    PartialQueries,
+    PartialQuery,
+    QueryNodes,
+    rows_by_set,
+)
 from ax_costaware.models.expectation import BlockSums
 from ax_costaware.models.point_posterior import FactoredPosterior, QueryMoments
 from ax_costaware.models.rowwise import CHUNK_ELEMENTS, in_chunks
@@ -54,27 +59,17 @@ class ProductObjective:
     """A criterion on a cached factor with a product kernel.
 
     Attributes:
-        queries: One prepared partial query per control set, all of one posterior.
+        queries: One prepared partial query per control set.
         criterion: What is maximised.
     """
 
-    queries: Sequence[PartialQuery]
+    queries: PartialQueries
     criterion: Criterion
 
     def __call__(self, X: Tensor, sets: Tensor, coarse: bool = False) -> Tensor:
         """Evaluate; see ``ControlSetObjective``."""
-        posterior, kernel = self.queries[0].posterior, self.queries[0].kernel
-        t = posterior.transform(X)
-        # One call for the controlled factors of all rows; only what is per control set loops.
-        masks = torch.stack([query.mask for query in self.queries])[sets]
-        factors = kernel.log_factor(t, posterior.X, masks).exp()
-        values = torch.zeros_like(X[:, 0])
-        for index, rows in rows_by_set(sets):
-            mean, std = self.queries[index].moments(
-                t[rows], factors[rows], self.criterion.spread, coarse
-            )
-            values = values.index_put((rows,), self.criterion(mean, std))
-        return values
+        t = self.queries.posterior.transform(X)
+        return self.criterion(*self.queries.moments(t, sets, self.criterion.spread, coarse))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +127,6 @@ def some_nodes(nodes: Tensor, weights: Tensor, most: int | None) -> tuple[Tensor
     return nodes[:, part], kept / kept.sum(dim=-1, keepdim=True)
 
 
-def rows_by_set(sets: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """``(index, rows)`` of every control set that occurs in ``sets``."""
-    order = torch.argsort(sets, stable=True)
-    indices, counts = torch.unique_consecutive(sets[order], return_counts=True)
-    yield from zip(indices.tolist(), order.split(counts.tolist()), strict=True)
-
-
 def build_objectives(
     posterior: QueryMoments,
     laws: Sequence[NodesGiven],
@@ -175,7 +163,7 @@ def build_objectives(
             queries = [PartialQuery(cached, fixed[index], blocks) for index in part]
             if path is not None:
                 queries = [query.sampled(path) for query in queries]
-            yield part, ProductObjective(queries, criterion)
+            yield part, ProductObjective(PartialQueries(queries), criterion)
     others = [index for index in range(len(laws)) if index not in fixed]
     if others:
         yield others, NodeObjective([laws[index] for index in others], posterior, criterion)

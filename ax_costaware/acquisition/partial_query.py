@@ -18,6 +18,7 @@ Everything is on the latent scale of the GP (see ``CachedPosterior``). Source: T
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 
@@ -31,6 +32,7 @@ from ax_costaware.models.point_posterior import Spread
 from ax_costaware.models.rowwise import (
     CHUNK_ELEMENTS,
     MIN_RELATIVE_VARIANCE,
+    left_of,
     remaining_variance,
     rowwise,
 )
@@ -94,66 +96,134 @@ class PartialQuery:
         self.mean_factor = kernel.outputscale * mean_factor
         self.prior_variance = kernel.outputscale * variance
 
+    @cached_property
+    def mean_weights(self) -> Tensor:
+        """``n``: what the controlled part of the kernel is weighted with in the mean."""
+        return self.mean_factor * self.posterior.alpha
+
     def sampled(self, path: FourierPath) -> PartialQuery:
         """The query under a posterior sample in place of the mean."""
         query = copy(self)
         query.path = path.expected(self.mask, self.points, self.weights, self.mean_factor)
         return query
 
-    def moments(
-        self, t: Tensor, controlled_factor: Tensor, spread: Spread, coarse: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """Mean and a standard deviation, each ``p``, in the units of the transformed posterior.
+    def coarsely_explained(self, rows: Tensor, _: bool) -> tuple[Tensor, Tensor]:
+        """Of the mean latent variance, what the data explain: for ``rowwise``.
+
+        Its root needs one quadratic form however many nodes there are, and its maxima lie close to
+        those of the mean root, which it is never below.
 
         Args:
-            t: ``p x d`` points, transformed; random columns are ignored.
-            controlled_factor: ``p x n``, the part of the kernel that belongs to their controlled
-                columns.
-            spread: Which standard deviation; zeros if none.
-            coarse: Whether an approximation of it will do, for screening.
+            rows: ``p x n``, the part of the kernel that belongs to the controlled columns.
         """
-        posterior = self.posterior
-        if self.path is None:
-            latent = controlled_factor @ (self.mean_factor * posterior.alpha)
-        else:
-            latent = self.path(t, controlled_factor)
-        mean = posterior.outcome(latent)
-        if spread is Spread.NONE:
-            return mean, torch.zeros_like(mean)
-        if spread is Spread.EXPECTATION:
-            k = controlled_factor * self.mean_factor
-            std = remaining_variance(self.prior_variance, k, posterior.inverse).sqrt()
-        elif coarse:
-            # The root of the mean variance needs one quadratic form however many nodes there are,
-            # and its maxima lie close to those of the mean root, which it is never below.
-            prior = self.kernel.outputscale
-            std = remaining_variance(prior, controlled_factor, self._explained).sqrt()
-        else:
-            std = self._expected_std(controlled_factor)
-        return mean, posterior.scale.abs() * std
+        product = rows @ self._explained
+        return torch.linalg.vecdot(product, rows), 2 * product
 
     @cached_property
     def _explained(self) -> Tensor:
         """``n x n``: the inverse times the expected products of the random part of the kernel."""
         return self.posterior.inverse * ((self.nodes.mT * self.weights) @ self.nodes)
 
-    def _expected_std(self, controlled_factor: Tensor) -> Tensor:
-        """Latent ``sum_j w_j sqrt(s - k_j' A k_j)`` with ``k_j = c * r_j``, for ``p x n`` rows c.
+    def expected_std(self, rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
+        """Latent ``sum_j w_j sqrt(s - k_j' A k_j)`` with ``k_j = c * r_j``: for ``rowwise``.
 
         The gradient needs nothing but the products that the value needs anyway.
+
+        Args:
+            rows: ``p x n``, the part ``c`` of the kernel that belongs to the controlled columns.
+            needs_gradient: Whether to return the gradient, too.
         """
         inverse, prior = self.posterior.inverse, self.kernel.outputscale
-        least = MIN_RELATIVE_VARIANCE * float(prior)
-        m, n = self.nodes.shape
+        k = rows.unsqueeze(1) * self.nodes  # p x m x n
+        solved = (k.view(-1, k.shape[-1]) @ inverse).view_as(k)
+        explained = torch.linalg.vecdot(solved, k)
+        sigma = (prior - explained).clamp_min(MIN_RELATIVE_VARIANCE * float(prior)).sqrt()  # p x m
+        if not needs_gradient:
+            return sigma @ self.weights, None
+        share = -(self.weights / sigma).unsqueeze(1)  # p x 1 x m
+        return sigma @ self.weights, (share @ solved.mul_(self.nodes)).squeeze(1)
 
-        def expected(rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
-            k = rows.unsqueeze(1) * self.nodes  # p x m x n
-            solved = (k.view(-1, n) @ inverse).view_as(k)
-            explained = torch.linalg.vecdot(solved, k)
-            sigma = (prior - explained).clamp_min(least).sqrt()  # p x m
-            if not needs_gradient:
-                return sigma @ self.weights, None
-            share = -(self.weights / sigma).unsqueeze(1)  # p x 1 x m
-            return sigma @ self.weights, (share @ solved.mul_(self.nodes)).squeeze(1)
 
-        return rowwise(controlled_factor, expected, max(1, CHUNK_ELEMENTS // (m * n)))
+def rows_by_set(sets: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """``(index, rows)`` of every control set that occurs in ``sets``."""
+    order = torch.argsort(sets, stable=True)
+    indices, counts = torch.unique_consecutive(sets[order], return_counts=True)
+    yield from zip(indices.tolist(), order.split(counts.tolist()), strict=True)
+
+
+class PartialQueries:
+    """Several partial queries of one posterior: what is the same for all is computed once.
+
+    Args:
+        queries: At least one; all with a posterior sample in place of the mean, or none.
+    """
+
+    def __init__(self, queries: Sequence[PartialQuery]) -> None:
+        self.queries = queries
+        self.posterior, self.kernel = queries[0].posterior, queries[0].kernel
+        self._stacked: dict[str, Tensor] = {}
+
+    def moments(
+        self, t: Tensor, sets: Tensor, spread: Spread, coarse: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Means and standard deviations, each ``p``, in the units of the transformed posterior.
+
+        Args:
+            t: ``p x d`` points, transformed; random columns are ignored.
+            sets: ``p`` indices of the points' queries.
+            spread: Which standard deviation; zeros if none.
+            coarse: Whether an approximation of it will do, for screening.
+        """
+        posterior, kernel = self.posterior, self.kernel
+        factors = kernel.log_factor(t, posterior.X, self._of("mask", sets)).exp()
+        if self.queries[0].path is None:
+            latent = torch.linalg.vecdot(factors, self._of("mean_weights", sets))
+        else:
+            latent = torch.zeros_like(factors[:, 0])
+            for index, rows in rows_by_set(sets):
+                path = self.queries[index].path
+                assert path is not None
+                latent = latent.index_put((rows,), path(t[rows], factors[rows]))
+        mean = posterior.outcome(latent)
+        if spread is Spread.NONE:
+            return mean, torch.zeros_like(mean)
+        if spread is Spread.EXPECTATION:
+            k, prior = factors * self._of("mean_factor", sets), self._of("prior_variance", sets)
+            std = remaining_variance(prior, k, posterior.inverse).sqrt()
+        elif coarse:
+            explained = self._by_query(factors, sets, PartialQuery.coarsely_explained, 1)
+            std = left_of(kernel.outputscale, explained).sqrt()
+        else:
+            size = self.queries[0].nodes.numel()
+            std = self._by_query(factors, sets, PartialQuery.expected_std, size)
+        return mean, posterior.scale.abs() * std
+
+    def _of(self, name: str, sets: Tensor) -> Tensor:
+        """An attribute of the query of each row."""
+        if name not in self._stacked:
+            self._stacked[name] = torch.stack([getattr(query, name) for query in self.queries])
+        return self._stacked[name][sets]
+
+    def _by_query(
+        self,
+        factors: Tensor,
+        sets: Tensor,
+        function: Callable[[PartialQuery, Tensor, bool], tuple[Tensor, Tensor | None]],
+        size: int,
+    ) -> Tensor:
+        """A function of the query of each row, for which a row takes so much space."""
+        groups = list(rows_by_set(sets))
+        back = torch.cat([rows for _, rows in groups]).argsort()
+        step = max(1, CHUNK_ELEMENTS // size)
+
+        def joint(rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
+            found = [
+                function(self.queries[index], rows[part], needs_gradient)
+                for index, its in groups
+                for part in its.split(step)
+            ]
+            values = torch.cat([value for value, _ in found])[back]
+            slopes = [slope for _, slope in found if slope is not None]
+            return values, torch.cat(slopes)[back] if slopes else None
+
+        return rowwise(factors, joint, len(sets))

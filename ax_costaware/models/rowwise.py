@@ -69,7 +69,11 @@ def remaining_variance(prior: Tensor, k: Tensor, matrix: Tensor) -> Tensor:
         product = rows @ matrix
         return torch.linalg.vecdot(product, rows), 2 * product
 
-    explained = rowwise(k, quadratic_form, max(1, len(k)))
+    return left_of(prior, rowwise(k, quadratic_form, max(1, len(k))))
+
+
+def left_of(prior: Tensor, explained: Tensor) -> Tensor:
+    """What is left of prior variances of which a part is explained, but for rounding."""
     smallest = (MIN_RELATIVE_VARIANCE * prior.detach()).clamp_min(least(prior))
     return torch.maximum(prior - explained, smallest)
 
