@@ -29,11 +29,13 @@ from ax_costaware.ax_bridge.checks import (
 )
 from ax_costaware.ax_bridge.log import recorded
 from ax_costaware.ax_bridge.nodes import MethodNode, method_of, model_spec_of
-from ax_costaware.ax_bridge.records import live_observations, problem_of
+from ax_costaware.ax_bridge.records import is_excluded, live_observations, problem_of
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
 from ax_costaware.ax_bridge.transforms import IntToFloatInOrder
+from ax_costaware.methods.failures import are_in_vain
 from ax_costaware.methods.lending import design_of
 from ax_costaware.methods.loop import check_all, next_trial
+from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameter_constraints import opposite_of
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
@@ -173,6 +175,8 @@ class InitialNode(MethodNode):
             draw=draw,
             num_attached=len(beside_designs(experiment)) if self.counts_attached else 0,
         )
+        if (silent := self._stop_of_silence(method)) is not None:
+            raise no_trial(method, problem, silent)
         design, space = design_of(problem, method), problem.space
         constraints = experiment.search_space.parameter_constraints
         read = {name for constraint in constraints for name in constraint.constraint_dict}
@@ -208,6 +212,28 @@ class InitialNode(MethodNode):
             )
             run._generation_node_name = self.name
         return recorded(run, decision, problem, method)
+
+    def _stop_of_silence(self, method: Method) -> Stop | None:
+        """That no trial that was completed, of two designs or more, has all outcomes it is to have.
+
+        They are made up for by others, which would go on for ever.
+        """
+        experiment = self.experiment
+        trials = experiment.trials.values()
+        completed = [t for t in trials if t.status.is_completed and not is_excluded(t)]
+        if method.may_skip or not are_in_vain(len(completed), method.initial_trials):
+            return None
+        data = experiment.lookup_data().df
+        if get_trial_indices_with_required_metrics(experiment, data, False):
+            return None
+        config = experiment.optimization_config
+        assert config is not None
+        return Stop(
+            f"None of the {len(completed)} trials that were completed has a value of all of "
+            f"{sorted(config.metric_names)}, so that nothing was learned. Attach what is missing, "
+            "by attach_data, and the run goes on from there.",
+            is_final=False,
+        )
 
     def should_transition_to_next_node(
         self, raise_data_required_error: bool = True

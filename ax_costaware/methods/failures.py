@@ -41,14 +41,19 @@ WARINESS = ((_PLAUSIBLE, 1), (math.inf, 1), (math.inf, 25))
 is still near: standard deviations by which the failed point is believed to be worse than its mean,
 and how often it counts as observed; of a trial that counts 25 times the noise leaves a fifth."""
 
-_MOST_FAILED = 2
-"""Initial designs whose trials may all fail before a run is stopped."""
+_MOST_IN_VAIN = 2
+"""Initial designs whose trials may all fail, or tell nothing, before a run is stopped."""
+
+
+def are_in_vain(number: int, initial_trials: int) -> bool:
+    """Whether so many trials of which nothing was learned are enough to stop at."""
+    return number >= _MOST_IN_VAIN * max(initial_trials, 5)
 
 
 def stop_of_failures(problem: Problem, initial_trials: int) -> Stop | None:
     """That every trial failed, of two initial designs or more; None if not."""
     failed = problem.failed
-    if len(failed) < _MOST_FAILED * max(initial_trials, 5):
+    if not are_in_vain(len(failed), initial_trials):
         return None
     if not all(t.has_failed for t in problem.trials if not (t.is_live or t.is_excluded)):
         return None

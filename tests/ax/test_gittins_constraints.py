@@ -12,7 +12,7 @@ import torch
 from ax.analysis.plotly.objective_p_feasible_frontier import ObjectivePFeasibleFrontierPlot
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
-from ax.exceptions.core import DataRequiredError, UserInputError
+from ax.exceptions.core import DataRequiredError, OptimizationShouldStop, UserInputError
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 
 import ax_costaware as ac
@@ -209,6 +209,17 @@ def test_next_decision_after_reload_is_the_same(
     assert stored.decisions[2]["record"]["decision"]["lambda"] is None
     assert stored.decisions[-1]["record"]["decision"]["feasibility"] is not None
     stored.assert_resumed_alike(fresh_process)
+
+
+def test_a_run_that_is_told_of_no_bounded_outcome_ends() -> None:
+    """Each trial was made up for by another one, for ever."""
+    client = make_client(budget=None, initial_trials=4)
+    with pytest.raises(OptimizationShouldStop, match=r"None of the 10 trials .* \['waste', 'y'\]"):
+        for _ in range(11):
+            for index, arm in client.get_next_trials(max_trials=1).items():
+                ac.complete_trial(client, index, {"y": outcomes(arm)["y"]})
+    client.attach_data(3, {"waste": 0.2})
+    assert client.get_next_trials(max_trials=1)
 
 
 def test_failures_are_learned_and_stored(tmp_path: Path) -> None:
