@@ -83,16 +83,17 @@ def _frame(run: Run[CostlyFeedback]) -> pd.DataFrame:
 
 
 def _subtitle(frame: pd.DataFrame, run: Run[CostlyFeedback]) -> str:
-    last = frame.iloc[-1]
-    measured, skipped = int(last["cumulative_measurements"]), int(frame["skipped"].sum())
+    measured, skipped = int(frame["outcome"].notna().sum()), int(frame["skipped"].sum())
+    # Those that the user attached are none.
+    decisions = frame.loc[frame["why"] != "", ["trial_index", "why"]].itertuples(index=False)
+    said = [f" The last decision, on trial {index}: {why}" for index, why in decisions][-1:]
     return (
         f"{measured} trial{' was' if measured == 1 else 's were'} measured and {skipped} "
         f"{'was' if skipped == 1 else 'were'} used without a measurement; spent "
         f"{run.spent(frame)}. Dots are outcomes as they were reported, hollow ones "
         "of trials that no model chose. The line is what the model expected of the objective at "
         "the point of each trial before it was run, with two standard deviations on either side; a "
-        "tick on it is a trial that was not measured. The last decision, on trial "
-        f"{last['trial_index']}: {last['why']}"
+        f"tick on it is a trial that was not measured.{''.join(said)}"
     )
 
 

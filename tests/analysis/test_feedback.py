@@ -137,6 +137,10 @@ def test_attached_trials_have_no_expectation() -> None:
     assert math.isnan(frame["mean"].iloc[0])
     standalone = FeedbackAnalysis().compute(client._experiment, client._generation_strategy)
     pd.testing.assert_frame_equal(standalone.df, frame)
+    assert standalone.subtitle.endswith(" is a trial that was not measured.")
+    complete_trial(client, generate(client, True, mean=0.3), 0.4)
+    client.attach_trial({"water": 0.7})
+    assert card_of(client).subtitle.endswith(f"The last decision, on trial 1: {WHY}")
 
 
 def test_not_applicable_before_the_first_outcome() -> None:
