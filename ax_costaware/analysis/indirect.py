@@ -62,7 +62,8 @@ class IndirectQueryAnalysis(MethodAnalysis[Targets]):
     - ``cumulative_cost``: what this and all earlier trials were charged;
     - ``outcome``: the reported average (NaN without);
     - ``mean``, ``standard_deviation``: of the average, expected by the model before the trial;
-      NaN for trials that its model did not choose;
+      NaN for trials that its model did not choose, or chose for another objective, and so the
+      columns below;
     - ``information``: what the answer was expected to tell, in nats;
     - ``recommended_value``, ``recommended_standard_deviation``: of the objective at the point that
       was recommended before the trial, by the model of the time, and
@@ -107,6 +108,7 @@ def _frame(run: Run[Targets], best: Best) -> pd.DataFrame:
     frame = run.frame(
         recorded={**{name: f"decision.{name}" for name in of_answer}, **recommended},
         following={"recommendation": recommendation_record(best)},
+        values=[*of_answer, *recommended],
     )
     columns = ("trial_index", "initial", "status", "charged", "outcome", *of_answer, *recommended)
     return frame[[*columns, "cumulative_cost"]]

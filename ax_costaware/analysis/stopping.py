@@ -69,8 +69,9 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
     - ``outcome``, ``best_outcome``: reported objective (NaN without), and the best one so far, of
       those that kept to the outcome constraints;
     - ``index``, ``incumbent``, ``lambda``: as the strategy recorded them before it decided on the
-      trial, in the last row as they are now; NaN for trials that its model did not choose. With
-      another acquisition function than the index they say what the index would have been;
+      trial, in the last row as they are now; NaN for trials that its model did not choose, or
+      chose for another objective. With another acquisition function than the index they say what
+      the index would have been;
     - ``expected_cost``: what the trial was expected to cost;
     - ``cost_lower``, ``cost_upper``: the interval in which a learned cost was predicted to lie with
       a probability of 95 %; NaN where nothing was predicted.
@@ -88,7 +89,7 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
 
 def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
     now = {"index": assessment.index, "incumbent": assessment.incumbent, "lambda": assessment.lmbda}
-    frame = run.frame({**_RECORDED, "change": "change_over"}, following=now)
+    frame = run.frame({**_RECORDED, "change": "change_over"}, now, list(now))
     outcome, minimize = frame["outcome"].where(_kept(run, frame)), run.objective.minimize
     frame["best_outcome"] = (outcome.cummin() if minimize else outcome.cummax()).ffill()
     mean, deviation = frame["cost_log_mean"], frame["cost_log_sd"]

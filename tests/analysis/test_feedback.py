@@ -46,6 +46,7 @@ def generate(client: Client, measure: bool, mean: float | None = None) -> int:
     """A running trial as the strategy generates it, by its model if a mean is given."""
     decision = {"mean": mean, "standard_deviation": 0.1, "confidence": 0.8}
     record = {
+        "objective": "growth",
         "measure": measure,
         "expected_cost": 2.0 if measure else 0.0,
         "why": WHY,
@@ -126,6 +127,20 @@ def test_times_are_those_that_were_reported() -> None:
     card = card_of(client)
     assert list(card.df["time"]) == [1.5, 4.0]
     assert card.get_figure().layout.xaxis2.title.text == "hours"
+
+
+def test_what_was_expected_of_another_objective_is_not_drawn() -> None:
+    client = make()
+    complete_trial(client, generate(client, True, mean=0.3), {"growth": 0.4, "hours": 9.0})
+    client.configure_optimization(objective="-growth")
+    assert list(card_of(client).df["mean"]) == [0.3]
+    client.configure_optimization(objective="hours")
+    card = card_of(client)
+    assert list(card.df["outcome"]) == [9.0]
+    assert card.df[["mean", "standard_deviation", "confidence"]].isna().all(axis=None)
+    assert "hollow ones of trials that no model chose for this objective" in card.subtitle
+    (dot,) = [t for t in card.get_figure().data if t.name == "measured (hollow: initial)"]
+    assert list(dot.marker.symbol) == ["circle-open"]
 
 
 def test_attached_trials_have_no_expectation() -> None:

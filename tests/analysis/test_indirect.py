@@ -83,6 +83,17 @@ def test_two_parameters() -> None:
     assert drawn["recommended now"].cliponaxis is False  # a star at the border is seen whole
 
 
+def test_what_was_expected_of_another_objective_is_not_drawn() -> None:
+    client = make_client()
+    run_trials(client, 4)
+    frame = card_of(client).df
+    assert list(frame["mean"].notna()) == [False] * 3 + [True, False]
+    client.configure_optimization(objective="-z")
+    frame = card_of(client).df
+    assert frame[["mean", "information"]].isna().all(axis=None)
+    assert list(frame["recommended_value"].notna()) == [False] * 4 + [True]
+
+
 def test_three_parameters_with_long_names() -> None:
     names = [f"a_very_long_name_of_the_{place}_parameter" for place in ("first", "second", "third")]
     client = Client()

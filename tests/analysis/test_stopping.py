@@ -120,6 +120,20 @@ def test_what_was_predicted_of_a_cost_has_its_change_over() -> None:
     assert 20.0 < row["cost_lower"] < row["expected_cost"] < row["cost_upper"]
 
 
+@pytest.mark.parametrize("objective", ["-y", "dust"])
+def test_what_was_decided_for_another_objective_is_not_drawn(objective: str) -> None:
+    client = make_client(lmbda=1e-4)
+    client.configure_tracking_metrics(["dust"])
+    for _ in range(5):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        complete_trial(client, index, {"y": arm["x1"], "dust": 1e3})
+    assert list(_card(client).df["incumbent"].notna()) == [False] * 4 + [True] * 2
+    client.configure_optimization(objective=objective)
+    frame = _card(client).df
+    for column in ("index", "incumbent", "lambda"):
+        assert list(frame[column].notna()) == [False] * 5 + [True]
+
+
 def test_before_the_model_decides_there_is_only_what_comes_next() -> None:
     client = make_client(lmbda=1e-4)
     run_trials(client, 2)
