@@ -118,6 +118,8 @@ def test_what_was_predicted_of_a_cost_has_its_change_over() -> None:
     row = _card(client).df.iloc[4]
     assert row["reported_cost"] == 21.0
     assert 20.0 < row["cost_lower"] < row["expected_cost"] < row["cost_upper"]
+    log_mean = record(client, 4)["decision"]["cost_log_mean"]
+    assert row["cost_median"] == 20.0 + math.exp(log_mean)
 
 
 @pytest.mark.parametrize("objective", ["-y", "dust"])

@@ -27,6 +27,7 @@ FRAME = pd.DataFrame(
         "incumbent": [NAN, 0.5, 0.9, 0.9],
         "lambda": [NAN, 0.1, 0.1, 0.1],
         "expected_cost": [NAN, 2.0, 2.0, NAN],
+        "cost_median": [NAN, 2.5, 1.5, NAN],
         "cost_lower": [NAN, 1.0, 1.0, NAN],
         "cost_upper": [NAN, 4.0, 3.0, NAN],
     }
@@ -105,7 +106,7 @@ def test_calibration_tells_inside_from_outside() -> None:
     figure = _figure()
     inside = _trace(figure, "predicted cost, reported inside")
     outside = _trace(figure, "predicted cost, reported outside")
-    assert (list(inside.x), list(inside.y)) == ([2.0], [2.0])
+    assert (list(inside.x), list(inside.y)) == ([2.0], [2.5])
     assert inside.y[0] - inside.error_y.arrayminus[0] == pytest.approx(1.0)
     assert inside.y[0] + inside.error_y.array[0] == pytest.approx(4.0)
     assert list(outside.x) == [4.0]
