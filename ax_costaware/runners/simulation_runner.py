@@ -20,7 +20,7 @@ from ax.exceptions.core import UserInputError
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.methods.averages.law import policy_indices, policy_key
+from ax_costaware.methods.averages.law import policies_of
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.parameters import Choice, Value
 from ax_costaware.queries import (
@@ -262,7 +262,7 @@ def _answer_points(
     """
     values = list(query.values())
     if isinstance(conditional, FiniteConditional):
-        values = [policy_indices(conditional)[policy_key(value)] for value in values]
+        values = policies_of(conditional, values)
     nodes, weights = conditional.nodes_and_weights(torch.tensor([values], dtype=torch.double))
     if nodes.shape[-1] != len(targets):
         raise UserInputError(
