@@ -91,6 +91,8 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
 def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
     now = {"index": assessment.index, "incumbent": assessment.incumbent, "lambda": assessment.lmbda}
     frame = run.frame({**_RECORDED, "change": "change_over"}, now, list(now))
+    # Decisions of another method have no index, and may have an incumbent that is something else.
+    frame.loc[frame["index"].isna() & (frame["status"] != NEXT), ["incumbent", "lambda"]] = np.nan
     outcome, minimize = frame["outcome"].where(_kept(run, frame)), run.objective.minimize
     frame["best_outcome"] = (outcome.cummin() if minimize else outcome.cummax()).ffill()
     mean, deviation = frame["cost_log_mean"], frame["cost_log_sd"]
