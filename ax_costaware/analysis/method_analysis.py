@@ -96,8 +96,14 @@ class Run(Generic[AnyMethod]):
         return past_trials(self.experiment, self.method)
 
     def problem(self) -> Problem:
-        """The next decision's problem, with the model fitted to all data."""
-        return fitted_adapter(self.experiment, self.strategy).problem()
+        """The next decision's problem, with the model fitted to all data.
+
+        Raises:
+            InputError: If the model would take an outcome for another one, as ``recommend`` does.
+        """
+        problem = fitted_adapter(self.experiment, self.strategy).problem()
+        self.method.check_outcomes(problem)
+        return problem
 
     def frame(
         self,
