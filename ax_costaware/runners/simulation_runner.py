@@ -119,7 +119,7 @@ class SimulationRunner(LocalRunner):
         self.seed = integer_at_least(seed, 0, "seed")
 
     def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
-        """The values to set, and the name of the control set if there is one.
+        """The values to set, those that are fixed, and the name of the control set if there is one.
 
         Raises:
             UserInputError: If an input that the trial leaves to chance has no law here, or its
@@ -145,7 +145,8 @@ class SimulationRunner(LocalRunner):
         if self.conditional is not None:  # whose columns they are, however an arm has them
             names = getattr(self.conditional, "query_names", None) or trial.experiment.parameters
             return {name: controlled[name] for name in names}
-        return {**controlled, **({} if chosen is None else {CHOSEN: chosen})}
+        fixed = {name: arm[name] for name in arm if name not in {*inputs, CONTROL_SET}}
+        return {**fixed, **controlled, **({} if chosen is None else {CHOSEN: chosen})}
 
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
         """Simulate the trial.

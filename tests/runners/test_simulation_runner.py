@@ -222,12 +222,13 @@ def test_an_input_left_to_chance_needs_a_law() -> None:
         parameters=[
             RangeParameterConfig("water", bounds=(0.0, 1.0), parameter_type="float"),
             RangeParameterConfig("wind", bounds=(0.0, 2.0), parameter_type="float"),
+            ChoiceParameterConfig("site", values=[3], parameter_type="int"),
             control_set_parameter([ControlSet(["water"], 1.0), ControlSet(["water", "wind"], 2.0)]),
         ],
     )
     client.configure_optimization(objective="growth")
     for name in ("water", "water+wind"):
-        client.attach_trial({"water": 0.5, "wind": 1.0, CONTROL_SET: name})
+        client.attach_trial({"water": 0.5, "wind": 1.0, "site": 3, CONTROL_SET: name})
     left, controlled = client._experiment.trials.values()
     runner = SimulationRunner(yield_of, marginals={"soil": LAWS["soil"]})
     with pytest.raises(
@@ -235,7 +236,10 @@ def test_an_input_left_to_chance_needs_a_law() -> None:
     ):
         runner.run(left)
     runner.run(controlled)
-    SimulationRunner(yield_of, marginals=LAWS).run(left)
+    runner = SimulationRunner(yield_of, marginals=LAWS)
+    runner.run(left)
+    # What is fixed is part of the full point.
+    assert runner.parameters_of(left) == {"water": 0.5, "site": 3, CHOSEN: "water"}
     with pytest.raises(UserInputError, match=r"trial 1 has the control set 'water[+]wind'. Expect"):
         SimulationRunner(yield_of, marginals=LAWS, cost={"water": 1.0}).run(controlled)
 
