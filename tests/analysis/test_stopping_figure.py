@@ -92,6 +92,12 @@ def test_outcomes_over_cost_with_the_budget() -> None:
     assert not _figure(method=Gittins(cost="hours", lmbda=0.1)).layout.shapes
 
 
+def test_a_budget_of_which_nothing_is_spent_is_on_the_axis() -> None:
+    figure = _figure(FRAME.assign(cumulative_cost=0.0), method=Gittins(cost="hours", budget=0.5))
+    assert "budget" not in figure.layout.xaxis2.title.text
+    assert {shape.x0 for shape in figure.layout.shapes} == {0.5}
+
+
 @pytest.mark.parametrize(("minimize", "outlier"), [(False, -100.0), (True, 100.0)])
 def test_an_outlier_does_not_press_the_others_together(minimize: bool, outlier: float) -> None:
     frame = FRAME.assign(outcome=[outlier, 0.9, 0.8, NAN])
