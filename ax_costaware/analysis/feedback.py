@@ -55,9 +55,10 @@ class FeedbackAnalysis(MethodAnalysis[CostlyFeedback]):
     - ``measure``, ``why``: whether the strategy asked for a measurement, and its reason;
     - ``outcome``: reported objective (NaN without);
     - ``mean``, ``standard_deviation``: of the objective at the trial's point, expected by the
-      model before the trial; NaN for trials that its model did not choose;
+      model before the trial; NaN for trials that its model did not choose, or chose for another
+      objective;
     - ``confidence``: probability that the point is better than its strongest rival, for a rule
-      that asks for it;
+      that asks for it; NaN as above;
     - ``cumulative_measurements``, ``cumulative_cost``: outcomes that this and all trials of lower
       index have, and what they were charged.
     """
@@ -72,7 +73,8 @@ class FeedbackAnalysis(MethodAnalysis[CostlyFeedback]):
 
 
 def _frame(run: Run[CostlyFeedback]) -> pd.DataFrame:
-    frame, times = run.frame(_RECORDED), run.method.times(run.trials)
+    frame = run.frame(_RECORDED, values=["mean", "standard_deviation", "confidence"])
+    times = run.method.times(run.trials)
     frame["time"] = [float(times[trial.index]) for trial in run.trials]
     frame["measure"] = [trial.is_to_be_measured for trial in run.trials]
     frame["cumulative_measurements"] = frame["outcome"].notna().cumsum()
@@ -83,16 +85,17 @@ def _frame(run: Run[CostlyFeedback]) -> pd.DataFrame:
 
 
 def _subtitle(frame: pd.DataFrame, run: Run[CostlyFeedback]) -> str:
-    last = frame.iloc[-1]
-    measured, skipped = int(last["cumulative_measurements"]), int(frame["skipped"].sum())
+    measured, skipped = int(frame["outcome"].notna().sum()), int(frame["skipped"].sum())
+    # Those that the user attached are none.
+    decisions = frame.loc[frame["why"] != "", ["trial_index", "why"]].itertuples(index=False)
+    said = [f" The last decision, on trial {index}: {why}" for index, why in decisions][-1:]
     return (
         f"{measured} trial{' was' if measured == 1 else 's were'} measured and {skipped} "
         f"{'was' if skipped == 1 else 'were'} used without a measurement; spent "
         f"{run.spent(frame)}. Dots are outcomes as they were reported, hollow ones "
-        "of trials that no model chose. The line is what the model expected of the objective at "
-        "the point of each trial before it was run, with two standard deviations on either side; a "
-        "tick on it is a trial that was not measured. The last decision, on trial "
-        f"{last['trial_index']}: {last['why']}"
+        "of trials that no model chose for this objective. The line is what the model expected of "
+        "it at the point of each trial before it was run, with two standard deviations on either "
+        f"side; a tick on it is a trial that was not measured.{''.join(said)}"
     )
 
 

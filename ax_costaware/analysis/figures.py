@@ -70,7 +70,7 @@ _LONG_TITLE = 24
 """Characters that have room along the upright axis of a low panel."""
 
 _LEAST_PART = 0.25
-"""Part of a budget that has to be spent before the axis reaches as far as the budget."""
+"""Part of a budget that has to be spent, if anything is, before the axis reaches so far."""
 
 
 def panels(height: int, legend: float = -0.16, top: int = 60, **options: Any) -> go.Figure:
@@ -154,7 +154,7 @@ class Panel:
             The budget; None if there is none, or it is beyond the axis, as the title says then.
         """
         spent = float(costs.max())
-        if budget is not None and spent < _LEAST_PART * budget:
+        if budget is not None and 0 < spent < _LEAST_PART * budget:
             title += f"<br>The budget, {budget:.6g}, is beyond the axis"
             budget = None
         most = max(spent, budget or 0.0) or 1.0

@@ -62,11 +62,12 @@ class IndirectQueryAnalysis(MethodAnalysis[Targets]):
     - ``cumulative_cost``: what this and all earlier trials were charged;
     - ``outcome``: the reported average (NaN without);
     - ``mean``, ``standard_deviation``: of the average, expected by the model before the trial;
-      NaN for trials that its model did not choose;
+      NaN for trials that its model did not choose, or chose for another objective, and so the
+      columns below;
     - ``information``: what the answer was expected to tell, in nats;
     - ``recommended_value``, ``recommended_standard_deviation``: of the objective at the point that
       was recommended before the trial, by the model of the time, and
-      ``recommended_<parameter>``, the point.
+      ``recommended_<parameter>``, the point (but for a parameter called as the two before).
 
     The figure shows one or two target parameters; further ones are at the recommended point.
     """
@@ -95,18 +96,18 @@ class IndirectQueryAnalysis(MethodAnalysis[Targets]):
 
 
 def _frame(run: Run[Targets], best: Best) -> pd.DataFrame:
+    best_then = "decision.recommendation"
     recommended = {
-        "recommended_value": "decision.recommendation.mean",
-        "recommended_standard_deviation": "decision.recommendation.standard_deviation",
-        **{
-            f"recommended_{name}": f"decision.recommendation.parameters.{name}"
-            for name in run.method.target_names
-        },
+        "recommended_value": f"{best_then}.mean",
+        "recommended_standard_deviation": f"{best_then}.standard_deviation",
     }
+    for name in run.method.target_names:  # which may be "value"
+        recommended.setdefault(f"recommended_{name}", f"{best_then}.parameters.{name}")
     of_answer = ("mean", "standard_deviation", "information")
     frame = run.frame(
         recorded={**{name: f"decision.{name}" for name in of_answer}, **recommended},
         following={"recommendation": recommendation_record(best)},
+        values=[*of_answer, *recommended],
     )
     columns = ("trial_index", "initial", "status", "charged", "outcome", *of_answer, *recommended)
     return frame[[*columns, "cumulative_cost"]]

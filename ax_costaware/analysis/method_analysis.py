@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, final
@@ -54,6 +54,12 @@ class Objective:
         """Which values are better."""
         return "lower" if self.minimize else "higher"
 
+    def is_of(self, record: Mapping[str, Any]) -> bool:
+        """Whether what was recorded of a decision is of this objective, as far as it says."""
+        goal = f"{'-' if self.minimize else ''}{self.metric}"
+        decided = (record.get("decision") or {}).get("objective", goal)
+        return bool(decided == goal and record.get("objective", self.metric) == self.metric)
+
 
 @dataclass(frozen=True)
 class Run(Generic[AnyMethod]):
@@ -90,13 +96,20 @@ class Run(Generic[AnyMethod]):
         return past_trials(self.experiment, self.method)
 
     def problem(self) -> Problem:
-        """The next decision's problem, with the model fitted to all data."""
-        return fitted_adapter(self.experiment, self.strategy).problem()
+        """The next decision's problem, with the model fitted to all data.
+
+        Raises:
+            InputError: If the model would take an outcome for another one, as ``recommend`` does.
+        """
+        problem = fitted_adapter(self.experiment, self.strategy).problem()
+        self.method.check_outcomes(problem)
+        return problem
 
     def frame(
         self,
         recorded: Mapping[str, str] | None = None,
         following: Mapping[str, Any] | None = None,
+        values: Sequence[str] = (),
     ) -> pd.DataFrame:
         """The ledger as a table, with what came of the trials and what was recorded before them.
 
@@ -105,6 +118,8 @@ class Run(Generic[AnyMethod]):
                 ``decision.mean``; missing where a record lacks it. None for no such columns.
             following: What would be recorded of the decision on the next trial; it has a last row
                 with the status ``NEXT`` then.
+            values: Those of these columns that are about the objective: missing, too, where the
+                decision was for another one.
 
         Returns:
             The fields of ``LedgerEntry``, then ``outcome``, the objective (NaN without),
@@ -129,7 +144,11 @@ class Run(Generic[AnyMethod]):
         named = dict(recorded or {})
         parts = pd.json_normalize(records).reindex(columns=list(named.values()))
         parts = parts.where(parts.notna(), math.nan).infer_objects()
-        return frame.join(parts.set_axis(list(named), axis="columns"))
+        parts = parts.set_axis(list(named), axis="columns")
+        if values:
+            others = [not self.objective.is_of(record) for record in records]
+            parts.loc[others, list(values)] = math.nan
+        return frame.join(parts)
 
     def spent(self, frame: pd.DataFrame) -> str:
         """What was spent by the last row of such a table, and of which budget."""

@@ -63,9 +63,11 @@ class SpendingAnalysis(MethodAnalysis[Method]):
     def _card(self, run: Run[Method]) -> AnalysisCard:
         paid, method = spending(run.client), run.method
         frame = paid.to_frame()
+        # A trial that has ended may have come less far than was planned.
+        rows = [trial.parameters if trial.is_live else trial.inputs for trial in run.trials]
         frame["spent_on"] = [
-            (method.group_of(trial.parameters) if trial.parameters else None) or origin_of(entry)
-            for trial, entry in zip(run.trials, paid.entries, strict=True)
+            (method.group_of(row) if row else None) or origin_of(entry)
+            for row, entry in zip(rows, paid.entries, strict=True)
         ]
         frame["cumulative_cost"] = frame["charged"].cumsum()
         # Control sets as declared, levels from coarse to fine.
@@ -94,13 +96,22 @@ def _subtitle(paid: Spending, frame: pd.DataFrame) -> str:
                 f"{count} trial{'' if count == 1 else 's'} {what}"
                 f"{f', and cost {cost:.6g}' if cost else ', free of charge'}."
             )
-    differs = (frame["expected_cost"] - frame["reported_cost"]).abs().max() > 0
     parts.append(
         "Above, the sum of all charges so far; below, what each trial was charged: what was "
         "reported, else what was expected of it, which an unfinished trial reserves."
-        + (" A dash is what was expected where another cost was reported." if differs else "")
+        + (
+            " A dash is what was expected where another cost was reported."
+            if _differs(frame).any()
+            else ""
+        )
     )
     return " ".join(parts)
+
+
+def _differs(frame: pd.DataFrame) -> pd.Series:
+    """Where another cost was reported than was expected, but for rounding."""
+    expected, reported = frame["expected_cost"], frame["reported_cost"]
+    return expected.notna() & reported.notna() & ~np.isclose(expected, reported, 1e-6, 0.0)
 
 
 def _told_apart(frame: pd.DataFrame) -> pd.Series:
@@ -131,10 +142,8 @@ def spending_figure(
     upper, lower = Panel(figure), Panel(figure, 2)
     _add_total(upper, frame)
     _add_bars(lower, frame, groups)
-    expected, reported = frame["expected_cost"], frame["reported_cost"]
-    differs = expected.notna() & reported.notna() & ~np.isclose(expected, reported, rtol=1e-6)
     lower.dots(
-        frame[differs],
+        frame[_differs(frame)],
         "trial_index",
         "expected_cost",
         "expected cost",

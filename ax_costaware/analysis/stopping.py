@@ -69,11 +69,13 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
     - ``outcome``, ``best_outcome``: reported objective (NaN without), and the best one so far, of
       those that kept to the outcome constraints;
     - ``index``, ``incumbent``, ``lambda``: as the strategy recorded them before it decided on the
-      trial, in the last row as they are now; NaN for trials that its model did not choose. With
-      another acquisition function than the index they say what the index would have been;
+      trial, in the last row as they are now; NaN for trials that its model did not choose, or
+      chose for another objective. With another acquisition function than the index they say what
+      the index would have been;
     - ``expected_cost``: what the trial was expected to cost;
-    - ``cost_lower``, ``cost_upper``: the interval in which a learned cost was predicted to lie with
-      a probability of 95 %; NaN where nothing was predicted.
+    - ``cost_median``, ``cost_lower``, ``cost_upper``: what a learned cost was as likely to be above
+      as below, and the interval in which it was predicted to lie with a probability of 95 %; NaN
+      where nothing was predicted.
     """
 
     title = "Is another trial worth its price?"
@@ -88,16 +90,19 @@ class StoppingAnalysis(MethodAnalysis[Gittins]):
 
 def _frame(run: Run[Gittins], assessment: StopAssessment) -> pd.DataFrame:
     now = {"index": assessment.index, "incumbent": assessment.incumbent, "lambda": assessment.lmbda}
-    frame = run.frame({**_RECORDED, "change": "change_over"}, following=now)
+    frame = run.frame({**_RECORDED, "change": "change_over"}, now, list(now))
+    # Decisions of another method have no index, and may have an incumbent that is something else.
+    frame.loc[frame["index"].isna() & (frame["status"] != NEXT), ["incumbent", "lambda"]] = np.nan
     outcome, minimize = frame["outcome"].where(_kept(run, frame)), run.objective.minimize
     frame["best_outcome"] = (outcome.cummin() if minimize else outcome.cummax()).ffill()
     mean, deviation = frame["cost_log_mean"], frame["cost_log_sd"]
     change = frame["change"].fillna(0.0)  # known, on top of what is learned
+    frame["cost_median"] = np.exp(mean) + change
     frame["cost_lower"] = np.exp(mean - _TWO_SIDED_95 * deviation) + change
     frame["cost_upper"] = np.exp(mean + _TWO_SIDED_95 * deviation) + change
     columns = ["trial_index", "initial", "status", "charged", "reported_cost", "cumulative_cost"]
     columns += ["outcome", "best_outcome", "index", "incumbent", "lambda"]
-    return frame[[*columns, "expected_cost", "cost_lower", "cost_upper"]]
+    return frame[[*columns, "expected_cost", "cost_median", "cost_lower", "cost_upper"]]
 
 
 def _kept(run: Run[Gittins], frame: pd.DataFrame) -> pd.Series:
@@ -243,12 +248,11 @@ def _add_outcomes(panel: Panel, frame: pd.DataFrame, objective: Objective, metho
 def _add_calibration(panel: Panel, rows: pd.DataFrame, inside: pd.Series, cost: str) -> None:
     """The predicted 95 % interval of each trial's cost over the reported cost."""
     for name, chosen, color in (("inside", rows[inside], BLUE), ("outside", rows[~inside], RED)):
-        lower, upper = chosen["cost_lower"], chosen["cost_upper"]
-        middle = np.sqrt(lower * upper)
+        lower, middle, upper = (chosen[f"cost_{at}"] for at in ("lower", "median", "upper"))
         panel.dots(
             chosen,
             "reported_cost",
-            middle,
+            "cost_median",
             f"predicted cost, reported {name}",
             "trial {trial_index}: reported {x:.4g}<br>predicted {y:.4g}, 95 % between "
             "{cost_lower:.4g} and {cost_upper:.4g}",

@@ -14,7 +14,7 @@ from typing import Any, final
 import pandas as pd
 from ax.core.analysis_card import AnalysisCard
 from ax.core.base_trial import BaseTrial
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.ax_bridge.records import objective_metrics, outcome_record
@@ -139,7 +139,7 @@ class DecisionAnalysis(MethodAnalysis[Method]):
 def _asked(run: Run[Method], trial_index: int) -> dict[str, Any]:
     try:
         asked = query(run.client, trial_index)
-    except UserInputError as error:
+    except (UserInputError, UnsupportedError) as error:
         return {"set": "", "measure": True, "why": str(error)}
     return {"set": display_values(asked.controlled), "measure": asked.measure, "why": asked.why}
 

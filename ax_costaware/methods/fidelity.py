@@ -243,7 +243,9 @@ class MultiFidelity(PricedMethod):
 
         They are compared by their posterior mean there, less ``caution`` standard deviations.
         """
-        return {**parameters, **self.target}
+        # A whole number is one as the trial has it: 100 for a target of 100.0.
+        kinds: dict[str, Any] = {name: type(value) for name, value in parameters.items()}
+        return {**parameters, **{name: kinds[name](v) for name, v in self.target.items()}}
 
     def _log_weight(self, problem: Problem) -> Callable[[Tensor], Tensor] | None:
         """Log chance that the trial shows its inputs to be feasible at the target, and succeeds."""

@@ -55,11 +55,9 @@ def at_price(
             chosen now, per unit of their cost, for the number of them of which that is largest;
             None while a cost is not known.
     """
-    if lmbda is None or problem.undelivered:
-        return Verdict()
-    gain = gain_per_cost()
-    if gain is None:
-        return Verdict()
+    record = {"objective": problem.goal}
+    if lmbda is None or problem.undelivered or (gain := gain_per_cost()) is None:
+        return Verdict(record=record)
     worth = CAUTION * gain
     # In another unit it says nothing; earlier releases did not record in which.
     decisions = [t.decision for t in problem.trials if _WORTH in t.decision]
@@ -71,4 +69,4 @@ def at_price(
             f"{max(latest):.6g} per unit of their cost to what is deployed, not above the price of "
             f"{lmbda:.6g} for a unit of cost"
         )
-    return Verdict(record={"lambda": lmbda, _WORTH: worth, "objective": problem.goal})
+    return Verdict(record={**record, "lambda": lmbda, _WORTH: worth})

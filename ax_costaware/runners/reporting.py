@@ -104,8 +104,8 @@ def read_outcome(
 
     Raises:
         UserInputError: If ``complete_trial`` would refuse it, or it lacks an outcome that is
-            optimized, or a cost that is learned, and that no metric of the user's fetches
-            elsewhere.
+            optimized, or read by the strategy, or a cost that is learned, and that no metric of the
+            user's fetches elsewhere.
     """
     result = read_result(plain)
     raw_data, cost = result.raw_data, result.cost
@@ -115,9 +115,12 @@ def read_outcome(
         cost = default_cost
     config = trial.experiment.optimization_config
     optimized = set() if config is None else config.metric_names
+    strategy = running_strategy(trial.experiment)
+    method = None if strategy is None else method_of(strategy)
     if planned_trial(trial).is_to_be_measured:
         if raw_data is not None or not plain["returned"]:
-            _check_reported(trial, optimized, raw_data, plain["returned"])
+            read = set() if method is None else {*method.reads} - {method.cost_metric}
+            _check_reported(trial, optimized | read, raw_data, plain["returned"])
     else:
         # The strategy asked for no measurement: none is taken for one, nor charged as one.
         values = raw_data if isinstance(raw_data, Mapping) else {}
@@ -125,8 +128,8 @@ def read_outcome(
         if left != raw_data:
             raw_data, cost = left, None
     record = completion_record(trial, terms, raw_data, result.realized, cost)
-    if (strategy := running_strategy(trial.experiment)) is not None:
-        check_inputs(trial, method_of(strategy), record)
+    if method is not None:
+        check_inputs(trial, method, record)
     is_missing = metric is not None and "cost" not in record
     if is_missing and _has_nothing_to_fetch(trial.experiment.metrics.get(str(metric))):
         raise UserInputError(
@@ -164,10 +167,10 @@ def is_cost_of_trial(trial: Trial, cost: float) -> bool:
     return terms.cost_metric is None or cost > 0
 
 
-def _check_reported(trial: Trial, optimized: set[str], raw_data: Any, returned: bool) -> None:
+def _check_reported(trial: Trial, needed: set[str], raw_data: Any, returned: bool) -> None:
     """Refuse a result without the outcomes that come from nowhere else."""
     metrics = trial.experiment.metrics
-    due = sorted(name for name in optimized if _has_nothing_to_fetch(metrics.get(name)))
+    due = sorted(name for name in needed if _has_nothing_to_fetch(metrics.get(name)))
     if due and not returned:
         raise UserInputError(f"the function returned None for the metrics {due}: {EXPECTED}.")
     # A number is the objective's.
@@ -175,7 +178,7 @@ def _check_reported(trial: Trial, optimized: set[str], raw_data: Any, returned: 
     if absent := [name for name in due if name not in given]:
         raise UserInputError(
             f"the function returned values of {sorted(given)} and none of {absent}, which the "
-            "experiment optimizes or bounds: expected one of each."
+            "experiment optimizes or bounds, or the strategy reads: expected one of each."
         )
 
 

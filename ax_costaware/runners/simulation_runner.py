@@ -20,12 +20,14 @@ from ax.exceptions.core import UserInputError
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors
+from ax_costaware.methods.averages.law import policies_of
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.parameters import Choice, Value
 from ax_costaware.queries import (
     Conditional,
     Cost,
     Discrete,
+    FiniteConditional,
     JointLaw,
     Marginal,
     Placement,
@@ -64,10 +66,12 @@ class SimulationRunner(LocalRunner):
         marginals: The laws of inputs on their own, by name. Those that a trial controls are not
             drawn.
         joint: The law of inputs that depend on each other, given those of them that are controlled.
-        conditional: The law of points given an indirect query. The columns of a query are the
-            experiment's parameters, in its order; the outcome is the average of the function over
-            the law, and no input is realised. Without it ``function`` answers the query itself, as
-            it does for the cell of a resolution tree.
+        conditional: The law of points given an indirect query, with bounds of the points where it
+            is to keep to some, as ``conditional.within(lower, upper)``. The columns of a query are
+            the experiment's parameters, in its order, or those that the law itself has names of;
+            the outcome is the average of the function over the law, and no input is realised.
+            Without it ``function`` answers the query itself, as it does for the cell of a
+            resolution tree.
         targets: Names of the columns of points, with ``conditional``.
         noise_std: Standard deviation of the noise on each outcome, in raw units.
         cost: What a trial costs: a number, a ``Cost`` of the values of all parameters, or a
@@ -115,7 +119,7 @@ class SimulationRunner(LocalRunner):
         self.seed = integer_at_least(seed, 0, "seed")
 
     def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
-        """The values to set, and the name of the control set if there is one.
+        """The values to set, those that are fixed, and the name of the control set if there is one.
 
         Raises:
             UserInputError: If an input that the trial leaves to chance has no law here, or its
@@ -139,8 +143,10 @@ class SimulationRunner(LocalRunner):
                 "set by its name, or one for all trials."
             )
         if self.conditional is not None:  # whose columns they are, however an arm has them
-            return {name: controlled[name] for name in inputs}
-        return {**controlled, **({} if chosen is None else {CHOSEN: chosen})}
+            names = getattr(self.conditional, "query_names", None) or trial.experiment.parameters
+            return {name: controlled[name] for name in names}
+        fixed = {name: arm[name] for name in arm if name not in {*inputs, CONTROL_SET}}
+        return {**fixed, **controlled, **({} if chosen is None else {CHOSEN: chosen})}
 
     def start(self, key: str, parameters: dict[str, TParamValue]) -> None:
         """Simulate the trial.
@@ -255,7 +261,9 @@ def _answer_points(
     Raises:
         UserInputError: If the conditional is of another number of columns than ``targets`` says.
     """
-    values = [float(value) for value in query.values()]
+    values = list(query.values())
+    if isinstance(conditional, FiniteConditional):
+        values = policies_of(conditional, values)
     nodes, weights = conditional.nodes_and_weights(torch.tensor([values], dtype=torch.double))
     if nodes.shape[-1] != len(targets):
         raise UserInputError(

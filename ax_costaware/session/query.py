@@ -103,8 +103,8 @@ class Query:
       error or None, of those in play;
     - ``feasibility``, with outcome constraints: the probability that the expectation is feasible.
       Before anything is, ``values`` are that probability;
-    - ``lambda``, ``worth_per_cost`` and ``objective``, with a price, here and with averages: the
-      price, and what further trials were worth per unit of cost, in units of the objective.
+    - ``lambda`` and ``worth_per_cost``, with a price, here and with averages: the price, and what
+      further trials were worth per unit of cost, in units of the objective.
 
     With the Gittins index:
 
@@ -137,8 +137,8 @@ class Query:
     With queries that are answered by averages:
 
     - ``information``: what the answer is expected to tell, in nats; ``acquisition``: of what;
-      ``mean`` and ``standard_deviation`` of the answer; ``cost``; ``recommendation``: the best
-      point by then; ``pairs``: how many were learned from;
+      ``mean`` and ``standard_deviation`` of the answer; ``cost``; ``objective``;
+      ``recommendation``: the best point by then; ``pairs``: how many were learned from;
     - with a tree ``level`` and ``cell`` (its place among those of its level), ``value``
       (information per unit of cost), ``leaves`` and ``active`` (how many there were).
 

@@ -60,6 +60,16 @@ def test_not_applicable_before_the_first_outcome() -> None:
         CostAndValueAnalysis().compute(client._experiment, client._generation_strategy)
 
 
+def test_an_outcome_without_realised_inputs_is_refused() -> None:
+    """Its nominal inputs would be taken for them, as ``recommend`` says, too."""
+    client = make_client()
+    ((index, arm),) = client.get_next_trials(max_trials=1).items()
+    assert arm["control_set"] == "water"
+    client.complete_trial(index, raw_data={"growth": 0.3})
+    with pytest.raises(UserInputError, match=r"completed without the values of \['acid'\]"):
+        CostAndValueAnalysis().compute(client._experiment, client._generation_strategy)
+
+
 def test_strategy_is_needed_and_must_be_ours(client: Client) -> None:
     with pytest.raises(UserInputError, match="strategy must be provided"):
         CostAndValueAnalysis().compute(client._experiment)

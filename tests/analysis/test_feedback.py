@@ -46,6 +46,7 @@ def generate(client: Client, measure: bool, mean: float | None = None) -> int:
     """A running trial as the strategy generates it, by its model if a mean is given."""
     decision = {"mean": mean, "standard_deviation": 0.1, "confidence": 0.8}
     record = {
+        "objective": "growth",
         "measure": measure,
         "expected_cost": 2.0 if measure else 0.0,
         "why": WHY,
@@ -128,6 +129,20 @@ def test_times_are_those_that_were_reported() -> None:
     assert card.get_figure().layout.xaxis2.title.text == "hours"
 
 
+def test_what_was_expected_of_another_objective_is_not_drawn() -> None:
+    client = make()
+    complete_trial(client, generate(client, True, mean=0.3), {"growth": 0.4, "hours": 9.0})
+    client.configure_optimization(objective="-growth")
+    assert list(card_of(client).df["mean"]) == [0.3]
+    client.configure_optimization(objective="hours")
+    card = card_of(client)
+    assert list(card.df["outcome"]) == [9.0]
+    assert card.df[["mean", "standard_deviation", "confidence"]].isna().all(axis=None)
+    assert "hollow ones of trials that no model chose for this objective" in card.subtitle
+    (dot,) = [t for t in card.get_figure().data if t.name == "measured (hollow: initial)"]
+    assert list(dot.marker.symbol) == ["circle-open"]
+
+
 def test_attached_trials_have_no_expectation() -> None:
     client = make()
     client.attach_trial({"water": 0.5})
@@ -137,6 +152,10 @@ def test_attached_trials_have_no_expectation() -> None:
     assert math.isnan(frame["mean"].iloc[0])
     standalone = FeedbackAnalysis().compute(client._experiment, client._generation_strategy)
     pd.testing.assert_frame_equal(standalone.df, frame)
+    assert standalone.subtitle.endswith(" is a trial that was not measured.")
+    complete_trial(client, generate(client, True, mean=0.3), 0.4)
+    client.attach_trial({"water": 0.7})
+    assert card_of(client).subtitle.endswith(f"The last decision, on trial 1: {WHY}")
 
 
 def test_not_applicable_before_the_first_outcome() -> None:

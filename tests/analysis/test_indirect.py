@@ -83,6 +83,31 @@ def test_two_parameters() -> None:
     assert drawn["recommended now"].cliponaxis is False  # a star at the border is seen whole
 
 
+def test_what_was_expected_of_another_objective_is_not_drawn() -> None:
+    client = make_client()
+    run_trials(client, 4)
+    frame = card_of(client).df
+    assert list(frame["mean"].notna()) == [False] * 3 + [True, False]
+    client.configure_optimization(objective="-z")
+    frame = card_of(client).df
+    assert frame[["mean", "information"]].isna().all(axis=None)
+    assert list(frame["recommended_value"].notna()) == [False] * 4 + [True]
+
+
+def test_a_parameter_called_value() -> None:
+    client = Client()
+    client.configure_experiment(parameters=[RangeParameterConfig("a", (0, 1), "float")])
+    client.configure_optimization(objective="z")
+    target = RangeParameterConfig("value", (0, 1), "float")
+    law = GaussianConditional(((1.0,),), covariance=1e-3, outside="clip")
+    client.set_generation_strategy(
+        indirect_query_strategy(target_parameters=[target], conditional=law, **FAST)
+    )
+    complete_trial(client, client.attach_trial({"a": 0.5}), 100.0)
+    frame = card_of(client).df
+    assert frame["recommended_value"].iloc[-1] == recommend(client).expected_value > 90
+
+
 def test_three_parameters_with_long_names() -> None:
     names = [f"a_very_long_name_of_the_{place}_parameter" for place in ("first", "second", "third")]
     client = Client()

@@ -22,7 +22,7 @@ from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.analysis import CostAwareOverview, SpendingAnalysis, overview
-from ax_costaware.session import complete_trial
+from ax_costaware.session import complete_trial, exclude_trial
 from tests.ax import feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 from tests.session.conftest import KINDS, behind
 
@@ -166,6 +166,8 @@ def test_a_trial_of_several_arms() -> None:
     reasons = unavailable(overview(client))
     assert set(COMMON) < set(reasons)
     assert "trial 0 is a BatchTrial" in reasons["SpendingAnalysis"]
+    exclude_trial(client, 0)
+    assert not unavailable(overview(client)).keys() & {*COMMON}
 
 
 def test_an_unforeseen_error_is_a_card(

@@ -9,14 +9,16 @@ import pytest
 from ax.analysis.markdown.markdown_analysis import MarkdownAnalysisCard
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
 
+from ax_costaware import AffineCost, fidelity_strategy
 from ax_costaware.analysis import DecisionAnalysis, RecommendationAnalysis, SpendingAnalysis
 from ax_costaware.analysis.figures import hover, log_ticks, short_names, value_title
 from ax_costaware.analysis.method_analysis import Objective
 from ax_costaware.analysis.spending import spending_figure
 from ax_costaware.analysis.tables import html_table
 from ax_costaware.ax_bridge.records import RECORD
-from ax_costaware.session import query, recommend, spending
+from ax_costaware.session import query, recommend, report_cost, spending
 
 NAN = float("nan")
 FRAME = pd.DataFrame(
@@ -92,6 +94,36 @@ def test_spending(client: Client) -> None:
         "Spent 9 of 20 (3 of it reserved for unfinished trials), 11 remaining. By what it was "
         "spent on: 6 in 2 trials (water+acid); 3 in 3 trials (water). Above, "
     )
+
+
+def test_a_cost_that_differs_by_rounding_is_no_other_one(client: Client) -> None:
+    dash = "A dash is what was expected"
+    report_cost(client, 0, 1.0 + 1e-8)
+    (card,) = client.compute_analyses([SpendingAnalysis()], display=False)
+    assert dash not in card.subtitle
+    report_cost(client, 0, 1.1)
+    (card,) = client.compute_analyses([SpendingAnalysis()], display=False)
+    assert dash in card.subtitle
+
+
+def test_a_trial_that_came_less_far_was_not_spent_at_the_target() -> None:
+    client = Client()
+    inputs = [
+        RangeParameterConfig("x", bounds=(0, 1), parameter_type="float"),
+        RangeParameterConfig("epochs", bounds=(1, 50), parameter_type="int", scaling="log"),
+    ]
+    client.configure_experiment(parameters=inputs)
+    client.configure_optimization(objective="score")
+    cost = AffineCost({"epochs": 0.1}, fixed=0.5)
+    client.set_generation_strategy(fidelity_strategy(cost, target={"epochs": 50}))
+    for status in ("completed", "running"):
+        index = client.attach_trial({"x": 0.3, "epochs": 50})
+        client.attach_data(index, {"score": 0.2}, progression=7)
+        if status == "completed":
+            client.complete_trial(index)
+    (card,) = client.compute_analyses([SpendingAnalysis()], display=False)
+    assert list(card.df["spent_on"]) == ["at other fidelities", "at the target"]
+    assert list(card.df["charged"]) == pytest.approx([1.2, 5.5])
 
 
 def test_decisions(client: Client) -> None:

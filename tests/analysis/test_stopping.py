@@ -10,10 +10,13 @@ import pytest
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 from ax.core.analysis_card import NotApplicableStateAnalysisCard
+from ax.core.arm import Arm
+from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import OptimizationShouldStop, UserInputError
 
 from ax_costaware import ChangeCost, complete_trial, should_stop, spending
 from ax_costaware.analysis import StoppingAnalysis
+from ax_costaware.ax_bridge.records import RECORD
 from tests.ax.gittins_toy import FAST, complete, make_client, objective, record, run_trials
 
 from .conftest import make_client as make_control_set_client
@@ -118,6 +121,35 @@ def test_what_was_predicted_of_a_cost_has_its_change_over() -> None:
     row = _card(client).df.iloc[4]
     assert row["reported_cost"] == 21.0
     assert 20.0 < row["cost_lower"] < row["expected_cost"] < row["cost_upper"]
+    log_mean = record(client, 4)["decision"]["cost_log_mean"]
+    assert row["cost_median"] == 20.0 + math.exp(log_mean)
+
+
+@pytest.mark.parametrize("objective", ["-y", "dust"])
+def test_what_was_decided_for_another_objective_is_not_drawn(objective: str) -> None:
+    client = make_client(lmbda=1e-4)
+    client.configure_tracking_metrics(["dust"])
+    for _ in range(5):
+        ((index, arm),) = client.get_next_trials(max_trials=1).items()
+        complete_trial(client, index, {"y": arm["x1"], "dust": 1e3})
+    assert list(_card(client).df["incumbent"].notna()) == [False] * 4 + [True] * 2
+    client.configure_optimization(objective=objective)
+    frame = _card(client).df
+    for column in ("index", "incumbent", "lambda"):
+        assert list(frame[column].notna()) == [False] * 5 + [True]
+
+
+def test_what_another_method_had_in_hand_is_not_drawn() -> None:
+    client = make_client(lmbda=1e-4)
+    decision = {"incumbent": -0.5, "incumbent_trial": 0, "lambda": None, "spent": 0.0}
+    run = GeneratorRun(
+        arms=[Arm({"x1": 0.4, "x2": 0.6})],
+        gen_metadata={RECORD: {"phase": "rule", "expected_cost": 1.0, "decision": decision}},
+    )
+    client._experiment.new_trial(run).mark_running(no_runner_required=True)
+    complete_trial(client, 0, {"y": 0.1})
+    frame = _card(client).df
+    assert list(frame["incumbent"].notna()) == [False, True]
 
 
 def test_before_the_model_decides_there_is_only_what_comes_next() -> None:

@@ -27,6 +27,7 @@ FRAME = pd.DataFrame(
         "incumbent": [NAN, 0.5, 0.9, 0.9],
         "lambda": [NAN, 0.1, 0.1, 0.1],
         "expected_cost": [NAN, 2.0, 2.0, NAN],
+        "cost_median": [NAN, 2.5, 1.5, NAN],
         "cost_lower": [NAN, 1.0, 1.0, NAN],
         "cost_upper": [NAN, 4.0, 3.0, NAN],
     }
@@ -91,6 +92,12 @@ def test_outcomes_over_cost_with_the_budget() -> None:
     assert not _figure(method=Gittins(cost="hours", lmbda=0.1)).layout.shapes
 
 
+def test_a_budget_of_which_nothing_is_spent_is_on_the_axis() -> None:
+    figure = _figure(FRAME.assign(cumulative_cost=0.0), method=Gittins(cost="hours", budget=0.5))
+    assert "budget" not in figure.layout.xaxis2.title.text
+    assert {shape.x0 for shape in figure.layout.shapes} == {0.5}
+
+
 @pytest.mark.parametrize(("minimize", "outlier"), [(False, -100.0), (True, 100.0)])
 def test_an_outlier_does_not_press_the_others_together(minimize: bool, outlier: float) -> None:
     frame = FRAME.assign(outcome=[outlier, 0.9, 0.8, NAN])
@@ -105,7 +112,7 @@ def test_calibration_tells_inside_from_outside() -> None:
     figure = _figure()
     inside = _trace(figure, "predicted cost, reported inside")
     outside = _trace(figure, "predicted cost, reported outside")
-    assert (list(inside.x), list(inside.y)) == ([2.0], [2.0])
+    assert (list(inside.x), list(inside.y)) == ([2.0], [2.5])
     assert inside.y[0] - inside.error_y.arrayminus[0] == pytest.approx(1.0)
     assert inside.y[0] + inside.error_y.array[0] == pytest.approx(4.0)
     assert list(outside.x) == [4.0]

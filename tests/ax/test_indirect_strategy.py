@@ -477,6 +477,10 @@ def test_points_of_a_finite_conditional() -> None:
         complete_trial(client, index, {"z": mean})
     assert recommend(client).parameters == {"x1": 0.3, "x2": 1 / 3}
     assert len(recommend(client).alternatives) == 2
+    with pytest.raises(
+        UserInputError, match=r"7.0: expected one of the queries \[0.0, 1.0, 2.0, 3"
+    ):
+        attach_table(client, pd.DataFrame({"provider": [7], "z": [0.1]}))
 
 
 def test_fitted_bandit_with_numbers() -> None:

@@ -428,6 +428,13 @@ def test_a_fidelity_that_is_a_switch() -> None:
     assert run.recommend().parameters["full"] is True
 
 
+def test_a_whole_number_is_recommended_as_one() -> None:
+    simulation = Simulation(replace(METHOD, target={"epochs": 100.0}), SPACE)
+    at: dict[str, Any] = {"x1": 0.2, "x2": 0.6, "epochs": 20}
+    simulation.tell(Decision(at, "given"), curve(at))
+    assert str(simulation.recommend().parameters["epochs"]) == "100"
+
+
 def test_inputs_that_were_run_at_the_target_are_recommended_as_such(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

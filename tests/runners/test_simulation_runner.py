@@ -6,18 +6,21 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UserInputError
 
 from ax_costaware import (
     AffineCost,
     ControlSet,
     Discrete,
+    FiniteConditional,
     GaussianConditional,
     GaussianCopula,
     JointEmpirical,
+    RegressedConditional,
     TruncatedNormal,
     Uniform,
     control_set_parameter,
@@ -112,6 +115,14 @@ def test_an_indirect_query_is_answered_by_an_average() -> None:
     assert result.realized is None
 
 
+@pytest.mark.parametrize("queries", [(20, 10), ("b", "a"), (1, 0)])
+def test_a_query_of_finitely_many_is_known_by_its_value(queries: Any) -> None:
+    law = FiniteConditional([[0.8, 0.2], [0.3, 0.7]], points=[[0.0], [1.0]], queries=queries)
+    runner = SimulationRunner(lambda x: x["depth"], conditional=law, targets=["depth"])
+    found = [simulate(runner, 1, provider=query)[0].raw_data for query in queries]
+    assert found == pytest.approx([0.2, 0.7])
+
+
 def test_noise_is_added_to_each_outcome() -> None:
     runner = SimulationRunner(lambda x: {"a": 1.0, "b": 2.0}, noise_std=0.5)
     drawn: list[Any] = [result.raw_data for result in simulate(runner, 200, water=0.5)]
@@ -183,8 +194,25 @@ def test_columns_of_a_query_are_those_of_the_experiment() -> None:
     client.attach_trial({"right": 0.75, "left": 0.25})
     conditional = GaussianConditional(((1.0, 0.0), (0.0, 1.0)), covariance=1e-4)
     runner = SimulationRunner(yield_of, conditional=conditional, targets=list(names))
-    values = runner.parameters_of(client._experiment.trials[0])
-    assert list(values.items()) == [("left", 0.25), ("right", 0.75)]
+    (trial,) = client._experiment.trials.values()
+    assert list(runner.parameters_of(trial).items()) == [("left", 0.25), ("right", 0.75)]
+    draw = np.random.default_rng(0).random
+    pairs = pd.DataFrame({"depth": draw(5)}), pd.DataFrame({"right": draw(5), "left": draw(5)})
+    runner = SimulationRunner(yield_of, conditional=RegressedConditional(*pairs), targets=["depth"])
+    assert list(runner.parameters_of(trial).items()) == [("right", 0.75), ("left", 0.25)]
+
+
+def test_a_fixed_parameter_is_a_column_of_a_query() -> None:
+    client = Client()
+    inputs = [
+        RangeParameterConfig("left", bounds=(0.0, 1.0), parameter_type="float"),
+        ChoiceParameterConfig("site", values=[3], parameter_type="int"),
+    ]
+    client.configure_experiment(name="simulated", parameters=inputs)
+    client.attach_trial({"left": 0.25, "site": 3})
+    law = GaussianConditional(((1.0, 0.1),), covariance=1e-4)
+    runner = SimulationRunner(yield_of, conditional=law, targets=["depth"])
+    assert runner.parameters_of(client._experiment.trials[0]) == {"left": 0.25, "site": 3}
 
 
 def test_an_input_left_to_chance_needs_a_law() -> None:
@@ -194,12 +222,13 @@ def test_an_input_left_to_chance_needs_a_law() -> None:
         parameters=[
             RangeParameterConfig("water", bounds=(0.0, 1.0), parameter_type="float"),
             RangeParameterConfig("wind", bounds=(0.0, 2.0), parameter_type="float"),
+            ChoiceParameterConfig("site", values=[3], parameter_type="int"),
             control_set_parameter([ControlSet(["water"], 1.0), ControlSet(["water", "wind"], 2.0)]),
         ],
     )
     client.configure_optimization(objective="growth")
     for name in ("water", "water+wind"):
-        client.attach_trial({"water": 0.5, "wind": 1.0, CONTROL_SET: name})
+        client.attach_trial({"water": 0.5, "wind": 1.0, "site": 3, CONTROL_SET: name})
     left, controlled = client._experiment.trials.values()
     runner = SimulationRunner(yield_of, marginals={"soil": LAWS["soil"]})
     with pytest.raises(
@@ -207,7 +236,10 @@ def test_an_input_left_to_chance_needs_a_law() -> None:
     ):
         runner.run(left)
     runner.run(controlled)
-    SimulationRunner(yield_of, marginals=LAWS).run(left)
+    runner = SimulationRunner(yield_of, marginals=LAWS)
+    runner.run(left)
+    # What is fixed is part of the full point.
+    assert runner.parameters_of(left) == {"water": 0.5, "site": 3, CHOSEN: "water"}
     with pytest.raises(UserInputError, match=r"trial 1 has the control set 'water[+]wind'. Expect"):
         SimulationRunner(yield_of, marginals=LAWS, cost={"water": 1.0}).run(controlled)
 

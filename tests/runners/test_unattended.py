@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.api.protocols import IMetric
 from ax.orchestration.orchestrator import FailureRateExceededError
 
 from ax_costaware import (
@@ -81,6 +82,13 @@ CASES: dict[str, tuple[Callable[[], Client], Callable[[dict[str, Any]], Any], st
 }
 
 
+class Clock(IMetric):
+    """A user's own metric, which says when a trial was."""
+
+    def fetch(self, trial_index: int, trial_metadata: Any) -> tuple[int, float]:
+        return 0, 2.0 * trial_index
+
+
 def with_metric(client: Client, name: str) -> Client:
     client.configure_tracking_metrics([name])
     return client
@@ -139,6 +147,24 @@ def test_recorded_as_complete_trial_does(method: str) -> None:
     )
     if method == "control sets":
         assert input_fit(ran).to_frame().equals(input_fit(told).to_frame())
+
+
+@pytest.mark.parametrize("fetched", [False, True])
+def test_an_outcome_without_its_time_fails_the_trial(fetched: bool) -> None:
+    """As ``complete_trial`` refuses it, unless a metric of the user's own says the time."""
+    client = feedback_toy.make_client(metrics=("hours",), time="hours")
+    client.configure_runner(FunctionRunner(lambda parameters: 1.0))
+    client.configure_metrics(
+        [ReportedMetric("y"), Clock("hours") if fetched else ReportedMetric("hours")]
+    )
+    if fetched:
+        orchestrate(client, trials=2)
+        assert statuses(client) == ["COMPLETED"] * 2
+        return
+    with pytest.raises(FailureRateExceededError):
+        orchestrate(client, trials=1)
+    (attempt,) = record_of(client)["attempts"]
+    assert "values of ['y'] and none of ['hours']" in attempt["error"]
 
 
 def test_lost_attempts_are_paid_from_the_budget() -> None:

@@ -353,7 +353,7 @@ class IndirectQueries(Targets):
 def _check_query(law: DecodedConditional, row: Row) -> None:
     try:
         law.check_rows([row])
-    except (InputError, KeyError) as error:
+    except InputError as error:
         raise InputError(f"{row} is no query of the conditional: {error}") from error
 
 

@@ -8,7 +8,7 @@ point and its query that an experiment gathers while it runs are added to what a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
@@ -118,12 +118,11 @@ class DecodedConditional(Conditional):
         """The queries ``n x p`` of parameterizations in raw units.
 
         Raises:
-            KeyError: If a value stands for no query of a ``FiniteConditional``.
+            InputError: If a value stands for no query of a ``FiniteConditional``.
         """
-        values = [[row[name] for name in self.names] for row in rows]
+        values = [row[name] for row in rows for name in self.names]
         if isinstance(self.conditional, FiniteConditional):
-            index = policy_indices(self.conditional)
-            values = [[index[policy_key(value)] for value in query] for query in values]
+            values = policies_of(self.conditional, values)
         return torch.tensor(values, dtype=torch.double).reshape(len(rows), len(self.names))
 
     def check_rows(self, rows: Sequence[Row]) -> None:
@@ -186,6 +185,18 @@ def policy_indices(conditional: FiniteConditional) -> dict[float | str, float]:
     """The index of each query, by the value that stands for it."""
     values = conditional.queries or range(len(conditional.policies))
     return {policy_key(value): float(i) for i, value in enumerate(values)}
+
+
+def policies_of(conditional: FiniteConditional, values: Iterable[Any]) -> list[float]:
+    """The indices of queries, by the values that stand for them.
+
+    Raises:
+        InputError: If a value stands for none.
+    """
+    index, keys = policy_indices(conditional), [policy_key(value) for value in values]
+    if unknown := [key for key in keys if key not in index]:
+        raise InputError(f"{unknown[0]!r}: expected one of the queries {[*index]}.")
+    return [index[key] for key in keys]
 
 
 def policy_key(value: Any) -> float | str:

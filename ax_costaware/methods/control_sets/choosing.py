@@ -95,7 +95,6 @@ def _decision(
         "values": {names[i]: float(v) for i, v in decision.values.items()},
         "rule": repr(method.rule),
         "problem": method.problem_digest,
-        "objective": values.problem.goal,
         **values.money.record(),
         **verdict.record,
         **({} if chances is None else {"feasibility": float(chances.exp())}),

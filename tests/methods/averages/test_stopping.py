@@ -39,7 +39,7 @@ def test_a_run_ends_at_its_price(simulation: Simulation) -> None:
     assert isinstance(decision, Decision)
     assert isinstance(free, Decision)
     assert decision.parameters == free.parameters
-    assert decision.details.keys() - free.details.keys() == {"lambda", WORTH, "objective"}
+    assert decision.details.keys() - free.details.keys() == {"lambda", WORTH}
     earlier = [t.decision[WORTH] for t in simulation.trials if WORTH in t.decision]
     assert len(earlier) == IN_A_ROW - 1
     most = max([*earlier, decision.details[WORTH]])
