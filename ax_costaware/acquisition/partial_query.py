@@ -33,6 +33,7 @@ from ax_costaware.models.rowwise import (
     CHUNK_ELEMENTS,
     MIN_RELATIVE_VARIANCE,
     left_of,
+    quadratic_form,
     remaining_variance,
     rowwise,
 )
@@ -107,22 +108,20 @@ class PartialQuery:
         query.path = path.expected(self.mask, self.points, self.weights, self.mean_factor)
         return query
 
-    def coarsely_explained(self, rows: Tensor, _: bool) -> tuple[Tensor, Tensor]:
-        """Of the mean latent variance, what the data explain: for ``rowwise``.
-
-        Its root needs one quadratic form however many nodes there are, and its maxima lie close to
-        those of the mean root, which it is never below.
-
-        Args:
-            rows: ``p x n``, the part of the kernel that belongs to the controlled columns.
-        """
-        product = rows @ self._explained
-        return torch.linalg.vecdot(product, rows), 2 * product
-
     @cached_property
     def _explained(self) -> Tensor:
         """``n x n``: the inverse times the expected products of the random part of the kernel."""
         return self.posterior.inverse * ((self.nodes.mT * self.weights) @ self.nodes)
+
+    def coarsely_explained(
+        self, rows: Tensor, needs_gradient: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Of the mean latent variance, what the data explain; arguments as of ``expected_std``.
+
+        Its root needs one quadratic form however many nodes there are, and its maxima lie close to
+        those of the mean root, which it is never below.
+        """
+        return quadratic_form(self._explained)(rows, needs_gradient)
 
     def expected_std(self, rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
         """Latent ``sum_j w_j sqrt(s - k_j' A k_j)`` with ``k_j = c * r_j``: for ``rowwise``.

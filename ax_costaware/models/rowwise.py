@@ -64,12 +64,17 @@ def remaining_variance(prior: Tensor, k: Tensor, matrix: Tensor) -> Tensor:
         k: ``p x n`` covariances with the data.
         matrix: ``A``, a symmetric ``n x n`` matrix, of which no gradient is taken.
     """
+    return left_of(prior, rowwise(k, quadratic_form(matrix), max(1, len(k))))
 
-    def quadratic_form(rows: Tensor, _: bool) -> tuple[Tensor, Tensor]:
+
+def quadratic_form(matrix: Tensor) -> Callable[[Tensor, bool], tuple[Tensor, Tensor | None]]:
+    """``k' A k`` of rows ``k`` with a symmetric ``n x n`` matrix ``A``: for ``rowwise``."""
+
+    def form(rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
         product = rows @ matrix
-        return torch.linalg.vecdot(product, rows), 2 * product
+        return torch.linalg.vecdot(product, rows), 2 * product if needs_gradient else None
 
-    return left_of(prior, rowwise(k, quadratic_form, max(1, len(k))))
+    return form
 
 
 def left_of(prior: Tensor, explained: Tensor) -> Tensor:
