@@ -10,12 +10,12 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    check_weights,
     finite_number,
     finite_tensor,
     plain_value,
 )
 from ax_costaware.queries.joint.law import NodesGiven
+from ax_costaware.queries.nodes import check_weights
 
 
 def check_columns(name: str, columns: Sequence[int], num_inputs: int) -> list[int]:

@@ -356,25 +356,6 @@ def first_bad(good: Tensor) -> int | None:
     return None if bool(good.all()) else int(good.logical_not().nonzero()[0])
 
 
-def check_weights(weights: Tensor, nodes: Tensor, name: str) -> None:
-    """Refuse what is not one weight for each of nodes ``... x m x d``.
-
-    Raises:
-        InputError: For another shape, or weights that are negative or do not sum to one.
-    """
-    if weights.shape != nodes.shape[:-1]:
-        raise InputError(
-            f"{name} has the shape {tuple(weights.shape)}: expected one weight for each node, "
-            f"{tuple(nodes.shape[:-1])}."
-        )
-    total = float(weights.sum())
-    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= SUM_TOLERANCE:
-        raise InputError(
-            f"{name} has the minimum {float(weights.min())!r} and the sum {total!r}: "
-            "expected weights >= 0 that sum to one."
-        )
-
-
 def checked_bounds(bounds: Any, num_columns: int | None = None) -> Tensor:
     """``bounds`` unchanged, ``2 x d``, the lower ones first; ``d`` may be any without a number.
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
-    check_weights,
+    SUM_TOLERANCE,
     checked_items,
     finite_tensor,
     instance_of,
@@ -117,3 +117,22 @@ def _checked_marginals(marginals: Any) -> tuple[Marginal, ...]:
     expected = "a list of one or more marginals such as Uniform(0, 1)"
     check = partial(instance_of, kind=Marginal, expected=expected)
     return checked_items(marginals, "marginals", expected, check)
+
+
+def check_weights(weights: Tensor, nodes: Tensor, name: str) -> None:
+    """Refuse what is not one weight for each of nodes ``... x m x d``.
+
+    Raises:
+        InputError: For another shape, or weights that are negative or do not sum to one.
+    """
+    if weights.shape != nodes.shape[:-1]:
+        raise InputError(
+            f"{name} has the shape {tuple(weights.shape)}: expected one weight for each node, "
+            f"{tuple(nodes.shape[:-1])}."
+        )
+    total = float(weights.sum())
+    if not bool((weights >= 0).all()) or not abs(total - 1.0) <= SUM_TOLERANCE:
+        raise InputError(
+            f"{name} has the minimum {float(weights.min())!r} and the sum {total!r}: "
+            "expected weights >= 0 that sum to one."
+        )

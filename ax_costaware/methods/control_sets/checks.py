@@ -24,7 +24,6 @@ from ax_costaware.policies import (
 from ax_costaware.policies.control_set_rules.rule import checked_choice
 from ax_costaware.queries import ControlSet, JointLaw, Learned, Marginal
 from ax_costaware.queries.argument_checks import (
-    check_weights,
     finite_number,
     finite_tensor,
     instance_of,
@@ -32,6 +31,7 @@ from ax_costaware.queries.argument_checks import (
     plain_value,
     sequence_of,
 )
+from ax_costaware.queries.nodes import check_weights
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets
