@@ -288,7 +288,7 @@ def curves_in_data(experiment: Experiment, method: Method) -> dict[int, Curves]:
     columns = [frame[name] for name in ("trial_index", "metric_name", MAP_KEY, "mean", "sem")]
     for index, metric, step, mean, sem in zip(*columns, strict=True):
         curve = found.setdefault(index, {}).setdefault(metric, {})
-        curve[step] = mean, None if np.isnan(sem) else sem
+        curve[step] = mean, sem if math.isfinite(sem) else None
     return found
 
 

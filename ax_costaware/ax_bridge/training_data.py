@@ -134,8 +134,10 @@ def _at_full_precision(
 def _known_errors(errors: Series) -> Series:
     """Standard errors; where some are known, the others are taken for their root mean square.
 
-    A model that is told of the noise of its outcomes is to be told of all.
+    A model that is told of the noise of its outcomes is to be told of all. An infinite one, which
+    Ax's own calls let pass, is none.
     """
+    errors = errors.where(np.isfinite(errors.astype(float) ** 2))
     known = errors.dropna()
     return errors if known.empty else errors.fillna(float((known**2).mean() ** 0.5))
 

@@ -169,7 +169,7 @@ class MultiFidelity(PricedMethod):
 
     def is_target(self, parameters: Row) -> bool:
         """Whether a trial is at the target."""
-        return all(
+        return self.target.keys() <= parameters.keys() and all(
             math.isclose(float(str(parameters[name])), value, rel_tol=1e-9)
             if _is_number(value)
             else parameters[name] == value

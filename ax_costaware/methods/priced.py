@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
 
 import torch
@@ -21,7 +21,14 @@ from ax_costaware.methods.change_overs import costs_left_out, kept_settings
 from ax_costaware.methods.costs import check_cost, cost_of, known_cost, named_cost
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import PastTrial, change_overs, costs_of_runs, ledger_of
+from ax_costaware.methods.past import (
+    PastTrial,
+    change_overs,
+    check_complete,
+    check_inputs,
+    costs_of_runs,
+    ledger_of,
+)
 from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.queries import ChangeCost, Cost
@@ -245,7 +252,7 @@ def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
 
 
 def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
-    """Refuse costs to learn from, if one is missing of a completed trial, or is none.
+    """Refuse costs to learn from, if one is missing of a completed trial, is none, or at no point.
 
     Raises:
         InputError: By the indices of the trials.
@@ -259,6 +266,10 @@ def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
             f"that is completed with ax_costaware.report_cost(client, {missing[0]}, ...), or as "
             f"{metric!r} in Ax's data."
         )
+    # What it cost is learned from where it failed, too.
+    told = [replace(t, status="COMPLETED") for t in trials if t.reported_cost is not None]
+    check_inputs(told)
+    check_complete(told, problem.space)
     bad = {
         t.index: c for t in trials if (c := t.reported_cost) is not None and not 0 < c < math.inf
     }

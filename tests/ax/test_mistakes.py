@@ -16,7 +16,15 @@ from ax.core.data import Data
 from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import UnsupportedError, UserInputError
 
-from ax_costaware import complete_trial, exclude_trial, query, recommend, spending
+from ax_costaware import (
+    attach_table,
+    complete_trial,
+    exclude_trial,
+    query,
+    recommend,
+    report_cost,
+    spending,
+)
 from ax_costaware.analysis import overview
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.ax_bridge.records import decision_record
@@ -220,4 +228,19 @@ def test_nothing_waits_for_an_excluded_trial() -> None:
     for index in client.get_next_trials(max_trials=4):
         exclude_trial(client, index)
         assert client._experiment.trials[index].status.is_abandoned
+    assert client.get_next_trials(max_trials=1)
+
+
+@pytest.mark.parametrize("case", ["gittins, learned costs", "unknown costs"])
+def test_the_cost_of_a_trial_that_failed_at_no_point_is_named(case: str) -> None:
+    """It is learned from, where the trial itself is not; the refusal spoke of ``X[4]``."""
+    client, extra = make_client(case), {"control_set": "x1"} if case == "unknown costs" else {}
+    past = pd.DataFrame({"x1": [0.1, 0.5, 0.9, 0.3], "x2": [0.2, 0.4, 0.6, 0.8], **extra})
+    attach_table(client, past.assign(y=past["x1"], cost=1.0 + past["x1"]))
+    index = client.attach_trial({"x1": math.nan, "x2": 0.5, **extra})
+    client.mark_trial_failed(index)
+    report_cost(client, index, 0.3)
+    with pytest.raises(UserInputError, match=r"trial 4: x1=.*exclude_trial\(client, 4\)"):
+        client.get_next_trials(max_trials=1)
+    exclude_trial(client, index)
     assert client.get_next_trials(max_trials=1)

@@ -99,6 +99,12 @@ def test_outcomes_keep_their_precision() -> None:
     assert reloaded.equals(observed)
 
 
+def test_infinite_standard_errors_are_none() -> None:
+    """Ax's own calls let them pass; the others would be taken for as uncertain."""
+    _, observed = lay([Trial()] * 4, [1.0, 2.0, 3.0, 4.0], [0.1, np.inf, np.nan, 1e200])
+    assert observed["sem", "y"].tolist() == pytest.approx([0.1] * 4)
+
+
 def test_tiny_outcomes_survive() -> None:
     """With a record they come back from zero; without one they are not rounded away."""
     record = [Trial(outcomes={"y": [1.23e-12, None]}), Trial(outcomes={"y": [4.5e-12, None]})]

@@ -412,6 +412,7 @@ def test_a_target_on_a_log_scale_is_reached() -> None:
     assert {method.group_of(row) for row in at_target} == {AT_TARGET}
     # What was attached, or decided by an earlier release.
     assert method.is_target({"x1": 0.5, "s": 10.999999999999996})
+    assert not method.is_target({"x1": 0.5})  # as in an experiment that had another strategy
 
 
 def test_a_fidelity_that_is_a_switch() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
+from ax.core.parameter import ParameterType, RangeParameter
 from ax.exceptions.core import UserInputError
 
 from ax_costaware.methods.model import FixedHyperparameters
@@ -115,6 +116,16 @@ def test_no_data_yet() -> None:
     index = client.attach_trial({"control_set": "water", "water": 10.0, "acid": 0.5})
     complete_trial(client, index, raw_data={"height": 1.0}, realized={"acid": 0.5})
     with pytest.raises(UserInputError, match="no data for its objective yet"):
+        recommend(client)
+
+
+def test_an_input_that_was_added_and_has_no_law() -> None:
+    """Refused as by the next decision; it was a ``KeyError`` with the name of the input."""
+    client = _client()
+    _add_grid(client)
+    added = RangeParameter("light", ParameterType.FLOAT, 0.0, 1.0, backfill_value=0.5)
+    client._experiment.add_parameters_to_search_space([added])
+    with pytest.raises(UserInputError, match=r"'light' has no marginal.*add marginals\['light'\]"):
         recommend(client)
 
 

@@ -300,7 +300,7 @@ class ControlSets(Method):
         check_control_sets_fit(problem, self)
         control_sets_of(problem.trials, self)
         check_reported_costs(problem.trials, self)
-        self.check_outcomes(problem)
+        check_realized(problem, self)
         check_constraints(problem, self)
 
     def left_out(self, problem: Problem) -> list[str]:
@@ -308,7 +308,8 @@ class ControlSets(Method):
         return costs_left_out(no_more_than_change_overs(problem.trials, self))
 
     def check_outcomes(self, problem: Problem) -> None:
-        """Refuse trials that do not say what the inputs were that they left to chance."""
+        """Refuse laws that do not fit, and trials that do not say what they left to chance was."""
+        check_control_sets_fit(problem, self)
         check_realized(problem, self)
 
     def initial(self, problem: Problem) -> Decision | Stop:

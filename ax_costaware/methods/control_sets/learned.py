@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.past import PastTrial, change_overs
+from ax_costaware.methods.past import PastTrial, change_overs, check_complete, check_inputs
 from ax_costaware.models.control_set_cost import ControlSetCostModel
 from ax_costaware.policies import CostEstimate
 from ax_costaware.queries import (
@@ -266,8 +266,15 @@ class ExpectedCosts:
 
     def _tried(self, index: int) -> Tensor:
         """Controlled values of the trials of one that reported a cost, ``n x k``."""
-        inputs = {trial.index: trial.inputs for trial in self.space.problem.trials}
-        X = self.space.space.encode([inputs[i] for i in self.reported[index]])
+        trials, space = self.space.problem.trials, self.space.space
+        # What it cost is learned from where it failed, too.
+        told = [replace(t, status="COMPLETED") for t in trials if t.index in self.reported[index]]
+        check_complete(told, space)
+        names = self.space.method.control_sets[index].parameters
+        check_inputs(
+            replace(t, parameters={n: t.inputs[n] for n in names}, realized={}) for t in told
+        )
+        X = space.encode([trial.inputs for trial in told])
         return X[:, list(self.space.control_sets[index])].double()
 
 
