@@ -34,6 +34,7 @@ from ax_costaware.ax_bridge.records import (
 )
 from ax_costaware.methods.curves import CurvePoint
 from ax_costaware.methods.space import Space
+from ax_costaware.queries.argument_checks import LARGEST
 
 _TOO_SMALL_TO_ROUND = 1e-6
 """Observations that differ by no more than this are left as they are: rounding would harm them."""
@@ -134,10 +135,10 @@ def _at_full_precision(
 def _known_errors(errors: Series) -> Series:
     """Standard errors; where some are known, the others are taken for their root mean square.
 
-    A model that is told of the noise of its outcomes is to be told of all. An infinite one, which
-    Ax's own calls let pass, is none.
+    A model that is told of the noise of its outcomes is to be told of all. One that is infinite, or
+    as good as that, which Ax's own calls let pass, is none.
     """
-    errors = errors.where(np.isfinite(errors.astype(float) ** 2))
+    errors = errors.where(errors.astype(float).abs() <= LARGEST)
     known = errors.dropna()
     return errors if known.empty else errors.fillna(float((known**2).mean() ** 0.5))
 
