@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -100,7 +101,7 @@ def keep(key: str, result: Any) -> None:
     """Write a result; a reader never sees half of it."""
     path = path_of(key)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".tmp")
+    unfinished = path.with_suffix(f".{os.getpid()}.tmp")  # two may come to the same at once
     unfinished.write_text(json.dumps(result))
     unfinished.rename(path)
 

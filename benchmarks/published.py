@@ -76,7 +76,7 @@ def _by_cost(name: str, measure: str, wanted: tuple[str, ...]) -> dict[str, dict
             for method, one in methods.items()
             if method in wanted
         }
-        for setting, methods in _results(name).items()
+        for setting, methods in sorted(_results(name).items())
     }
 
 
@@ -185,7 +185,7 @@ def gittins() -> go.Figure:
 
 
 FIGURES: dict[str, tuple[Callable[[], go.Figure], int]] = {
-    "published_control_sets": (control_sets, 900),
+    "published_control_sets": (control_sets, 1500),
     "published_unknown_costs": (unknown_costs, 800),
     "published_indirect": (indirect, 560),
     "published_costly_feedback": (costly_feedback, 560),
