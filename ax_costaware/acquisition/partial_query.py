@@ -193,7 +193,7 @@ class PartialQueries:
             explained = self._by_query(factors, sets, PartialQuery.coarsely_explained, 1)
             std = left_of(kernel.outputscale, explained).sqrt()
         else:
-            size = self.queries[0].nodes.numel()
+            size = max(query.nodes.numel() for query in self.queries)
             std = self._by_query(factors, sets, PartialQuery.expected_std, size)
         return mean, posterior.scale.abs() * std
 
