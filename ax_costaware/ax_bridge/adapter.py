@@ -262,7 +262,7 @@ class CostAwareAdapter(TorchAdapter):
         space = self.space()
         with ax_errors():
             problem = problem_of(self._experiment, self.method, space=space)
-            check_inputs(trial for trial in problem.trials if trial.outcome is not None)
+            check_inputs(t for t in problem.trials if t.counts and t.outcome is not None)
             key = self.generator.prepare(problem)
             metrics = [problem.objective, *(bound.metric for bound in problem.constraints)]
             curves = {metric: curve_points(self.method, problem, metric) for metric in metrics}

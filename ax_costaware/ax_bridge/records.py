@@ -122,7 +122,7 @@ def problem_of(
         check_fixed(by_caller, space)
         fixed = {name: experiment.parameters[name].cast(value) for name, value in fixed.items()}
         space = space.held_at(fixed)
-        check_complete(trials, space)
+        check_complete((trial for trial in trials if trial.counts), space)
     return Problem(
         space=space,
         trials=trials,

@@ -212,7 +212,8 @@ def ledger_of(trials: Sequence[PastTrial], method: Budgeted) -> tuple[LedgerEntr
         InputError: If the method does not fit a trial, as where it names no control set of it or a
             cost that is none, or an input is no number of a size that models can take.
     """
-    check_inputs(trials)
+    # What failed, or was given up, may have failed for just that.
+    check_inputs(trial for trial in trials if trial.counts)
     names, changes = control_sets_of(trials, method), change_overs(trials, method)
     reported: dict[str | None, list[float]] = {name: [] for name in names}
     for trial, name, change in zip(trials, names, changes, strict=True):
@@ -347,12 +348,10 @@ def expected_cost_of(trial: PastTrial, method: Budgeted, change: float = 0.0) ->
 def check_inputs(trials: Iterable[PastTrial]) -> None:
     """Refuse a trial that no decision can be made beside, as it is at no point of any model.
 
-    What failed, or was given up, may have failed for just that.
-
     Raises:
         InputError: If an input is no number, or beyond 1e100.
     """
-    for trial in (trial for trial in trials if trial.counts):
+    for trial in trials:
         for name, value in trial.inputs.items():
             if isinstance(value, float) and not abs(value) <= LARGEST:
                 with blaming(trial):
@@ -368,7 +367,7 @@ def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
         InputError: If there is one.
     """
     choices = [p for p in space.parameters.values() if isinstance(p, Choice)]
-    for trial in (trial for trial in trials if trial.counts):
+    for trial in trials:
         missing = [name for name in space.order if name not in trial.inputs]
         if missing:
             expected = (

@@ -143,7 +143,7 @@ class SimulationRunner(LocalRunner):
                 "set by its name, or one for all trials."
             )
         if self.conditional is not None:  # whose columns they are, however an arm has them
-            names = getattr(self.conditional, "query_names", None) or trial.experiment.parameters
+            names = self.conditional.query_names or trial.experiment.parameters
             return {name: controlled[name] for name in names}
         fixed = {name: arm[name] for name in arm if name not in {*inputs, CONTROL_SET}}
         return {**fixed, **controlled, **({} if chosen is None else {CHOSEN: chosen})}

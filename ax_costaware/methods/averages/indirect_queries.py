@@ -113,15 +113,15 @@ class IndirectQueries(Targets):
                 "LearnedConditional takes any."
             )
         _ = self.law
-        columns = getattr(self.conditional, "query_names", None)
+        named = self.conditional.query_names
         if self.query_parameters is not None:
             set_fields(self, query_parameters=self._checked_names(self.query_parameters))
-            if columns not in (None, self.query_parameters):
+            if named not in (None, self.query_parameters):
                 raise InputError(
                     f"query_parameters={self.query_parameters!r}: A of the conditional has the "
-                    f"columns {columns}; expected these, or None."
+                    f"columns {named}; expected these, or None."
                 )
-        set_fields(self, query_parameters=columns or self.query_parameters)
+        set_fields(self, query_parameters=named or self.query_parameters)
 
     @cached_property
     def law(self) -> Conditional:

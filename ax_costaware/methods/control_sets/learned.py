@@ -268,7 +268,7 @@ class ExpectedCosts:
         """Controlled values of the trials of one that reported a cost, ``n x k``."""
         trials, space = self.space.problem.trials, self.space.space
         # What it cost is learned from where it failed, too.
-        told = [replace(t, status="COMPLETED") for t in trials if t.index in self.reported[index]]
+        told = [trial for trial in trials if trial.index in self.reported[index]]
         check_complete(told, space)
         names = self.space.method.control_sets[index].parameters
         check_inputs(

@@ -113,6 +113,9 @@ class Conditional(ABC):
     Queries are tensors ``... x p`` in raw units; what is returned has their dtype and device.
     """
 
+    query_names: tuple[str, ...] | None = None
+    """Names of a query's columns; ``None`` where it goes by their order."""
+
     @property
     @abstractmethod
     def num_query_columns(self) -> int:
