@@ -40,7 +40,7 @@ from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.methods.space import Space
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
-from ax_costaware.queries.argument_checks import boolean, check_fields
+from ax_costaware.queries.argument_checks import boolean, check_fields, plain_value
 
 AT_TARGET, ELSEWHERE = "at the target", "at other fidelities"
 """What spending is grouped by."""
@@ -72,13 +72,14 @@ class MultiFidelity(PricedMethod):
         expected = "a mapping from the names of the fidelities to their values at the target"
         if not isinstance(self.target, Mapping) or not self.target:
             raise InputError(f"target={self.target!r}: expected {expected}.")
-        for name, value in self.target.items():
+        target = {name: plain_value(value) for name, value in self.target.items()}
+        for name, value in target.items():
             is_one = isinstance(value, str | bool) or (_is_number(value) and math.isfinite(value))
             if not isinstance(name, str) or not is_one:
                 raise InputError(
                     f"target={dict(self.target)!r}: expected {expected}, as {{'epochs': 100}}."
                 )
-        object.__setattr__(self, "target", dict(self.target))
+        object.__setattr__(self, "target", target)
         check_fields(self, resumes=boolean)
         super().__post_init__()
 

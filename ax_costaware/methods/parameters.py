@@ -18,7 +18,7 @@ from scipy.special import logit
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.queries.argument_checks import LARGEST, nonempty_string
+from ax_costaware.queries.argument_checks import LARGEST, nonempty_string, plain_value
 
 Value: TypeAlias = float | int | str | bool | None
 """A raw value of a parameter."""
@@ -178,7 +178,7 @@ class Choice:
 
     def __post_init__(self) -> None:
         nonempty_string(self.name, "name", "a string")
-        found = tuple(v.item() if isinstance(v, np.generic) else v for v in self.values)
+        found = tuple(plain_value(v) for v in self.values)
         object.__setattr__(self, "values", found)
         kinds = {_kind(v) for v in found}
         what = f"{self.name!r} has the values {list(found)}"
@@ -284,7 +284,7 @@ def _kind(value: object) -> type:
 
 def _are_one(known: object, value: Any) -> bool:
     """Whether a value is a known one, but for rounding, as of steps of 0.1: 0.3 is 3 * 0.1."""
-    plain = value.item() if isinstance(value, np.generic) else value
+    plain = plain_value(value)
     if _kind(known) is not _kind(plain):
         return False
     if isinstance(known, float) and isinstance(plain, float):
@@ -299,7 +299,7 @@ def takes(parameter: Parameter, value: Any, rounding: float = 0.0) -> bool:
     """
     if not isinstance(parameter, Range):
         return any(_are_one(known, value) for known in parameter.values_up_to(0))
-    plain = value.item() if isinstance(value, np.generic) else value
+    plain = plain_value(value)
     if isinstance(plain, bool) or not isinstance(plain, Real):
         return False
     is_whole = not parameter.is_integer or float(plain).is_integer()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -456,3 +458,9 @@ def test_inputs_that_were_run_at_the_target_are_recommended_as_such(
     found = METHOD.recommend(simulation.problem())
     assert len(found) == len(rows)
     assert sorted(best.trial_index or 0 for best in found) == [*range(2, 18, 3)]
+
+
+@pytest.mark.parametrize("epochs", [np.int64(100), np.float64(100), torch.tensor(100)])
+def test_numbers_of_arrays_are_targets(epochs: Any) -> None:
+    method = MultiFidelity(COST, target={"epochs": epochs})
+    assert json.dumps(method.target) == f'{{"epochs": {epochs.item()}}}'
