@@ -109,7 +109,9 @@ class GittinsStoppingStrategy(BaseGlobalStoppingStrategy):
         num_restarts: Restarts of the search for the largest index; None for Ax's default.
         raw_samples: Raw starting points of that search; None for Ax's default.
         min_trials: Completed trials before the rule is asked.
-        inactive_when_pending_trials: Whether to wait for running trials before stopping.
+        inactive_when_pending_trials: Whether Ax asks only when no trial runs. With more than one
+            at a time (``max_pending_trials``) one nearly always does: say False there, and what
+            runs is taken into account.
 
     Raises:
         UserInputError: If an argument has a value that the method cannot use.
