@@ -471,6 +471,29 @@ def test_a_target_transform_is_fitted_with_the_model(data: tuple[Tensor, Tensor]
     assert not torch.allclose(warp.concentration0, torch.ones(2).double())
 
 
+def test_a_target_transform_that_was_looked_at_is_fitted_and_loaded_all_the_same(
+    data: tuple[Tensor, Tensor],
+) -> None:
+    bounds = torch.tensor([[-2.0, -2.0], [4.0, 4.0]], dtype=torch.double)
+
+    def model() -> ConditionalMeanProcess:
+        warp = Warp(2, [0, 1], bounds=bounds, batch_shape=torch.Size([]))
+        return ConditionalMeanProcess(*data, gaussian(), target_transform=warp)
+
+    looked_at, other = model(), model()
+    with torch.no_grad():
+        looked_at.posterior(data[0])
+        other.average_kernel.target_transform.concentration0.fill_(1.5)
+    looked_at.train()
+    mll = ExactMarginalLogLikelihood(looked_at.likelihood, looked_at)
+    (-mll(looked_at(*looked_at.train_inputs), looked_at.train_targets)).backward()
+    assert looked_at.average_kernel.target_transform.concentration0.grad is not None
+    looked_at.load_state_dict(other.state_dict())
+    with torch.no_grad():
+        found, expected = (one.posterior(data[0]).mean for one in (looked_at, other))
+    torch.testing.assert_close(found, expected)
+
+
 def test_a_target_transform_that_would_learn_from_nodes_is_refused(
     data: tuple[Tensor, Tensor],
 ) -> None:
