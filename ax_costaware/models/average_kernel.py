@@ -124,10 +124,12 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
         if is_fitted or is_inference or rows.requires_grad:
             return self._read(rows).averages
         for known in self._remembered:
-            resolution = self._resolution(known.reach, len(known.resolution) > 1)
-            is_its = known.rows.shape == rows.shape and known.rows.dtype == rows.dtype
-            if is_its and torch.equal(known.rows, rows) and known.resolution == resolution:
-                return known.averages
+            its = known.rows
+            alike = (its.shape, its.dtype, its.device) == (rows.shape, rows.dtype, rows.device)
+            if alike and torch.equal(its, rows):
+                resolution = self._resolution(known.reach, len(known.resolution) > 1)
+                if known.resolution == resolution:
+                    return known.averages
         found = self._read(rows)
         # Nor do nodes stay that depend on those of a function of the user's.
         if not any(

@@ -30,6 +30,7 @@ from ax_costaware.queries import (
     LearnedConditional,
     UniformBoxConditional,
 )
+from tests.elsewhere import DEVICES, elsewhere
 
 WEIGHT = ((1.5, 0.2), (-0.3, 1.0))
 BIAS = (0.1, -0.2)
@@ -460,6 +461,21 @@ def test_what_was_asked_in_inference_mode_does_not_stay(data: tuple[Tensor, Tens
         before = model.posterior(data[0]).mean
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
     assert not torch.equal(model.posterior(data[0]).mean, before)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("law", [gaussian(), UniformBoxConditional((0.1, 0.2), outside="keep")])
+def test_a_model_that_was_looked_at_moves_to_a_device(
+    data: tuple[Tensor, Tensor], law: Conditional, name: str
+) -> None:
+    model = ConditionalMeanProcess(*data, law)
+    with torch.no_grad():
+        expected = model.posterior(data[0]).mean
+        with elsewhere(name) as device:
+            X, y = (given.to(device) for given in (model.train_inputs[0], model.train_targets))
+            model.to(device).set_train_data(X, y, strict=False)
+            found = model.posterior(data[0].to(device)).mean.cpu()
+    torch.testing.assert_close(found, expected)
 
 
 def test_a_target_transform_is_fitted_with_the_model(data: tuple[Tensor, Tensor]) -> None:
