@@ -58,9 +58,10 @@ _RAW_SAMPLES = 256
 # Nodes that stand for the law of a best query that leaves inputs to chance.
 _NUM_NODES = 64
 
-# The optimum itself, observed without noise, would tell infinitely much; and what is known of it
-# already to this share of its prior variance is rounding.
-_LARGEST_SHARE = 1 - 1e-9
+# The optimum itself, observed without noise, would tell infinitely much: a share of the variance is
+# left, which single precision has to tell from none. What is known of the optimum already, to such
+# a share of its prior variance, is rounding.
+_LEAST_LEFT = 1e-9
 _LEAST_VARIANCE = 1e-9
 
 
@@ -122,7 +123,8 @@ class Information(QueryMoments):
         variance = variance.unsqueeze(-1)
         noise = posterior.noise.mean()
         cross = posterior.prior_covariance(t, self.nodes) @ self.membership - k @ self.solved
-        reduction = torch.minimum(cross.square() / self.variances, _LARGEST_SHARE * variance)
+        largest = 1 - max(_LEAST_LEFT, torch.finfo(variance.dtype).eps)
+        reduction = torch.minimum(cross.square() / self.variances, largest * variance)
         information = -0.5 * torch.log1p(-reduction / (variance + noise))
         if self.bounds is not None:
             left = variance - reduction

@@ -15,11 +15,6 @@ the largest index, no further measurement is worth its cost.
 :math:`p = 1` it is LogEIPC (Snoek et al. 2012, in logs after Ament et al. 2023). With :math:`p`
 falling from one to zero as the budget is spent it is cost cooling, LogEICC (Lee et al. 2020): cheap
 points first, good ones in the end. With :math:`p = 0` it is BoTorch's ``LogExpectedImprovement``.
-It can be aware of noise: one outcome with noise of variance :math:`\tau^2` moves the mean of
-:math:`f(x)` by a normal number of standard deviation :math:`\sigma^2 / \sqrt{\sigma^2 + \tau^2}`
-only, and that number in place of :math:`\sigma` makes EI the expected quantile improvement of
-Picheny, Ginsbourger, Richet and Caplin 2013, "Quantile-Based Optimization of Noisy Computer
-Experiments With Tunable Precision" (Technometrics), at the median.
 """
 
 from __future__ import annotations

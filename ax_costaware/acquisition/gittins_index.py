@@ -234,8 +234,8 @@ def lambda_for_budget(
 
     Raises:
         InputError: If the tensors are not of one shape ``n``, or any entry or number is not what
-            this says; or if ``budget`` is below the least cost and there is no ``best_f``, since
-            one box is then opened at any price.
+            this says; or if ``budget`` is below what is spent at any price: without ``best_f`` one
+            box is opened, that of the least cost, or of the least cost over its probability.
     """
     boxes = means, sigmas, costs = _checked(mean, sigma, cost, log_probability)
     allowed, best = positive_number(budget, "budget"), _best(best_f)

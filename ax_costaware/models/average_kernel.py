@@ -117,15 +117,21 @@ class AverageKernel(Kernel):  # type: ignore[misc]  # GPyTorch is not typed
 
     def averages(self, rows: Tensor) -> Averages:
         """What rows ``... x n x (p + d + 1)`` stand for, which are all queries or all points."""
-        if rows.requires_grad or rows.is_inference() or torch.is_inference_mode_enabled():
+        transform = self.target_transform
+        # Nodes that depend on parameters, which are fitted or loaded, belong to one evaluation.
+        is_fitted = transform is not None and any(True for _ in transform.parameters())
+        is_inference = rows.is_inference() or torch.is_inference_mode_enabled()
+        if is_fitted or is_inference or rows.requires_grad:
             return self._read(rows).averages
         for known in self._remembered:
-            resolution = self._resolution(known.reach, len(known.resolution) > 1)
-            is_its = known.rows.shape == rows.shape and known.rows.dtype == rows.dtype
-            if is_its and torch.equal(known.rows, rows) and known.resolution == resolution:
-                return known.averages
+            its = known.rows
+            alike = (its.shape, its.dtype, its.device) == (rows.shape, rows.dtype, rows.device)
+            if alike and torch.equal(its, rows):
+                resolution = self._resolution(known.reach, len(known.resolution) > 1)
+                if known.resolution == resolution:
+                    return known.averages
         found = self._read(rows)
-        # Nodes that depend on parameters of the transform belong to one evaluation.
+        # Nor do nodes stay that depend on those of a function of the user's.
         if not any(
             tensor.requires_grad for tensor in vars(found.averages).values() if tensor is not None
         ):

@@ -45,6 +45,7 @@ class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
     def __init__(self, likelihood: Any, model: ExactGP) -> None:
         super().__init__(likelihood, model)
         self._loss: Callable[[], Tensor] | None = None
+        self._data: tuple[Tensor, ...] = ()
 
     def compute_custom_loss(self, **kwargs: Any) -> Tensor:
         """Minus the log-likelihood with the priors, per observation.
@@ -55,9 +56,11 @@ class DenseMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
         Args:
             **kwargs: For the likelihood of such a model.
         """
-        if self._loss is None:
+        data = (*self.model.train_inputs, self.model.train_targets)
+        # A model may be given other data, and be fitted again.
+        if self._loss is None or any(a is not b for a, b in zip(data, self._data, strict=True)):
             plain = ExactMarginalLogLikelihood(self.likelihood, self.model)
-            self._loss = self._dense_loss() or get_loss_closure(plain)
+            self._loss, self._data = self._dense_loss() or get_loss_closure(plain), data
         return self._loss(**kwargs)
 
     def _dense_loss(self) -> Callable[[], Tensor] | None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from botorch.models import SingleTaskGP
 from botorch.models.kernels import CategoricalKernel
@@ -173,7 +174,8 @@ class FixedConditionalMeanProcess(ConditionalMeanProcess):
     ) -> None:
         d = conditional.num_target_columns
         assert d is not None
-        if noise is None or (isinstance(noise, Tensor) and bool(torch.isnan(noise).all())):
+        several = isinstance(noise, Tensor | np.ndarray | list | tuple)
+        if noise is None or (several and bool(torch.as_tensor(noise).isnan().all())):
             noise = noise_variance
         super().__init__(
             train_queries,

@@ -30,7 +30,7 @@ from ax_costaware.acquisition import (
 from ax_costaware.acquisition.conditional_entropy_search import ConditionalEntropySearch
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.models import ConditionalMeanProcess
-from ax_costaware.queries import AffineCost
+from ax_costaware.queries import AffineCost, GaussianConditional, register_conditional_mean
 from tests.acquisition.indirect_models import (
     BOUNDS,
     QUERY_BOUNDS,
@@ -386,3 +386,19 @@ def test_another_model() -> None:
     X = torch.rand(4, 2, dtype=torch.double)
     with pytest.raises(UnsupportedInputError, match="model: got a SingleTaskGP"):
         ConditionalMaxValueEntropySearch(SingleTaskGP(X, X[:, :1]), torch.zeros(1).double())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_averages_of_a_choice_alone_have_the_gradient_of_steps(name: str) -> None:
+    """Queries take the first of two values without an order, or from one half on the other."""
+    register_conditional_mean("side", lambda A: (A > 0.5).to(A))
+    law = GaussianConditional.from_mean("side", 1, covariance=(0.0,))
+    A = torch.linspace(0.1, 0.9, 6, dtype=torch.double).unsqueeze(-1)
+    model = ConditionalMeanProcess(A, (A > 0.5).to(A), law, categorical=[0], noise=0.1)
+    space = TargetSpace(QUERY_BOUNDS[:, :1], choices={0: [0.0, 1.0]})
+    acquisition = made(name, model, *sample_optima(posterior_of(model), space, 6, seed=1))
+    X = A.unsqueeze(-2).requires_grad_(True)
+    values = acquisition(X)
+    (slopes,) = torch.autograd.grad(values.sum(), X)
+    assert not bool(slopes.any())
+    assert len(values.unique()) == 2

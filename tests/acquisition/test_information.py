@@ -279,3 +279,16 @@ def test_refuses_models_that_it_cannot_sample() -> None:
     mixed = MixedSingleTaskGP(X.round(), X[:, :1], cat_dims=[1])
     with pytest.raises(UnsupportedInputError, match=r"model: got Mixed\w+; the acquisition 'ts'"):
         optimize_control_sets(mixed, unit_cube(2), [[0]], nodes, weights, acquisition="ts")
+
+
+@pytest.mark.parametrize("dtype", [torch.double, torch.float])
+def test_a_trial_at_the_best_point_tells_a_finite_amount(dtype: torch.dtype) -> None:
+    """In single precision a billionth of its variance is none, which it would be divided by."""
+    posterior = cached(gp(kernel=MaternKernel(nu=2.5, ard_num_dims=2)).to(dtype))
+    points = torch.rand(20, 2, generator=torch.Generator().manual_seed(0)).to(dtype)
+    queries = [(point.unsqueeze(0), torch.ones(1, dtype=dtype)) for point in points]
+    best = Information(posterior, points, queries)
+    best.bounds = best.means + best.variances.sqrt()
+    information = best.information(points)
+    assert bool(information.isfinite().all())
+    assert bool((information > 0).all())

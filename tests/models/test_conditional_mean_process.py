@@ -30,6 +30,7 @@ from ax_costaware.queries import (
     LearnedConditional,
     UniformBoxConditional,
 )
+from tests.elsewhere import DEVICES, elsewhere
 
 WEIGHT = ((1.5, 0.2), (-0.3, 1.0))
 BIAS = (0.1, -0.2)
@@ -462,6 +463,21 @@ def test_what_was_asked_in_inference_mode_does_not_stay(data: tuple[Tensor, Tens
     assert not torch.equal(model.posterior(data[0]).mean, before)
 
 
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("law", [gaussian(), UniformBoxConditional((0.1, 0.2), outside="keep")])
+def test_a_model_that_was_looked_at_moves_to_a_device(
+    data: tuple[Tensor, Tensor], law: Conditional, name: str
+) -> None:
+    model = ConditionalMeanProcess(*data, law)
+    with torch.no_grad():
+        expected = model.posterior(data[0]).mean
+        with elsewhere(name) as device:
+            X, y = (given.to(device) for given in (model.train_inputs[0], model.train_targets))
+            model.to(device).set_train_data(X, y, strict=False)
+            found = model.posterior(data[0].to(device)).mean.cpu()
+    torch.testing.assert_close(found, expected)
+
+
 def test_a_target_transform_is_fitted_with_the_model(data: tuple[Tensor, Tensor]) -> None:
     bounds = torch.tensor([[-2.0, -2.0], [4.0, 4.0]], dtype=torch.double)
     warp = Warp(2, [0, 1], bounds=bounds, batch_shape=torch.Size([]))
@@ -469,6 +485,29 @@ def test_a_target_transform_is_fitted_with_the_model(data: tuple[Tensor, Tensor]
     mll = ExactMarginalLogLikelihood(model.likelihood, model)
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 5}})
     assert not torch.allclose(warp.concentration0, torch.ones(2).double())
+
+
+def test_a_target_transform_that_was_looked_at_is_fitted_and_loaded_all_the_same(
+    data: tuple[Tensor, Tensor],
+) -> None:
+    bounds = torch.tensor([[-2.0, -2.0], [4.0, 4.0]], dtype=torch.double)
+
+    def model() -> ConditionalMeanProcess:
+        warp = Warp(2, [0, 1], bounds=bounds, batch_shape=torch.Size([]))
+        return ConditionalMeanProcess(*data, gaussian(), target_transform=warp)
+
+    looked_at, other = model(), model()
+    with torch.no_grad():
+        looked_at.posterior(data[0])
+        other.average_kernel.target_transform.concentration0.fill_(1.5)
+    looked_at.train()
+    mll = ExactMarginalLogLikelihood(looked_at.likelihood, looked_at)
+    (-mll(looked_at(*looked_at.train_inputs), looked_at.train_targets)).backward()
+    assert looked_at.average_kernel.target_transform.concentration0.grad is not None
+    looked_at.load_state_dict(other.state_dict())
+    with torch.no_grad():
+        found, expected = (one.posterior(data[0]).mean for one in (looked_at, other))
+    torch.testing.assert_close(found, expected)
 
 
 def test_a_target_transform_that_would_learn_from_nodes_is_refused(

@@ -166,3 +166,14 @@ def test_covariances_of_a_kernel_that_is_none_of_the_known() -> None:
     X, _ = data()
     kernel = ForgettingKernel(0.1, active_dims=[2]).double()
     torch.testing.assert_close(dense_covariance(kernel, X), kernel(X).to_dense())
+
+
+@pytest.mark.parametrize("transform", [None, Normalize(3)])
+def test_a_model_with_other_data_is_fitted_to_these(transform: Normalize | None) -> None:
+    model = plain(None, input_transform=transform)
+    mll = DenseMarginalLogLikelihood(model.likelihood, model)
+    loss_and_gradients(mll)
+    X, y = data(20)
+    model.set_train_data(X, model.outcome_transform(y)[0].squeeze(-1), strict=False)
+    expected = loss_and_gradients(ExactMarginalLogLikelihood(model.likelihood, model))
+    torch.testing.assert_close(loss_and_gradients(mll)[0], expected[0], rtol=1e-9, atol=1e-9)

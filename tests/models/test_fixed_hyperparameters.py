@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -12,8 +14,13 @@ from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
+from ax_costaware.models.fixed_hyperparameters import (
+    FixedConditionalMeanProcess,
+    FixedHyperparameterGP,
+    FixedTimeVaryingGP,
+)
 from ax_costaware.models.time_varying_gp import TimeVaryingGP
+from ax_costaware.queries import GaussianConditional
 
 
 def data(dtype: torch.dtype = torch.double) -> tuple[torch.Tensor, torch.Tensor]:
@@ -59,6 +66,18 @@ def test_posterior(dtype: torch.dtype, lengthscale: float | list[float], observe
     assert torch.allclose(
         posterior.distribution.covariance_matrix.double(), covariance, atol=tolerance
     )
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [None, torch.full((6,), math.nan), np.full(6, math.nan), [math.nan] * 6],
+    ids=["none", "tensor", "array", "list"],
+)
+def test_noise_that_is_not_known_is_the_given_one(unknown: Any) -> None:
+    A, z = data()[0][:6, :1], data()[1][:6]
+    law = GaussianConditional([[1]], [0], 0.01, outside="keep")
+    model = FixedConditionalMeanProcess(A, z, law, noise_variance=0.003, noise=unknown)
+    torch.testing.assert_close(model.likelihood.noise, torch.full_like(A[:, 0], 0.003))
 
 
 def test_from_a_data_set() -> None:
