@@ -6,7 +6,7 @@ the data of the experiment, and asked whether any trial is worth its cost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ax.core.experiment import Experiment
@@ -19,12 +19,13 @@ from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import settled_with_surrogate
 from ax_costaware.ax_bridge.nodes import ModelNode, fitted
 from ax_costaware.exceptions import InputError
+from ax_costaware.methods.failures import BY_WARY_MODEL
 from ax_costaware.methods.gittins import Gittins, StopRule
 from ax_costaware.methods.gittins.weighing import Weighed, weigh
-from ax_costaware.methods.loop import check_all
+from ax_costaware.methods.loop import check_all, wary
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.priced import CostArgument, NothingToLearnFrom
-from ax_costaware.methods.problem import decision_seed, reproducible
+from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed, reproducible
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsStop
 from ax_costaware.queries.argument_checks import boolean, integer_at_least
@@ -45,11 +46,21 @@ def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpe
     adapter = fitted(node.generator_spec, experiment)
     problem = adapter.problem(extract_pending_observations(experiment))
     check_all(method, problem)
+    found: list[Weighed] = []
+
+    def decide(problem: Problem) -> Decision | Stop:
+        found.append(weigh(method, problem, method.rule or GittinsStop()))
+        return found[-1].answer
+
     try:
         with reproducible(decision_seed(method.seed, problem.next_index)):
-            return weigh(method, problem, method.rule or GittinsStop())
+            wary(method, problem, decide)
     except NothingToLearnFrom as error:
         raise DataRequiredError(str(error)) from error
+    first, *again = found
+    if not again:
+        return first
+    return replace(again[-1], reason=f"{again[-1].reason}, {BY_WARY_MODEL}")
 
 
 def method_to_check(

@@ -41,6 +41,9 @@ WARINESS = ((_PLAUSIBLE, 1), (math.inf, 1), (math.inf, 25))
 is still near: standard deviations by which the failed point is believed to be worse than its mean,
 and how often it counts as observed; of a trial that counts 25 times the noise leaves a fifth."""
 
+BY_WARY_MODEL = "by a model that takes trials that failed for no better than the median outcome"
+"""What a decision that was made again says of its numbers."""
+
 _MOST_IN_VAIN = 2
 """Initial designs whose trials may all fail, or tell nothing, before a run is stopped."""
 

@@ -27,6 +27,7 @@ import torch
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.change_overs import change_over, check_change_cost
 from ax_costaware.methods.failures import (
+    BY_WARY_MODEL,
     WARINESS,
     is_near_failures,
     stop_of_failures,
@@ -93,23 +94,14 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
     if stop is not None:
         return stop
 
-    def wary(problem: Problem) -> Decision | Stop:
-        decision = _checked(method, problem, method.decide(problem))
-        for most, often in WARINESS:
-            if isinstance(decision, Stop):
-                break
-            row = decision.parameters
-            if is_near_failures(problem, (row, method.deployed(row))):
-                points = method.failed_points(problem)
-                warier = wary_of_failures(problem, points, most, often)
-                decision = _checked(method, problem, method.decide(warier))
-        return decision
+    def decide(problem: Problem) -> Decision | Stop:
+        return wary(method, problem, lambda p: _checked(method, p, method.decide(p)))
 
     try:
         if initial:
             decision = _checked(method, problem, method.initial(problem))
         else:
-            decision = apart(method, problem, wary)
+            decision = apart(method, problem, decide)
     except SpaceExhausted:
         return Stop(SpaceExhausted.REASON)
     if not isinstance(decision, Stop):
@@ -121,6 +113,32 @@ def next_trial(method: Method, problem: Problem, initial: bool) -> Decision | St
             raise InputError(
                 f"{name}={getattr(method, name)!r}: expected a larger one. {decision.reason}"
             )
+    return decision
+
+
+def wary(
+    method: Method, problem: Problem, decide: Callable[[Problem], Decision | Stop]
+) -> Decision | Stop:
+    """What is decided, which is decided again as long as it comes near to a trial that failed.
+
+    Args:
+        method: The method.
+        problem: What the decision is made from.
+        decide: Makes it.
+    """
+    decision = decide(problem)
+    for most, often in WARINESS:
+        if isinstance(decision, Stop):
+            break
+        row = decision.parameters
+        if is_near_failures(problem, (row, method.deployed(row))):
+            points = method.failed_points(problem)
+            decision = decide(wary_of_failures(problem, points, most, often))
+            if isinstance(decision, Stop):
+                # What it says to deploy need not be what is best by the outcomes.
+                alone = "recommend(client) goes by the outcomes alone"
+                said = f"{decision.reason} That is {BY_WARY_MODEL}; {alone}."
+                decision = replace(decision, reason=said)
     return decision
 
 

@@ -59,6 +59,20 @@ def test_it_says_what_the_next_decision_does(acquisition: str, reason: str, mini
     assert len(client._experiment.trials) == before > 4
 
 
+def test_a_trial_that_failed_makes_it_think_twice_as_the_next_decision_does() -> None:
+    """What is worth its cost by the outcomes alone is near the failure, and nothing else is."""
+    client = make_client(lmbda=0.05, initialize_with_center=False)
+    run_trials(client, 4)
+    (failed,) = client.get_next_trials(max_trials=1)
+    client.mark_trial_failed(failed)
+    found = should_stop(client)
+    with pytest.raises(OptimizationShouldStop, match="goes by the outcomes alone") as e:
+        client.get_next_trials(max_trials=1)
+    assert found.stop
+    assert "trials that failed" in found.reason
+    assert f"{found.index:.6g}" in str(e.value)
+
+
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
 def test_an_experiment_of_axs_default_strategy() -> None:
     """Cost and lambda are needed, and only these; learned costs are read from Ax's data."""

@@ -122,10 +122,7 @@ class Gittins(PricedMethod):
 
     def decide(self, problem: Problem) -> Decision | Stop:
         """The trial that is most worth its cost; or that none is, or none can be paid."""
-        weighed = weigh(self, problem, self.rule)
-        if weighed.stop or weighed.decision is None:
-            return Stop(weighed.stop_message(), is_final=weighed.decision is None)
-        return weighed.decision
+        return weigh(self, problem, self.rule).answer
 
     def _check_lambda_and_stop(self) -> None:
         decay, stop = self.decay, self.stop

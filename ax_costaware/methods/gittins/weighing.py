@@ -27,7 +27,7 @@ from ax_costaware.methods.gittins.prices import (
 from ax_costaware.methods.gittins.search import PER_COST, Found, Search
 from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import cost_function
-from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted
+from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop, StopDecision
 
@@ -73,6 +73,13 @@ class Weighed:
 
     is_feasible: bool = True
     """Whether that is large enough; if not, the incumbent is the likeliest to be feasible."""
+
+    @property
+    def answer(self) -> Decision | Stop:
+        """The next trial, or that there is none."""
+        if self.stop or self.decision is None:
+            return Stop(self.stop_message(), is_final=self.decision is None)
+        return self.decision
 
     def stop_message(self) -> str:
         """Why there is no further trial, what was saved, and what to deploy."""
