@@ -77,11 +77,12 @@ class LargestValuePerCost:
         ratios = {i: (value - least) / costs[i] for i, value in seen.values.items()}
         index = history.largest(ratios, ratios)
         at = "cost" if history.is_priced(index) else "a cost that is not known yet, taken to be"
+        others = f"Of the {len(affordable)} affordable control sets"
         return ControlSetDecision(
             index=index,
-            reason=f"Of the {len(affordable)} affordable control sets {history.describe(index)} "
-            f"has the largest {what} per cost, {ratios[index]:.6g}: the value "
-            f"{seen.values[index]:.6g} at {at} {costs[index]:g}.",
+            reason=f"{others if affordable[1:] else 'Nothing else is affordable:'} "
+            f"{history.describe(index)} has the largest {what} per cost, {ratios[index]:.6g}: the "
+            f"value {seen.values[index]:.6g} at {at} {costs[index]:g}.",
             in_play=tuple(affordable),
             values=seen.values,
         )

@@ -46,6 +46,10 @@ def test_reason() -> None:
         "Of the 4 affordable control sets a+b has the largest value per cost, 2.5: the value 5 at "
         "cost 2."
     )
+    only = history(SETS, [1, 1, 2, 4], affordable=(False, True, False, False))
+    assert LargestValuePerCost().decide(only, Table([1.0, 2.0, 5.0, 6.0])).reason == (
+        "Nothing else is affordable: b has the largest value per cost, 2: the value 2 at cost 1."
+    )
 
 
 _NEAR = (0.1, math.nextafter(0.1, 1.0))
