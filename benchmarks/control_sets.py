@@ -187,11 +187,13 @@ def run(task: tuple[Setting, str, int]) -> dict[str, Any]:
     next_recommendation = 0.0
     cheap = algorithm == "EI-PSQ" and setting.costs == "cheap"
     most = MOST_TRIALS if cheap or isinstance(rule, LargestValuePerCost) else 100_000
-    for trial in range(most):
+    for trial in range(most + 1):
         model = fixed_gp(X, y, problem.lengthscale)
-        if spent >= next_recommendation:
+        if spent >= next_recommendation or trial == most:
             recommended.append((spent, best - _recommend(model, bounds, problem, truth, product)))
             next_recommendation += setting.budget / 50
+        if trial == most:
+            break
         found: dict[int, Tensor] = {}
 
         def evaluate(
