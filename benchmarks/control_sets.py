@@ -31,7 +31,7 @@ import numpy as np
 import plotly.graph_objects as go
 import torch
 from kept_runs import RESULTS, KeptRuns, keep, path_of, read
-from problems import COSTS, NOISE_STD, PROBLEMS, Problem, fixed_gp, gp_sample
+from problems import COSTS, DRAWN, NOISE_STD, PROBLEMS, Problem, fixed_gp
 from torch import Tensor
 
 from ax_costaware.acquisition import optimize_control_sets
@@ -154,8 +154,8 @@ class Truth:
 
 @lru_cache(maxsize=1)
 def problem_of(name: str, seed: int) -> Problem:
-    """The objective; of the GP sample each seed has its own, as in the paper."""
-    return gp_sample(seed) if name == "gpsample" else PROBLEMS[name]()
+    """The objective; of GP samples each seed has its own, as in the paper."""
+    return DRAWN[name](seed) if name in DRAWN else PROBLEMS[name]()
 
 
 def run(task: tuple[Setting, str, int]) -> dict[str, Any]:
@@ -251,7 +251,7 @@ def _recommend(
 def cached_best(truth: Truth, seed: int = 0) -> float:
     """The best expected value; searched for once per objective and kept."""
     name = truth.problem.name
-    key = f"best_{name}_{truth.variance:g}_{seed if name == 'gpsample' else 0}"
+    key = f"best_{name}_{truth.variance:g}_{seed if name in DRAWN else 0}"
     if not path_of(key).exists():
         keep(key, truth.best())
     best: float = read(key)
@@ -331,7 +331,7 @@ def draw(setting: Setting, curves: dict[str, Any]) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--problem", choices=list(PROBLEMS), default="hartmann")
+    parser.add_argument("--problem", choices=list({**PROBLEMS, **DRAWN}), default="hartmann")
     parser.add_argument("--costs", choices=list(COSTS), default="moderate")
     parser.add_argument("--variance", type=float, default=0.02)
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), metavar="NAME",

@@ -4,6 +4,8 @@ Tay et al. 2023, *Bayesian Optimization with Cost-varying Variable Subsets*, sec
 C: inputs on the unit cube, squared exponential kernel with a fixed length-scale, output scale 1,
 noise standard deviation 0.01, marginals truncated normal around 0.5 with a given variance. The
 plant and airfoil surfaces are read from ``../shared/data`` beside the checkout.
+
+    python benchmarks/problems.py    # how hard the samples of a Gaussian process are
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from botorch.acquisition.analytic import PosteriorMean
 from botorch.models import SingleTaskGP
+from botorch.models.deterministic import GenericDeterministicModel
+from botorch.optim.optimize import optimize_acqf
 from botorch.test_functions.synthetic import Hartmann
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
@@ -93,6 +98,31 @@ def gp_sample(seed: int = 0) -> Problem:
     return Problem("gpsample", function, 3, 0.1, SUBSETS_OF_THREE, average=average)
 
 
+def gp_interpolant(seed: int = 0) -> Problem:
+    """As the paper's code draws samples: the prior at 1000 uniform points, and its mean between."""
+    generator = torch.Generator().manual_seed(seed)
+    points = torch.rand(1000, 3, dtype=torch.double, generator=generator)
+    factor = torch.linalg.cholesky(_rbf(points, points) + 1e-6 * torch.eye(1000).double())
+    sample = factor @ torch.randn(1000, 1, dtype=torch.double, generator=generator)
+    weights = torch.cholesky_solve(sample, factor).squeeze(-1)
+
+    def function(X: Tensor) -> Tensor:
+        return _rbf(X, points) @ weights
+
+    def average(columns: list[int], nodes: Tensor, masses: Tensor) -> Callable[[Tensor], Tensor]:
+        others = [column for column in range(3) if column not in columns]
+        embedded = weights * (masses @ _rbf(nodes[:, others], points[:, others]))
+        return lambda x: (_rbf(x[None, columns], points[:, columns]) @ embedded).squeeze(0)
+
+    return Problem("gpinterpolant", function, 3, 0.1, SUBSETS_OF_THREE, average=average)
+
+
+def _rbf(X: Tensor, Y: Tensor) -> Tensor:
+    """The kernel of the samples, from ``... x d`` and ``n x d`` points to ``... x n``."""
+    squares = ((X.unsqueeze(-2) - Y) / 0.1).square().sum(-1)
+    return torch.exp(-squares / 2)
+
+
 def hartmann() -> Problem:
     """Hartmann 3-D, negated so that it is maximised."""
     base = Hartmann(dim=3, negate=True, dtype=torch.double)
@@ -141,6 +171,11 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "plant": plant,
     "airfoil": airfoil,
 }
+DRAWN: dict[str, Callable[[int], Problem]] = {
+    "gpsample": gp_sample,
+    "gpinterpolant": gp_interpolant,
+}
+"""Those that are another one for each seed."""
 
 
 def fixed_gp(
@@ -161,3 +196,27 @@ def fixed_gp(
     model.mean_module.constant.data.zero_()
     model.likelihood.noise_covar.noise = NOISE_STD**2
     return model.eval()
+
+
+def hardness(function: Callable[[Tensor], Tensor]) -> tuple[float, float]:
+    """The best value, found by brute force, and the part of the domain within 0.5 of it."""
+    bounds = torch.stack([torch.zeros(3), torch.ones(3)]).double()
+    sobol = torch.quasirandom.SobolEngine(3, True, seed=0).draw(2**16, dtype=torch.double)
+    values = torch.cat([function(X) for X in sobol.split(1024)])
+    mean = PosteriorMean(GenericDeterministicModel(lambda X: function(X).unsqueeze(-1)))
+    starts = sobol[values.topk(50).indices].unsqueeze(-2)
+    _, found = optimize_acqf(mean, bounds, 1, num_restarts=50, batch_initial_conditions=starts)
+    assert found is not None
+    best = float(found)
+    return best, float((values > best - 0.5).double().mean())
+
+
+def main() -> None:
+    for name, draw in DRAWN.items():
+        best, near = np.array([hardness(draw(seed).function) for seed in range(10)]).T
+        shown = ", ".join(f"{value:.2f}" for value in best)
+        print(f"{name}: best {best.mean():.2f} ({shown}), within 0.5 of it {near.mean():.2%}")
+
+
+if __name__ == "__main__":
+    main()
