@@ -3,15 +3,17 @@
     make gallery                        # among the pictures of the documentation
     python benchmarks/published.py      # prints the tables that the pages have
 
-Printed are a line for each panel of the first paper, and how many seeds would tell CMES from its
-rivals. The figures are drawn from ``benchmarks/results`` into ``docs/gallery``, with Chrome or
-Chromium and kaleido (the extra ``gallery``); where that is missing only the tables are printed.
+Printed are a line for each panel of the first and of the last paper, and how many seeds would tell
+CMES from its rivals. The figures are drawn from ``benchmarks/results`` into ``docs/gallery``, with
+Chrome or Chromium and kaleido (the extra ``gallery``); where that is missing only the tables are
+printed.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -184,6 +186,32 @@ def gittins() -> go.Figure:
     return _panels(panels, "cost", "median regret", 4)
 
 
+_COSTS = {"unknown": ", cost learned", "uniform": ", all costs equal"}
+
+
+def gittins_table() -> str:
+    """Medians at the end of the budget, in bold the best of a row.
+
+    Of the regret, and of GP samples, whose best value is not known, of the value.
+    """
+    settings = _results("gittins_regret")
+    names = list(dict.fromkeys(name for methods in settings.values() for name in methods))
+    names.sort(key=lambda name: name == "random")
+    lines = ["| | seeds | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
+    for setting, methods in settings.items():
+        problem, _, costs = setting.partition("_")
+        title = re.sub(r"(\d+)", r", d = \1", problem) + _COSTS.get(costs, "")
+        ends = {name: one["median"][-1] for name, one in methods.items()}
+        regret = all(one["measure"] == "regret" for one in methods.values())
+        best = min(ends.values()) if regret else max(ends.values())
+        marks = {name: "**" if end == best else "" for name, end in ends.items()}
+        texts = {name: f"{end:.0f}" if end >= 1000 else f"{end:.3g}" for name, end in ends.items()}
+        shown = (marks[name] + texts[name] + marks[name] if name in ends else "" for name in names)
+        seeds = sorted({one["seeds"] for one in methods.values()})
+        lines.append(f"| {title} | {' or '.join(map(str, seeds))} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
 FIGURES: dict[str, tuple[Callable[[], go.Figure], int]] = {
     "published_control_sets": (control_sets, 1700),
     "published_unknown_costs": (unknown_costs, 800),
@@ -216,6 +244,7 @@ def seeds_to_tell(rival: str) -> dict[str, int | None]:
 def main() -> None:
     for level, title in ((7, "two fifths"), (11, "all")):
         print(f"Control sets, {title} of the budget spent:", control_set_table(level), sep="\n\n")
+    print("The Gittins index:", gittins_table(), sep="\n\n")
     for rival in ("ei", "mes", "ucb"):
         print(rival, seeds_to_tell(rival))
     if find_spec("kaleido") is None:
