@@ -186,6 +186,7 @@ def gittins() -> go.Figure:
     return _panels(panels, "cost", "median regret", 4)
 
 
+_RIVALS = ("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI", "default", "random")
 _COSTS = {"unknown": ", cost learned", "uniform": ", all costs equal"}
 
 
@@ -194,11 +195,9 @@ def gittins_table() -> str:
 
     Of the regret, and of GP samples, whose best value is not known, of the value.
     """
-    settings = _results("gittins_regret")
-    names = list(dict.fromkeys(name for methods in settings.values() for name in methods))
-    names.sort(key=lambda name: name == "random")
-    lines = ["| | seeds | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
-    for setting, methods in settings.items():
+    lines = ["| | seeds | " + " | ".join(_RIVALS) + " |", "|---" * (len(_RIVALS) + 2) + "|"]
+    for setting, every in _results("gittins_regret").items():
+        methods = {name: every[name] for name in _RIVALS if name in every}
         problem, _, costs = setting.partition("_")
         title = re.sub(r"(\d+)", r", d = \1", problem) + _COSTS.get(costs, "")
         ends = {name: one["median"][-1] for name, one in methods.items()}
@@ -206,7 +205,9 @@ def gittins_table() -> str:
         best = min(ends.values()) if regret else max(ends.values())
         marks = {name: "**" if end == best else "" for name, end in ends.items()}
         texts = {name: f"{end:.0f}" if end >= 1000 else f"{end:.3g}" for name, end in ends.items()}
-        shown = (marks[name] + texts[name] + marks[name] if name in ends else "" for name in names)
+        shown = (
+            marks[name] + texts[name] + marks[name] if name in ends else "" for name in _RIVALS
+        )
         seeds = sorted({one["seeds"] for one in methods.values()})
         lines.append(f"| {title} | {' or '.join(map(str, seeds))} | " + " | ".join(shown) + " |")
     return "\n".join(lines)
