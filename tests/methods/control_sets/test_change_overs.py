@@ -100,6 +100,14 @@ def test_money_pays_for_what_is_kept() -> None:
     assert charged[3:] == [1.0]
 
 
+def test_the_initial_design_goes_on_where_one_change_over_is_too_dear() -> None:
+    """By a control set that needs none: it stopped, and said that the budget was used up."""
+    cycle = ("x1+x2+x3", "x1")
+    method = method_with(control_sets=SETS, budget=7.5, initial_control_sets=cycle)
+    charged = [entry.charged for entry in run_of(method, 4).ledger]
+    assert charged == [2.0, 0.5, 0.5, 0.5]
+
+
 def test_what_was_compared_is_recorded_with_its_change_over() -> None:
     """Of those that were not chosen, too: a trial before left x3 to chance."""
     method = method_with(change_cost=ChangeCost({"x3": 5.0}))
