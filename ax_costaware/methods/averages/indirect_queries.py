@@ -248,15 +248,27 @@ class IndirectQueries(Targets):
             found: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
             return found
 
-        local = LocalSearch(
-            space.bounds, problem.immovable, space.inequality_constraints, space.elimination
-        )
-        starts, ends = local.climb(value, region.starts, self.num_restarts or NUM_RESTARTS)
+        def climbed(points: Tensor, held: set[int]) -> tuple[Tensor, Tensor]:
+            local = LocalSearch(
+                space.bounds, sorted(held), space.inequality_constraints, space.elimination
+            )
+            return local.climb(value, points, self.num_restarts or NUM_RESTARTS)
+
+        def allowed(points: Tensor) -> Tensor:
+            with torch.no_grad():
+                able = self.decoded_law(problem).supported(points)
+                if money.limit is not None:
+                    able &= costs_of(points) <= money.limit
+            return points[able]
+
+        points, held = region.starts, {*problem.immovable}
+        if integers := space.integers.keys() - problem.held.keys():
+            # Along these as if they were real numbers, and then from the nearest ones.
+            _, ends = climbed(points, held - integers)
+            points = torch.cat([points, allowed(space.rounded(ends))])
+        starts, ends = climbed(points, held)
+        found = torch.cat([allowed(ends), starts])
         with torch.no_grad():
-            allowed = self.decoded_law(problem).supported(ends)
-            if money.limit is not None:
-                allowed &= costs_of(ends) <= money.limit
-            found = torch.cat([ends[allowed], starts])
             told, worth = nats_and_worth(problem, information, found)
             costs = costs_of(found)
         best = int((worth / costs).argmax())
