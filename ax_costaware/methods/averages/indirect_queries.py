@@ -226,8 +226,10 @@ class IndirectQueries(Targets):
             )
         starts = starts[supported]
         if money.limit is not None:
-            with torch.no_grad():
-                starts = starts[self._costs(problem)(starts) <= money.limit]
+            starts = self._payable(problem, starts, money.limit)
+            if not len(starts):  # what costs least is at a corner
+                corners = problem.space.encode([*looks(problem)])
+                starts = self._payable(problem, corners[law.supported(corners)], money.limit)
         known = {}
         if isinstance(law.conditional, PairsConditional):
             known = {"pairs": law.conditional.num_pairs}
@@ -255,11 +257,8 @@ class IndirectQueries(Targets):
             return local.climb(value, points, self.num_restarts or NUM_RESTARTS)
 
         def allowed(points: Tensor) -> Tensor:
-            with torch.no_grad():
-                able = self.decoded_law(problem).supported(points)
-                if money.limit is not None:
-                    able &= costs_of(points) <= money.limit
-            return points[able]
+            points = points[self.decoded_law(problem).supported(points)]
+            return points if money.limit is None else self._payable(problem, points, money.limit)
 
         points, held = region.starts, {*problem.immovable}
         if integers := space.integers.keys() - problem.held.keys():
@@ -289,6 +288,11 @@ class IndirectQueries(Targets):
     def _costs(self, problem: Problem) -> CostOfPoints:
         """What queries of the model's space cost."""
         return known_cost(self.cost, self.cost_at, problem.space)
+
+    def _payable(self, problem: Problem, points: Tensor, limit: float) -> Tensor:
+        """Those of queries of the model's space that cost no more."""
+        with torch.no_grad():
+            return points[self._costs(problem)(points) <= limit]
 
     def _checked_names(self, names: Any) -> tuple[str, ...]:
         count = self.law.num_query_columns
