@@ -155,7 +155,8 @@ class Choice:
 
     Raises:
         InputError: For values that are not all numbers or all strings or all booleans, one of them
-            twice, or an order of values that are no numbers, or on a log scale not > 0.
+            twice, an order of values that are no numbers, or on a log scale not > 0, or a log scale
+            without an order.
     """
 
     is_integer: ClassVar[bool] = False
@@ -190,6 +191,8 @@ class Choice:
             object.__setattr__(self, "values", tuple(sorted(found, key=lambda v: float(str(v)))))
             if self.log_scale and self.lower <= 0:
                 raise InputError(f"{what} on a log scale: expected numbers > 0.")
+        elif self.log_scale:
+            raise InputError(f"{what} and log_scale=True: expected is_ordered=True beside it.")
 
     @property
     def is_numeric(self) -> bool:

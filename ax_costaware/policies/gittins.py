@@ -124,7 +124,7 @@ class GittinsStop(_PricedStop):
             )
         return StopDecision(
             True,
-            f"the largest Gittins index falls short of the best value so far by {-excess:.6g}: "
+            f"the largest Gittins index falls short of the best value so far by {abs(excess):.6g}: "
             f"at a price of {price:.6g} for a unit of cost no trial is worth its cost",
         )
 

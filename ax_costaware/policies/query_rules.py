@@ -196,11 +196,11 @@ class LCBUCBRule(FeedbackRule):
         rivals, weight = _rivals_of(prospect), math.sqrt(prospect.beta)
         lower = prospect.mean - weight * math.sqrt(prospect.variance)
         upper = float((rivals.mean + weight * np.sqrt(rivals.variance)).max())
-        measure = upper > lower
+        measure = upper >= lower
         return QueryDecision(
             measure,
             f"the largest upper confidence bound of a rival, {upper:.6g}, is "
-            f"{'above' if measure else 'not above'} the point's lower one, {lower:.6g}",
+            f"{'not below' if measure else 'below'} the point's lower one, {lower:.6g}",
         )
 
 

@@ -115,6 +115,7 @@ def test_scales_of_the_model() -> None:
         (lambda: Range("x", 0.5, 1, logit_scale=True), r"\(0.5, 1.0\) on a logit scale"),
         (lambda: Choice("c", ()), "expected different ones"),
         (lambda: Choice("c", (1, 0), True, log_scale=True), r"\[1, 0\] on a log .* numbers > 0"),
+        (lambda: Choice("c", (1, 9), log_scale=True), r"\[1, 9\].* log_scale=True: .* is_ordered"),
         (lambda: Choice("c", ("a", "a")), "expected different ones"),
         (lambda: Choice("c", ("a", 1)), "of one kind"),
         (lambda: Choice("c", ("a", "b"), is_ordered=True), "expected numbers, or no order"),

@@ -114,6 +114,7 @@ def test_reasons_say_the_numbers() -> None:
         "the largest Gittins index falls short of the best value so far by 0.5: at a price of 0.01 "
         "for a unit of cost no trial is worth its cost",
     )
+    assert "by 0: " in GittinsStop().decide(2.0, 2.0, 0.01).reason
     assert GittinsStop(0.125).decide(-2.0, -2.25, 0.01) == StopDecision(
         False,
         "the largest Gittins index is better than the best value so far by 0.25: at a price of "

@@ -80,7 +80,7 @@ def test_what_is_certain_needs_no_measurement() -> None:
     assert decide(QueryRule(0.01), 0.5, 0.5, rivals([1.0], [0.5], [0.5])).measure
 
 
-@pytest.mark.parametrize(("mean", "measure"), [(4.9, True), (5.1, False)])
+@pytest.mark.parametrize(("mean", "measure"), [(4.9, True), (5.0, True), (5.1, False)])
 def test_bounds_that_overlap_are_measured(mean: float, measure: bool) -> None:
     # beta = 4: intervals of two standard deviations, here 2 and 1 wide.
     others = rivals([0.0, 2.0], [0.25, 0.25])

@@ -226,8 +226,10 @@ class IndirectQueries(Targets):
             )
         starts = starts[supported]
         if money.limit is not None:
-            with torch.no_grad():
-                starts = starts[self._costs(problem)(starts) <= money.limit]
+            starts = self._payable(problem, starts, money.limit)
+            if not len(starts):  # what costs least is at a corner
+                corners = problem.space.encode([*looks(problem)])
+                starts = self._payable(problem, corners[law.supported(corners)], money.limit)
         known = {}
         if isinstance(law.conditional, PairsConditional):
             known = {"pairs": law.conditional.num_pairs}
@@ -248,15 +250,24 @@ class IndirectQueries(Targets):
             found: Tensor = information(A.unsqueeze(-2)) / costs_of(A)
             return found
 
-        local = LocalSearch(
-            space.bounds, problem.immovable, space.inequality_constraints, space.elimination
-        )
-        starts, ends = local.climb(value, region.starts, self.num_restarts or NUM_RESTARTS)
+        def climbed(points: Tensor, held: set[int]) -> tuple[Tensor, Tensor]:
+            local = LocalSearch(
+                space.bounds, sorted(held), space.inequality_constraints, space.elimination
+            )
+            return local.climb(value, points, self.num_restarts or NUM_RESTARTS)
+
+        def allowed(points: Tensor) -> Tensor:
+            points = points[self.decoded_law(problem).supported(points)]
+            return points if money.limit is None else self._payable(problem, points, money.limit)
+
+        points, held = region.starts, {*problem.immovable}
+        if integers := space.integers.keys() - problem.held.keys():
+            # Along these as if they were real numbers, and then from the nearest ones.
+            _, ends = climbed(points, held - integers)
+            points = torch.cat([points, allowed(space.rounded(ends))])
+        starts, ends = climbed(points, held)
+        found = torch.cat([allowed(ends), starts])
         with torch.no_grad():
-            allowed = self.decoded_law(problem).supported(ends)
-            if money.limit is not None:
-                allowed &= costs_of(ends) <= money.limit
-            found = torch.cat([ends[allowed], starts])
             told, worth = nats_and_worth(problem, information, found)
             costs = costs_of(found)
         best = int((worth / costs).argmax())
@@ -277,6 +288,11 @@ class IndirectQueries(Targets):
     def _costs(self, problem: Problem) -> CostOfPoints:
         """What queries of the model's space cost."""
         return known_cost(self.cost, self.cost_at, problem.space)
+
+    def _payable(self, problem: Problem, points: Tensor, limit: float) -> Tensor:
+        """Those of queries of the model's space that cost no more."""
+        with torch.no_grad():
+            return points[self._costs(problem)(points) <= limit]
 
     def _checked_names(self, names: Any) -> tuple[str, ...]:
         count = self.law.num_query_columns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, is_dataclass
+from dataclasses import astuple, dataclass, is_dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from statistics import fmean
@@ -372,12 +372,15 @@ class ControlSets(Method):
 
     def failed_points(self, problem: Problem) -> Tensor:
         """A few points of the law of each failed trial, which left some of its inputs to chance."""
-        space, found = QuerySpace(problem, self), []
+        few, found = min(self.num_nodes, _NODES_OF_FAILED), []
+        space = QuerySpace(problem, replace(self, num_nodes=few))
         for trial, point in zip(problem.failed, super().failed_points(problem), strict=True):
             place = self.index_of(trial.parameters)
-            controlled = set(self.control_sets[place].parameters)
-            count = _NODES_OF_FAILED if set(self.laws) - controlled else 1
-            found.append(space.nodes_of(point, place)[0][:count])
+            count = few if set(self.laws) - set(self.control_sets[place].parameters) else 1
+            nodes, weights = space.nodes_of(point, place)
+            # Rows of a sample are more, and count by how near they are.
+            parts = (torch.arange(count).to(weights) + 0.5) / count
+            found.append(nodes[torch.searchsorted(weights.cumsum(0), parts)])
         return torch.cat(found)
 
     @property

@@ -259,15 +259,19 @@ def initial_trial(problem: Problem, method: ControlSets) -> Decision | Stop:
     cycle = [method.names.index(name) for name in method.initial_control_sets]
     turn = index % len(cycle)
     rest = sorted(range(len(costs)), key=lambda i: costs[i] or 0.0)
-    place = next(i for i in (*cycle[turn:], *cycle[:turn], *rest) if able[i])
-    chosen, cost = method.control_sets[place], costs[place]
-    arm = _initial_arm(values.space, index, chosen)
-    kept = [{**arm, **settings} for settings in kept_settings(problem, method, chosen.parameters)]
-    arms = [arm, *(one for one in kept if problem.space.meets(one, among=chosen.parameters))]
-    prices = [method.with_change_over(problem, one, cost) for one in arms]
-    payable = [pair for pair in zip(arms, prices, strict=True) if values.money.pays(pair[1])]
-    if not payable:
-        return method.unfinished(_exhausted(values, costs), values.money)
+    asked = [cost for cost, is_able in zip(costs, able, strict=True) if not is_able]
+    for place in dict.fromkeys(i for i in (*cycle[turn:], *cycle[:turn], *rest) if able[i]):
+        chosen, names = method.control_sets[place], method.control_sets[place].parameters
+        arm = _initial_arm(values.space, index, chosen)
+        kept = [{**arm, **settings} for settings in kept_settings(problem, method, names)]
+        arms = [arm, *(one for one in kept if problem.space.meets(one, among=names))]
+        prices = [method.with_change_over(problem, one, costs[place]) for one in arms]
+        payable = [pair for pair in zip(arms, prices, strict=True) if values.money.pays(pair[1])]
+        asked += prices
+        if payable:
+            break
+    else:  # each costs too much with its change-over
+        return method.unfinished(_exhausted(values, asked), values.money)
     arm, cost = payable[0]
     known = "cost" if chosen.cost is not None else "expected cost"
     price = "cost not known yet" if cost is None else f"{known} {cost:g}"

@@ -291,7 +291,9 @@ def expected_costs(
     found = {i: estimate.mean for i, estimate in zip(indices, estimates, strict=True)}
     sets = history.parameters
     priced = {j: cost for j, cost in enumerate(history.costs) if history.is_priced(j)}
-    least = min((found[i] for i in indices if i in priced), default=1.0)
+    # Those that may be chosen first; all are alike where nothing is known.
+    others = min(priced.values(), default=1.0)
+    least = min((found[i] for i in indices if i in priced), default=others)
     for i in found.keys() - priced.keys():
         parts = (found.get(j, cost) for j, cost in priced.items() if sets[j] < sets[i])
         found[i] = max(parts, default=least)

@@ -354,7 +354,7 @@ class CostlyFeedbackLoop:
 
     def _prune(self) -> None:
         log_decay = 0.5 * math.log1p(-self._model.forgetting)
-        if log_decay == 0:
+        if log_decay == 0 or (self._learns and self._num_measured <= _LARGEST_FIT):
             return
         age = _REPLAYED * math.log(TOLERANCE) / log_decay
         while self._round - self._history[0].round > age:

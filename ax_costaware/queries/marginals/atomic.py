@@ -82,7 +82,9 @@ class AtomicMarginal(Marginal):
     @override
     def cdf(self, nodes: Tensor) -> Tensor:
         atoms, reached = self._steps()
-        below = torch.searchsorted(atoms, nodes.detach().cpu().double(), right=True)
+        # In the nodes' dtype, in which an atom may be a smaller number.
+        x = floating(nodes.detach().cpu())
+        below = torch.searchsorted(atoms.to(x), x, right=True)
         return torch.cat([reached.new_zeros(1), reached])[below].to(floating(nodes))
 
     @override

@@ -163,7 +163,7 @@ class Learned(Marginal):
 
     @override
     def cdf(self, nodes: Tensor) -> Tensor:
-        points = nodes.detach().cpu().double()
+        points = floating(nodes.detach().cpu())
         total = torch.zeros_like(points)
         for share, law in self._parts:
             total = total + share * law.cdf(points)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +11,13 @@ import pytest
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.averages.information import little_left
-from ax_costaware.methods.parameters import Choice, Fixed, Range
-from ax_costaware.queries import GaussianConditional
+from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.methods.parameters import Choice, Fixed, Range, Row
+from ax_costaware.methods.past import PastTrial
+from ax_costaware.methods.problem import Decision, Stop
+from ax_costaware.methods.simulation import Simulation
+from ax_costaware.methods.space import Space
+from ax_costaware.queries import AffineCost, GaussianConditional
 
 
 def test_the_reason_says_when_nothing_is_left_to_learn() -> None:
@@ -32,3 +39,42 @@ def test_refused_target_parameters(parameters: Any, message: str) -> None:
     law = GaussianConditional(((1.0,),), covariance=1.0)
     with pytest.raises(InputError, match=message):
         IndirectQueries(target_parameters=parameters, conditional=law)
+
+
+METHOD = IndirectQueries(
+    target_parameters=(Range("x", 0, 1),),
+    conditional=GaussianConditional(((1.0, 0.0),), covariance=0.01, outside="keep"),
+    cost=AffineCost({"size": 1.0}),
+    hyperparameters=FixedHyperparameters(0.2),
+    num_restarts=2,
+    raw_samples=64,
+)
+
+
+def decision_of(method: IndirectQueries, fixed: Row | None = None) -> Decision | Stop:
+    """Of queries of any size, which tell the same and cost their size, after three of size 5."""
+    space = Space.of([Range("a", 0, 1), Range("size", 1, 1000, is_integer=True)])
+    trials = [
+        PastTrial(i, {"a": i / 3, "size": 5}, outcome=math.sin(i), is_observed=True)
+        for i in range(3)
+    ]
+    problem = Simulation(method, space, trials=trials).problem()
+    return method.decide(replace(problem, fixed=fixed or {}))
+
+
+@pytest.mark.parametrize("fixed", [{}, {"size": 7}])
+def test_a_query_is_searched_for_along_integers(fixed: Row) -> None:
+    """The best of those that were drawn cost up to thirty times what the best of all does."""
+    decision = decision_of(METHOD, fixed)
+    assert isinstance(decision, Decision)
+    assert decision.parameters["size"] == fixed.get("size", 1)
+
+
+@pytest.mark.parametrize(("budget", "size"), [(16.0, 1), (15.5, None)])
+def test_a_run_ends_where_the_cheapest_query_cannot_be_paid(
+    budget: float, size: int | None
+) -> None:
+    """It was ended where none of those that were drawn could be."""
+    decision = decision_of(replace(METHOD, budget=budget))
+    assert isinstance(decision, Stop if size is None else Decision)
+    assert isinstance(decision, Stop) or decision.parameters["size"] == size

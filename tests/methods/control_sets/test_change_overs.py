@@ -100,6 +100,31 @@ def test_money_pays_for_what_is_kept() -> None:
     assert charged[3:] == [1.0]
 
 
+def test_the_initial_design_goes_on_where_one_change_over_is_too_dear() -> None:
+    """By a control set that needs none: it stopped, and said that the budget was used up."""
+    cycle = ("x1+x2+x3", "x1")
+    method = method_with(control_sets=SETS, budget=7.5, initial_control_sets=cycle)
+    charged = [entry.charged for entry in run_of(method, 4).ledger]
+    assert charged == [2.0, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(("cost", "least"), [(2.0, 2.0), (4.0, 3.5)])
+def test_what_is_too_dear_for_the_initial_design_is_said_with_its_change_over(
+    cost: float, least: float
+) -> None:
+    """It said that the cheapest control set costs 0.5, where 1 was left."""
+    method = method_with(
+        control_sets=(ControlSet(["x1"], cost), ControlSet(["x1", "x2", "x3"], 0.5)),
+        initial_control_sets=("x1", "x1+x2+x3"),
+        initial_trials=2,
+        change_cost=ChangeCost({"x3": 3.0}),
+        budget=cost + 1.0,
+    )
+    stop = run_of(method, 4).ask()
+    assert isinstance(stop, Stop)
+    assert f"and the cheapest control set costs {least:g}." in stop.reason
+
+
 def test_what_was_compared_is_recorded_with_its_change_over() -> None:
     """Of those that were not chosen, too: a trial before left x3 to chance."""
     method = method_with(change_cost=ChangeCost({"x3": 5.0}))

@@ -164,6 +164,10 @@ def test_what_costs_nobody_knows_is_tried_first_whatever_the_unit(unit: float) -
     found = ABOVE.decide(*costs_unknown_of(["a", "b", "ab", "c"], unit))
     assert found.index == 3
     assert f"at a cost that is not known yet, taken to be {unit:g}." in found.reason
+    # As where the caller fixes what only it controls.
+    state, told = costs_unknown_of(["a", "b", "ab", "c"], unit)
+    alone = ABOVE.decide(replace(state, affordable=(False, False, False, True)), told)
+    assert f"at a cost that is not known yet, taken to be {unit:g}." in alone.reason
 
 
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])

@@ -612,6 +612,19 @@ def test_what_was_learned_from_is_kept_no_longer() -> None:
     assert (max(sizes), sizes[-1]) == (299, 10)
 
 
+def test_what_is_forgotten_is_learned_from() -> None:
+    """What is alike in all rounds is learned from all measurements, however rare they are."""
+    loop = CostlyFeedbackLoop(GRID, forgetting=0.6, rule=FullFeedback())
+    for i in range(8):
+        for _ in range(100):
+            loop.ask()
+            loop.skip()
+        loop.ask()
+        loop.tell(10.0 * (-1) ** i)
+    assert len(loop.to_dict()["history"]) == 8
+    assert loop.model.outputscale == pytest.approx(100 * 8 / 7)
+
+
 def test_many_candidates_need_no_covariance_matrix_of_all() -> None:
     grid = np.linspace(0, 1, 5_001)
     loop = known(candidates=grid)

@@ -142,6 +142,15 @@ def test_quantiles_and_probabilities_keep_shape_and_dtype(
     assert (law.cdf(nodes).shape, law.cdf(nodes).dtype) == (u.shape, dtype)
 
 
+@pytest.mark.parametrize(
+    "law", [Discrete((0.7, 0.9)), Empirical((0.7, 0.9)), Learned(Empirical((0.7, 0.9)), 2.0, [0.9])]
+)
+def test_a_value_in_single_precision_is_that_value(law: Marginal) -> None:
+    """0.7 is less there, and had the probability of less than 0.7."""
+    places = torch.tensor([0.7, 0.9], dtype=torch.double)
+    assert law.cdf(places.float()).tolist() == pytest.approx(law.cdf(places).tolist())
+
+
 @each_law
 def test_whole_numbers_are_no_reason_to_round_probabilities(law: Marginal) -> None:
     whole = torch.arange(-2, 5)
