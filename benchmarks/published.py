@@ -196,10 +196,12 @@ def gittins_table() -> str:
     Of the regret, and of GP samples, whose best value is not known, of the value.
     """
     lines = ["| | seeds | " + " | ".join(_RIVALS) + " |", "|---" * (len(_RIVALS) + 2) + "|"]
-    for setting, every in _results("gittins_regret").items():
+    settings = {
+        re.sub(r"(\d+).*", r", d = \1", setting) + _COSTS.get(setting.partition("_")[2], ""): every
+        for setting, every in _results("gittins_regret").items()
+    }
+    for title, every in sorted(settings.items(), key=lambda item: item[0].replace("= 16", "= 9")):
         methods = {name: every[name] for name in _RIVALS if name in every}
-        problem, _, costs = setting.partition("_")
-        title = re.sub(r"(\d+)", r", d = \1", problem) + _COSTS.get(costs, "")
         ends = {name: one["median"][-1] for name, one in methods.items()}
         regret = all(one["measure"] == "regret" for one in methods.values())
         best = min(ends.values()) if regret else max(ends.values())
