@@ -127,7 +127,18 @@ class Range:
         return self._number(value, "value")
 
     def to_column(self, value: float) -> float:
-        """A raw value on the scale of the model."""
+        """A raw value on the scale of the model, also one beyond the bounds.
+
+        Raises:
+            InputError: If it is not on that scale.
+        """
+        expected = ""
+        if self.log_scale and not value > 0:
+            expected = "log scale: expected a number > 0"
+        elif self.logit_scale and not 0 < value < 1:
+            expected = "logit scale: expected a number between 0 and 1"
+        if expected:
+            raise InputError(f"{self.name!r} has the value {value!r} on a {expected}.")
         if self.log_scale:
             return math.log10(value)
         return float(logit(value)) if self.logit_scale else float(value)

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Choice, Row
+from ax_costaware.methods.parameters import Row
 from ax_costaware.queries.argument_checks import LARGEST, nonnegative_number, plain_value
 
 if TYPE_CHECKING:
@@ -359,14 +359,13 @@ def check_inputs(trials: Iterable[PastTrial]) -> None:
 
 
 def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
-    """Refuse a trial without a value of some parameter, or with one that a choice does not have.
+    """Refuse a trial without a value of some parameter, or with one that is none of it.
 
     The parameter may have been added after it.
 
     Raises:
         InputError: If there is one.
     """
-    choices = [p for p in space.parameters.values() if isinstance(p, Choice)]
     for trial in trials:
         missing = [name for name in space.order if name not in trial.inputs]
         if missing:
@@ -378,9 +377,9 @@ def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
             )
             with blaming(trial):
                 raise InputError(f"it has no value of {missing}: expected {expected}.")
-        for choice in choices:
+        for name, column in space.columns.items():
             with blaming(trial):
-                choice.index(trial.inputs[choice.name])
+                column.encode(trial.inputs[name])
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Choice, PastTrial, Problem, Space
+from ax_costaware.methods import Choice, PastTrial, Problem, Range, Space
 from ax_costaware.methods.budgeted import Budgeted, Money
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import check_complete, ledger_of
@@ -114,4 +114,23 @@ def test_trials_without_a_value_of_a_parameter_are_named(x: dict[str, Any], said
     trials = [PastTrial(0, {"x": 0.1 + 0.2}), PastTrial(2, x)]
     check_complete(trials[:1], space)
     with pytest.raises(InputError, match=rf"trial 2: {said}.*exclude_trial\(client, 2\)"):
+        check_complete(trials, space)
+
+
+@pytest.mark.parametrize(
+    ("scale", "x", "said"),
+    [
+        ("log_scale", -1.0, "log scale: expected a number > 0"),
+        ("log_scale", 0, "log scale: expected a number > 0"),
+        ("logit_scale", 1.0, "logit scale: expected a number between 0 and 1"),
+    ],
+)
+def test_trials_that_are_not_on_the_scale_of_a_range_are_named(
+    scale: str, x: float, said: str
+) -> None:
+    """Ax lets a trial beyond the bounds be attached."""
+    space = Space.of([Range("x", 0.1, 0.5, **{scale: True})])
+    trials = [PastTrial(0, {"x": 0.7}), PastTrial(2, {"x": x})]
+    check_complete(trials[:1], space)
+    with pytest.raises(InputError, match=rf"trial 2: 'x' has the value {x} on a {said}.*client, 2"):
         check_complete(trials, space)
