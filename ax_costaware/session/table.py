@@ -134,8 +134,10 @@ class _Table:
         needed = [*self.inputs, *due]
         metrics = {*experiment.metrics, *method.reads} - self.inputs.keys() - self.fixed.keys()
         columns = list(frame.columns)
-        errors = [f"{metric}{_SEM}" for metric in sorted(metrics) if metric in columns]
-        known = [*needed, *sorted(metrics - {*needed}), *errors, *self.fixed, _COST]
+        others = {*metrics, *self.inputs, *self.fixed}
+        errors = {metric: f"{metric}{_SEM}" for metric in sorted(metrics) if metric in columns}
+        self.errors = {metric: name for metric, name in errors.items() if name not in others}
+        known = [*needed, *sorted(metrics - {*needed}), *self.errors.values(), *self.fixed, _COST]
         if missing := [name for name in needed if name not in columns]:
             raise UserInputError(f"frame lacks the columns {missing}: it has {columns}.")
         if twice := sorted({str(name) for name in columns if columns.count(name) > 1}):
@@ -197,7 +199,7 @@ class _Table:
     ) -> dict[str, tuple[float, float | None]]:
         found: dict[str, tuple[float, float | None]] = {}
         for metric in self.metrics:
-            what, sem = f"{name}, {metric!r}", cells.get(f"{metric}{_SEM}")
+            what, sem = f"{name}, {metric!r}", cells.get(self.errors.get(metric, ""))
             is_needed = metric in (self.problem.objective, *self.read)
             if _is_missing(cells[metric]) and not is_needed:
                 if not _is_missing(sem):

@@ -244,6 +244,14 @@ def test_optional_columns_and_empty_cells() -> None:
         assert outcome_record(trial) == outcome_record(client._experiment.trials[index])
 
 
+def test_a_metric_that_is_called_like_a_standard_error() -> None:
+    client = mixed_client()
+    client.configure_tracking_metrics(["loss_sem"])
+    ac.attach_table(client, _with("loss_sem", -1.0))
+    outcomes = outcome_record(client._experiment.trials[2])["outcomes"]
+    assert (outcomes["loss"], outcomes["loss_sem"]) == ([1.0, None], [-1.0, None])
+
+
 def _with(column: str, value: Any, row: int = 2) -> pd.DataFrame:
     values = MIXED[column].astype(object).tolist()
     values[row] = value
