@@ -60,21 +60,26 @@ PendingObservations: TypeAlias = Mapping[str, list[ObservationFeatures]]
 def live_observations(
     experiment: Experiment, pending: PendingObservations | None
 ) -> list[ObservationFeatures]:
-    """The pending observations that can still report, decisions that are no trials yet included.
+    """What is under way: trials that can still report, and decisions that are no trials yet.
 
-    Ax also counts trials that were completed without data, or abandoned, as pending for ever.
+    Ax also counts trials that were completed without data, or abandoned, as pending for ever; and
+    leaves out those that have a value of every metric, as from the first step of a learning curve
+    on, or are out of bounds.
 
     Args:
         experiment: The experiment.
         pending: Points under evaluation, by metric; those without a trial index are no trials yet.
+            None: nothing is asked about what is under way.
     """
-    trials = experiment.trials.items()
-    reporting = {i for i, t in trials if not t.status.is_terminal and not is_excluded(t)}
-    found = [
-        [o for o in observations if o.trial_index is None or int(o.trial_index) in reporting]
-        for observations in (pending or {}).values()
-    ]
-    return max(found, key=len, default=[])
+    if pending is None:
+        return []
+    decisions = ([o for o in each if o.trial_index is None] for each in pending.values())
+    return [
+        ObservationFeatures.from_arm(arm, trial_index=index)
+        for index, trial in sorted(experiment.trials.items())
+        if not trial.status.is_terminal and not is_excluded(trial)
+        for arm in trial.arms
+    ] + max(decisions, key=len, default=[])
 
 
 def problem_of(

@@ -44,7 +44,7 @@ def assess(experiment: Experiment, method: Gittins, surrogate_spec: SurrogateSpe
     """
     node = ModelNode(method, method.label, surrogate_spec)
     adapter = fitted(node.generator_spec, experiment)
-    problem = adapter.problem(extract_pending_observations(experiment))
+    problem = adapter.problem(extract_pending_observations(experiment) or {})
     check_all(method, problem)
     found: list[Weighed] = []
 

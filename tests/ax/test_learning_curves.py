@@ -11,6 +11,7 @@ import torch
 from ax.adapter.cross_validation import cross_validate
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig, StorageConfig
+from ax.core.utils import extract_pending_observations
 from ax.exceptions.core import UserInputError
 
 from ax_costaware import (
@@ -25,7 +26,7 @@ from ax_costaware import (
 )
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of
-from ax_costaware.ax_bridge.records import past_trials
+from ax_costaware.ax_bridge.records import live_observations, past_trials
 from ax_costaware.methods.curves import thinned
 from tests.fresh import FreshProcess
 from tests.resuming import Run
@@ -158,6 +159,24 @@ def test_a_trial_is_of_the_epochs_that_it_has_come_to() -> None:
     # One of all curves was made longer in between.
     client.attach_data(2, {"score": -0.2}, progression=20)
     assert len(adapter_of(client).botorch_model.train_inputs[0]) == 7 + 11 + 7
+
+
+def test_a_trial_that_has_reported_progress_is_still_under_way() -> None:
+    """Ax counts no trial as pending of which all metrics have a value, or that is out of bounds."""
+    client = make_client()
+    experiment = client._experiment
+    attach(client, 0.5, 20)
+    with pytest.warns(RuntimeWarning, match="out-of-design"):
+        attach(client, 2.0, 20)
+
+    def under_way() -> list[Any]:
+        pending = extract_pending_observations(experiment) or {}
+        return [o.trial_index for o in live_observations(experiment, pending)]
+
+    client.attach_data(0, {"score": 0.1}, progression=1)
+    assert under_way() == [0, 1]
+    client.complete_trial(0)
+    assert under_way() == [1]
 
 
 def test_a_cross_validation_holds_out_whole_curves() -> None:
