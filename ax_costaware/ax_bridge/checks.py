@@ -25,7 +25,7 @@ from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.constraints import OutcomeConstraint, merged
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import check_lengthscales
-from ax_costaware.methods.parameters import Choice, Row, takes
+from ax_costaware.methods.parameters import Range, Row, takes
 from ax_costaware.methods.problem import Problem, Stop
 from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import nonempty_string
@@ -81,7 +81,7 @@ def constraints_of(config: OptimizationConfig | None) -> tuple[OutcomeConstraint
 
 
 def check_fixed(given: Row, space: Space) -> None:
-    """Refuse what the caller fixes if it is no parameter, or none of the values of a free one.
+    """Refuse what the caller fixes if it is no parameter, or none of the values of one.
 
     Raises:
         InputError: By its name.
@@ -92,12 +92,12 @@ def check_fixed(given: Row, space: Space) -> None:
                 f"fixed_parameters={dict(given)}: {name!r} is no parameter of the experiment: "
                 f"expected names out of {list(space.order)}."
             )
-        if name not in space.columns or takes(parameter := space.columns[name].parameter, value):
+        if name not in space.parameters or takes(parameter := space.parameters[name], value):
             continue
-        expected = f"a {'whole ' if parameter.is_integer else ''}number from {parameter.lower:g} "
-        expected += f"to {parameter.upper:g}"
-        if isinstance(parameter, Choice):
-            expected = f"one of {list(parameter.values)}"
+        expected = f"one of {list(parameter.values_up_to(0) or ())}"
+        if isinstance(parameter, Range):
+            expected = f"a {'whole ' if parameter.is_integer else ''}number from "
+            expected += f"{parameter.lower:g} to {parameter.upper:g}"
         raise InputError(f"fixed_parameters[{name!r}]={value!r}: expected {expected}.")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
+from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, RangeParameter
 from ax.exceptions.core import OptimizationShouldStop, UserInputError
 
 import ax_costaware as ac
@@ -56,6 +56,8 @@ def client_of(**strategy: Any) -> Client:
         ("n", 9, r"\['n'\]=9: expected a whole number from 1 to 4"),
         ("n", 2.5, r"\['n'\]=2.5: expected a whole number from 1 to 4"),
         ("soil", "silt", r"\['soil'\]='silt': expected one of \['clay', 'sand'\]"),
+        ("plot", 5, r"\['plot'\]=5: expected one of \[3\]"),
+        ("plot", "three", r"\['plot'\]='three': expected one of \[3\]"),
     ],
 )
 def test_what_no_day_can_be_is_refused(trials: int, name: str, value: Any, message: str) -> None:
@@ -72,6 +74,7 @@ def test_what_no_day_can_be_is_refused(trials: int, name: str, value: Any, messa
                 sort_values=False,
                 backfill_value="clay",
             ),
+            FixedParameter("plot", ParameterType.INT, 3, backfill_value=3),
         ]
     )
     for _ in range(trials):
