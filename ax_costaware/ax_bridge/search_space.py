@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,10 +92,17 @@ def _parameter_of_config(config: Any) -> FreeParameter:
         return config
     if isinstance(config, RangeParameterConfig):
         lower, upper = config.bounds
-        if config.step_size is not None:
+        if (step := config.step_size) is not None:
             # As Ax does, with values that rounding leaves alone.
-            count = round((upper - lower) / config.step_size)
-            values = tuple(lower + (upper - lower) * i / count for i in range(count + 1))
+            width = upper - lower
+            count = round(width / step) if step > 0 else 0
+            if config.scaling == "log" or not count or not math.isclose(count * step, width):
+                raise UserInputError(
+                    f"target_parameters has {config!r}: expected a step_size > 0 that divides the "
+                    "range, on a linear scale."
+                )
+            kind = round if config.parameter_type == "int" else float
+            values = tuple(kind(lower + width * i / count) for i in range(count + 1))
             return Choice(config.name, values, is_ordered=True)
         return Range(
             config.name,

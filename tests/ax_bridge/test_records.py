@@ -74,11 +74,26 @@ def test_configurations_become_value_objects() -> None:
             [ChoiceParameterConfig("c", ["a", "b"], "str", dependent_parameters={"a": ["x"]})],
             "dependent parameters",
         ),
+        *(
+            ([RangeParameterConfig("s", (1, 2), "float", **more)], "a step_size > 0 that divides")
+            for more in (
+                {"step_size": 0.3},
+                {"step_size": 3.0},
+                {"step_size": 0.0},
+                {"step_size": 0.5, "scaling": "log"},
+            )
+        ),
     ],
 )
 def test_refused_configurations(configs: Any, message: str) -> None:
     with pytest.raises(UserInputError, match=message):
         parameters_of_configs(configs)
+
+
+def test_steps_of_an_integer_are_integers() -> None:
+    (found,) = parameters_of_configs([RangeParameterConfig("n", (0, 6), "int", step_size=2)])
+    assert isinstance(found, Choice)
+    assert (found.values, {type(value) for value in found.values}) == ((0, 2, 4, 6), {int})
 
 
 def test_times_reported_under_a_metric() -> None:
