@@ -123,13 +123,14 @@ class Session:
         if raw_data := steps or last:
             trial.update_trial_data(raw_data=raw_data)
         trial.mark_completed()
-        self._log_completion(trial, outcomes)
+        self._log_completion(trial)
         self.save_trial(trial)
 
-    def _log_completion(self, trial: Trial, outcomes: Outcomes) -> None:
+    def _log_completion(self, trial: Trial) -> None:
         """Say what Ax's ``Client`` says of a completed trial."""
         config = self.experiment.optimization_config
-        missing = set() if config is None else config.metric_names - outcomes.keys()
+        known = self.experiment.lookup_data(trial_indices=[trial.index]).metric_names
+        missing = set() if config is None else config.metric_names - known
         if missing and not self.method.may_skip:
             logger.warning(f"Trial {trial.index} is completed without {sorted(missing)}.")
         else:

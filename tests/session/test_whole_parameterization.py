@@ -309,3 +309,13 @@ def test_nothing_is_claimed_that_ax_did_not_take(monkeypatch: pytest.MonkeyPatch
     assert trial.run_metadata == before
     assert client._experiment.lookup_data().empty
     assert spending(client).spent == 0.0
+
+
+def test_a_missing_outcome_is_said_unless_ax_has_it(caplog: pytest.LogCaptureFixture) -> None:
+    client = make(LEARNED, trials=2)
+    client.attach_data(0, {"growth": 1.0})
+    for index in (0, 1):
+        complete_trial(client, index, cost=2.0)
+    found = [r.getMessage() for r in caplog.records if "is completed" in r.getMessage()]
+    assert found[-1] == "Trial 1 is completed without ['growth']."
+    assert "Trial 0 is completed without ['growth']." not in found
