@@ -10,6 +10,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.checks import ax_errors, usable_device
+from ax_costaware.ax_bridge.earlier_releases import BatchLimit
 from ax_costaware.ax_bridge.generator import settled_with_surrogate
 from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import ModelNode, model_spec_of
@@ -95,6 +96,9 @@ def set_method(strategy: GenerationStrategy, method: Method) -> None:
     for node in strategy.nodes_by_name.values():
         if isinstance(node, ModelNode):
             node.method = method  # which is stored
+        for limit in node.pausing_criteria:
+            if isinstance(limit, BatchLimit):
+                limit.settings = method
     _log_remarks(method)
 
 
