@@ -127,6 +127,7 @@ def complete_trial(
     method, experiment, cost_metric = session.method, session.experiment, session.method.cost_metric
     curve: dict[float, Outcomes] = {}
     if progression is not None:
+        instance_of(realized, "realized", Mapping | None, "a mapping from parameter to value")
         curve = {**read_curve(raw_data, progression, experiment, method)}
         parameter, (*_, last) = progress_parameter(experiment, method), curve
         assert parameter is not None

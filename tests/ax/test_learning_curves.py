@@ -265,6 +265,8 @@ def test_what_is_no_curve_is_refused(raw_data: Any, progression: Any, message: s
         complete_trial(client, index, raw_data, progression=progression)
     with pytest.raises(UserInputError, match="progression says 'epochs'"):
         complete_trial(client, index, 1.0, realized={"epochs": 2}, progression=3)
+    with pytest.raises(UserInputError, match=r"realized=\[0.5\]: expected a mapping"):
+        complete_trial(client, index, 1.0, realized=[0.5], progression=3)  # type: ignore[arg-type]
     assert client._experiment.trials[index].status.is_running
     assert client._experiment.lookup_data().df.empty
 
