@@ -91,7 +91,7 @@ def _table(
             rows.columns = pd.Index(names)
     if rows.empty:
         raise UserInputError(f"{what} has no rows: expected {expected}.")
-    if set(rows.columns) != set(names):
+    if sorted(rows.columns, key=str) != sorted(names):
         raise UserInputError(f"{what} has the columns {list(rows.columns)}: expected {expected}.")
     return np.array(
         [

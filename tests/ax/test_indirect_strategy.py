@@ -329,6 +329,11 @@ def test_learned_conditional_and_pairs() -> None:
         ([[1, 2]], [[0.1, math.inf]], "A, row 0, 'a2': got inf"),
         ([[1, 2, 3]], [[0.1, 0.2]], r"X has the columns \[0, 1, 2\]: expected rows with"),
         ([{"x1": 1, "y": 2}], [[0.1, 0.2]], r"X has the columns \['x1', 'y'\]"),
+        (
+            pd.DataFrame([[1, 2, 3]], columns=["x1", "x2", "x1"]),
+            [[0.1, 0.2]],
+            r"X has the columns \['x1', 'x2', 'x1'\]",
+        ),
         ([[1, 99]], [[0.1, 0.2]], "outside of X"),
         ([], [], "X has no rows"),
         ("pairs", [[0.1, 0.2]], "X='pairs': expected rows"),
