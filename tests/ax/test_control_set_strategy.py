@@ -403,3 +403,19 @@ def test_a_trial_without_its_realised_inputs_is_refused(ended: str) -> None:
     client.get_next_trials(max_trials=1)
     with pytest.raises(UserInputError, match=r"trial 0 is (already completed|EARLY_STOPPED)"):
         complete_trial(client, index, realized=realized)
+
+
+def test_an_outcome_waits_for_the_realised_inputs_of_a_trial_that_runs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Ax trains on data of running trials, whose nominal values would be taken for what was."""
+    client, twin = make_client(initial_trials=2), make_client(initial_trials=2)
+    for one in (client, twin):
+        run_trials(one, 2)
+        ((index, arm),) = one.get_next_trials(max_trials=1).items()
+    client.attach_data(index, raw_data={"y": 50.0})
+    assert recommend(client) == recommend(twin)
+    assert client.get_next_trials(max_trials=1) == twin.get_next_trials(max_trials=1)
+    assert f"The outcomes of trials [{index}] wait until" in caplog.text
+    complete_trial(client, index, realized=realize(index, dict(arm)))
+    assert recommend(client) != recommend(twin)

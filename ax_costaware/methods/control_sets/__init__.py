@@ -33,6 +33,7 @@ from ax_costaware.methods.control_sets.checks import (
     checked_initial_control_sets,
     checked_marginals,
     least_cost,
+    without_realized,
 )
 from ax_costaware.methods.control_sets.choosing import choose, initial_trial
 from ax_costaware.methods.control_sets.learned import (
@@ -303,9 +304,16 @@ class ControlSets(Method):
         check_realized(problem, self)
         check_constraints(problem, self)
 
+    def not_learned(self, problem: Problem) -> list[int]:
+        """Trials that run, and have an outcome before they say what they left to chance was."""
+        return [trial.index for trial, _ in without_realized(problem, self) if trial.is_live]
+
     def left_out(self, problem: Problem) -> list[str]:
-        """Costs that are learned from no more, see ``costs_left_out``."""
-        return costs_left_out(no_more_than_change_overs(problem.trials, self))
+        """Costs that are learned from no more, see ``costs_left_out``, and such outcomes."""
+        running = self.not_learned(problem)
+        said = f"The outcomes of trials {running} wait until these have said what was realised."
+        costs = costs_left_out(no_more_than_change_overs(problem.trials, self))
+        return [*costs, said] if running else costs
 
     def check_outcomes(self, problem: Problem) -> None:
         """Refuse laws that do not fit, and trials that do not say what they left to chance was."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +12,7 @@ from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of
 from ax_costaware.methods.parameter_constraints import shown
 from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
-from ax_costaware.methods.past import ROUNDING
+from ax_costaware.methods.past import ROUNDING, PastTrial, blaming
 from ax_costaware.methods.problem import Problem
 from ax_costaware.policies import (
     ControlSetHistory,
@@ -112,12 +112,8 @@ def check_realized(problem: Problem, method: ControlSets) -> None:
     Raises:
         InputError: If one does not, as after Ax's own ``complete_trial``.
     """
-    for trial in problem.trials:
-        if trial.outcome is None or not trial.record or trial.status not in _HAVE_RUN:
-            continue
-        controlled = method.control_set_of(trial).parameters
-        missing = [n for n in method.laws if n not in controlled and n not in trial.realized]
-        if missing:
+    for trial, missing in without_realized(problem, method):
+        if trial.status in _HAVE_RUN:
             ended = trial.status.lower().replace("_", " ")
             raise InputError(
                 f"trial {trial.index} was {ended} without the values of {missing}, which it left "
@@ -126,6 +122,19 @@ def check_realized(problem: Problem, method: ControlSets) -> None:
                 f"{{{missing[0]!r}: ...}}), and complete other trials by that function, with "
                 "realized=... and their outcome."
             )
+
+
+def without_realized(
+    problem: Problem, method: ControlSets
+) -> Iterator[tuple[PastTrial, list[str]]]:
+    """Trials with an outcome that do not say all that they left to chance, and what they lack."""
+    for trial in problem.trials:
+        if trial.outcome is not None and trial.record and not trial.has_failed:
+            with blaming(trial):
+                controlled = method.control_set_of(trial).parameters
+            missing = [n for n in method.laws if n not in controlled and n not in trial.realized]
+            if missing:
+                yield trial, missing
 
 
 def check_constraints(problem: Problem, method: ControlSets) -> None:
