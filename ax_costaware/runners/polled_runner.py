@@ -279,7 +279,7 @@ class PolledRunner(StoredRunner):
             "started": running["started"],
             "seconds": seconds,
             "state": state,
-            "error": error,
+            "error": None if error is None else _storable(error),
             "cost": cost,
             **kept,
         }
@@ -375,6 +375,11 @@ def attempt_key(trial: Trial, attempt: int) -> str:
 
 def _seconds_since(started: float) -> float:
     return max(0.0, time.time() - started)
+
+
+def _storable(text: str) -> str:
+    """A text as all databases take it: no half characters, and none that is zero."""
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def _said(attempt: Mapping[str, Any]) -> str:
