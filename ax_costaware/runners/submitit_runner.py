@@ -41,6 +41,9 @@ _SPARE_MINUTES = 2
 _NO_LIMIT_MINUTES = 366 * 24 * 60
 """submitit ends a job of this machine after two minutes unless it is told otherwise."""
 
+_MOST_BYTES = 246
+"""Of a folder's name that file systems take, without what tells names apart."""
+
 _JOBS: dict[Path, Any] = {}
 """Jobs that this process has submitted, or asked about, by their folders."""
 
@@ -182,7 +185,7 @@ class SubmititRunner(PolledRunner):
     def _folder_of(self, key: str) -> Path:
         """The folder of an attempt, whose name submitit does not take for a pattern."""
         digest = hashlib.sha256(key.encode()).hexdigest()[:8]
-        readable = re.sub(r"[^\w@.-]", "-", key)
+        readable = re.sub(r"[^\w@.-]", "-", key).encode()[:_MOST_BYTES].decode(errors="ignore")
         return Path(self.folder).absolute() / f"{readable}-{digest}"
 
     def _job(self, key: str) -> Any:

@@ -298,3 +298,11 @@ def test_another_process_of_the_number_is_not_that_of_an_attempt(tmp_path: Path)
         other.kill()
         other.communicate()
     assert runner.poll(key).status is AttemptStatus.LOST
+
+
+def test_an_experiment_may_have_any_name_that_a_database_takes(tmp_path: Path) -> None:
+    runner = local(print, tmp_path)
+    for attempt in (0, 1):
+        # A hundred characters, of three bytes each.
+        runner._folder_of(f"{'水' * 100}@1700000000/0/{attempt}").mkdir()
+    assert len(list(tmp_path.iterdir())) == 2
