@@ -116,8 +116,11 @@ def hover(text: str, rows: pd.DataFrame | None = None, **words: str) -> dict[str
                 columns.append(field)
             place = field if field in _OF_POINT else f"customdata[{columns.index(field)}]"
             template += f"%{{{place}:{form}}}" if form else f"%{{{place}}}"
-    data = {} if rows is None or not columns else {"customdata": rows[columns]}
-    return {"hovertemplate": f"{template}<extra></extra>", **data}
+    found = {"hovertemplate": f"{template}<extra></extra>"}
+    if rows is None or not columns:
+        return found
+    # A missing number beside texts would reach plotly as null, which it writes as zero.
+    return {**found, "customdata": rows[columns].astype(object).fillna("NaN")}
 
 
 @dataclass(frozen=True)

@@ -197,6 +197,9 @@ def test_texts_over_points() -> None:
     )
     assert list(options["customdata"]) == ["trial_index", "charged"]
     assert list(hover("now: stop", FRAME)) == ["hovertemplate"]
+    # As null, plotly would write what is missing as zero.
+    told = hover("{status} {reported_cost:.6g}", FRAME)["customdata"]
+    assert told.values.tolist()[:2] == [["COMPLETED", "NaN"], ["COMPLETED", 3.0]]
 
 
 def test_all_of_it_at_any_scale() -> None:
