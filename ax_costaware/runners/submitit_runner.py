@@ -92,9 +92,10 @@ class SubmititRunner(PolledRunner):
     ) -> None:
         super().__init__(function, timeout=timeout, retries=retries, time_cost=time_cost)
         expected = "a folder, with no '%' in its path"
-        self.folder = os.fspath(instance_of(folder, "folder", str | os.PathLike, expected))
-        if not self.folder or "%" in self.folder:
-            raise UserInputError(f"folder={self.folder!r}: expected {expected}.")
+        given = os.fspath(instance_of(folder, "folder", str | os.PathLike, expected))
+        self.folder = str(Path(given).absolute())  # the same, wherever the next process is started
+        if not given or "%" in self.folder:
+            raise UserInputError(f"folder={given!r}: expected {expected}.")
         self.executor = one_of(executor, "executor", get_args(Executor))
         expected = "a mapping from names of submitit's update_parameters to values"
         self.options = dict(instance_of(options, "options", Mapping | None, expected) or {})
@@ -186,7 +187,7 @@ class SubmititRunner(PolledRunner):
         """The folder of an attempt, whose name submitit does not take for a pattern."""
         digest = hashlib.sha256(key.encode()).hexdigest()[:8]
         readable = re.sub(r"[^\w@.-]", "-", key).encode()[:_MOST_BYTES].decode(errors="ignore")
-        return Path(self.folder).absolute() / f"{readable}-{digest}"
+        return Path(self.folder) / f"{readable}-{digest}"
 
     def _job(self, key: str) -> Any:
         """The job of an attempt, also one that another process has submitted; None without one.

@@ -281,6 +281,14 @@ def test_it_is_stored_by_its_arguments(tmp_path: Path) -> None:
     assert (runner.folder, runner.options) == (str(tmp_path / "jobs"), options)
 
 
+def test_its_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner = SubmititRunner("height", folder="jobs", timeout=60)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # as another process may be started there
+    assert runner.clone()._folder_of("a@0/0/0").parent == tmp_path / "jobs"
+
+
 def test_another_process_of_the_number_is_not_that_of_an_attempt(tmp_path: Path) -> None:
     """Numbers are given anew, after a restart of the machine above all: nothing else is killed."""
     runner, key = local(print, tmp_path), "old@0/0/0"
