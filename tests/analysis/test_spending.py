@@ -188,6 +188,10 @@ def test_log_ticks(low: float, high: float, text: list[str]) -> None:
     assert log_ticks(low, high)["ticktext"] == text
 
 
+def test_a_short_log_axis_has_numbers_too() -> None:
+    assert log_ticks(24.4, 37.2) == {"type": "log"}
+
+
 def test_texts_over_points() -> None:
     text = "{trial_index}: {metric} {y:.3g} {charged:.4g}<br>{trial_index}"
     options = hover(text, FRAME, metric="{growth}")
