@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,10 +23,10 @@ from ax.exceptions.core import UserInputError
 from ax_costaware import gittins_strategy, query, spending
 from ax_costaware.ax_bridge.records import outcome_record
 from ax_costaware.metrics import CostMetric, ReportedMetric
-from ax_costaware.runners import submitit_runner
+from ax_costaware.runners import sending, submitit_runner
 from ax_costaware.runners.registry import register_trial_function
 from ax_costaware.runners.result import AttemptStatus, TrialFailedError, TrialResult
-from ax_costaware.runners.sending import BEGAN
+from ax_costaware.runners.sending import BEGAN, sent_whole
 from ax_costaware.runners.submitit_runner import SubmititRunner
 from tests.ax import toy
 
@@ -251,6 +252,33 @@ def test_a_function_that_cannot_be_sent_is_refused(tmp_path: Path) -> None:
         runner = local(lambda parameters: file.fileno(), tmp_path)
         with pytest.raises(UserInputError, match=r"function=.*cannot be sent to a worker"):
             runner.start("file@0/0/0", {"x": 0})
+
+
+def test_threads_that_send_at_once_send_all() -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    begun, entered, left = (threading.Event() for _ in range(3))
+    seen: list[str] = []
+
+    def send_first() -> None:
+        with sent_whole(cloudpickle, height):
+            begun.set()
+            entered.wait(0.2)  # as long as it takes, if both may
+        left.set()
+
+    def send_second() -> None:
+        begun.wait()
+        with sent_whole(cloudpickle, height):
+            entered.set()
+            left.wait()
+            seen.extend(cloudpickle.list_registry_pickle_by_value())
+
+    threads = [threading.Thread(target=send) for send in (send_first, send_second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sending.__name__ in seen
+    assert not cloudpickle.list_registry_pickle_by_value()
 
 
 @pytest.mark.parametrize(
