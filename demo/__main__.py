@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,9 @@ from demo.parallel import run_all
 from demo.report import PROBLEM, comparison, details
 
 BUDGET = 120.0
+LEAST_BUDGET = 10
+"""Of one trial that controls everything, without which two of the methods do nothing."""
+
 SEEDS = 4
 OUTPUT = Path("demo_output")
 
@@ -27,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error(f"--seeds {options.seeds}: expected at least 1")
+    if not LEAST_BUDGET <= options.budget < math.inf:
+        parser.error(f"--budget {options.budget:g}: expected a number of at least {LEAST_BUDGET}")
 
     started = time.monotonic()
     options.output.mkdir(parents=True, exist_ok=True)

@@ -200,7 +200,7 @@ def _add_control_set(
         "charged",
         [name] * len(rows),
         name,
-        "trial {trial_index}: {control_set}, {status}<br>charged {x:.6g}",
+        "trial {trial_index}: {control_set}, {status}<br>charged {charged:.6g}",
         orientation="h",
         base=rows["cumulative_cost"] - rows["charged"],
         marker_color=color,

@@ -60,6 +60,9 @@ _OF_POINT = ("x", "y")
 _DECADES = 4
 """Powers of ten up to which the numbers between them are written, too."""
 
+_LEAST_TICKS = 2
+"""Numbers without which an axis says too little."""
+
 _LONG_NAME = 34
 """Characters of a name in a legend or at an axis; a hover text has all of them."""
 
@@ -116,8 +119,11 @@ def hover(text: str, rows: pd.DataFrame | None = None, **words: str) -> dict[str
                 columns.append(field)
             place = field if field in _OF_POINT else f"customdata[{columns.index(field)}]"
             template += f"%{{{place}:{form}}}" if form else f"%{{{place}}}"
-    data = {} if rows is None or not columns else {"customdata": rows[columns]}
-    return {"hovertemplate": f"{template}<extra></extra>", **data}
+    found = {"hovertemplate": f"{template}<extra></extra>"}
+    if rows is None or not columns:
+        return found
+    # A missing number beside texts would reach plotly as null, which it writes as zero.
+    return {**found, "customdata": rows[columns].astype(object).fillna("NaN")}
 
 
 @dataclass(frozen=True)
@@ -244,6 +250,8 @@ def log_ticks(low: float, high: float) -> dict[str, Any]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if len(decades) <= _DECADES else (1,)
     ticks = [step * 10.0**power for power in decades for step in steps]
+    if sum(low <= tick <= high for tick in ticks) < _LEAST_TICKS:
+        return {"type": "log"}  # plotly finds numbers between these
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:.6g}" for tick in ticks]}
 
 

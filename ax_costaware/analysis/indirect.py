@@ -178,7 +178,7 @@ def _add_map(panel: Panel, run: Run[Targets], problem: Problem, best: Best) -> N
         colorbar_yanchor="top",
         name="posterior mean",
         hovertemplate=(
-            f"{first.name} %{{x:.6g}}, {second.name} %{{y:.6g}}<br>{run.objective.metric} "
+            f"{first.name} %{{x}}, {second.name} %{{y}}<br>{run.objective.metric} "
             "%{z:.6g}, standard deviation %{customdata:.3g}<extra></extra>"
         ),
         **panel.place,

@@ -279,7 +279,7 @@ class PolledRunner(StoredRunner):
             "started": running["started"],
             "seconds": seconds,
             "state": state,
-            "error": error,
+            "error": None if error is None else _storable(error),
             "cost": cost,
             **kept,
         }
@@ -363,15 +363,23 @@ def _tolerated(what: str) -> Iterator[None]:
 def attempt_key(trial: Trial, attempt: int) -> str:
     """Names an attempt: the same in every process that continues the experiment.
 
-    The second in which the experiment was created tells it from an earlier one of its name.
+    When the experiment was created tells it from others of its name. A database keeps the second of
+    that, and no two of a name.
     """
     experiment = trial.experiment
     name = experiment.name if experiment.has_name else "unnamed"
-    return f"{name}@{int(experiment.time_created.timestamp())}/{trial.index}/{attempt}"
+    created = experiment.time_created.timestamp()
+    second = created if experiment.db_id is None else int(created)
+    return f"{name}@{second:.16g}/{trial.index}/{attempt}"
 
 
 def _seconds_since(started: float) -> float:
     return max(0.0, time.time() - started)
+
+
+def _storable(text: str) -> str:
+    """A text as all databases take it: no half characters, and none that is zero."""
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def _said(attempt: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from ax.core.types import TParamValue
@@ -38,6 +39,9 @@ RESULTS = "ax_costaware/results"
 
 _OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 """Ray's own resources and how an actor is asked for with them."""
+
+_CONNECTING = Lock()
+"""Ray connects a process once, in whichever thread."""
 
 _ANSWER_WITHIN = 30.0
 """Seconds after which the cluster counts as unreachable for now."""
@@ -146,7 +150,9 @@ class RayRunner(PolledRunner):
     def _ray(self) -> Any:
         """Ray, connected to the cluster."""
         ray = imported("ray", "RayRunner", "Ray", "ray")
-        if not ray.is_initialized():
+        with _CONNECTING:
+            if ray.is_initialized():
+                return ray
             try:
                 ray.init(
                     address=self.address,

@@ -9,6 +9,7 @@ Costs are in the user's own unit, outcomes and realised inputs in raw units.
 from __future__ import annotations
 
 import math
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -240,7 +241,8 @@ def _plain_cost(failure: TrialFailedError) -> tuple[str, float | None]:
     message = str(failure) or type(failure).__name__
     try:
         cost = _plain(failure.cost, "its cost")
-        if cost is not None and not (isinstance(cost, int | float) and cost >= 0):
+        is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
+        if cost is not None and not (is_number and 0 <= cost <= sys.float_info.max):
             raise ValueError(f"cost={cost!r}: expected a finite number >= 0.")
     except (TypeError, ValueError) as error:
         return f"{message} ({error})", None

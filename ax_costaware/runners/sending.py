@@ -13,6 +13,7 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +25,9 @@ from ax_costaware.runners.result import TrialFailedError, TrialFunction, TrialRe
 
 BEGAN = "began"
 """Name of the file with the process of an attempt, as old as the attempt."""
+
+_SENDING = Lock()
+"""Of what cloudpickle sends whole there is one list for all threads."""
 
 
 def attempt(function: TrialFunction, parameters: dict[str, TParamValue]) -> dict[str, Any]:
@@ -76,20 +80,22 @@ def sent_whole(cloudpickle: Any, function: TrialFunction) -> Iterator[None]:
         UserInputError: If the function cannot be sent.
     """
     registered = []
-    try:
-        for module in [sys.modules[__name__], result, *_module_to_send(function)]:
-            if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
-                cloudpickle.register_pickle_by_value(module)
-                registered.append(module)
+    with _SENDING:
         try:
-            cloudpickle.dumps(function)
-        except Exception as error:
-            raise UserInputError(
-                f"function={function!r} cannot be sent to a worker ({type(error).__name__}: "
-                f"{error}): expected a function that refers to nothing that is bound to this "
-                "process, such as an open file, a lock or a connection. It can open them itself."
-            ) from error
-        yield
-    finally:
-        for module in registered:
-            cloudpickle.unregister_pickle_by_value(module)
+            for module in [sys.modules[__name__], result, *_module_to_send(function)]:
+                if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
+                    cloudpickle.register_pickle_by_value(module)
+                    registered.append(module)
+            try:
+                cloudpickle.dumps(function)
+            except Exception as error:
+                raise UserInputError(
+                    f"function={function!r} cannot be sent to a worker ({type(error).__name__}: "
+                    f"{error}): expected a function that refers to nothing that is bound to "
+                    "this process, such as an open file, a lock or a connection. It can open them "
+                    "itself."
+                ) from error
+            yield
+        finally:
+            for module in registered:
+                cloudpickle.unregister_pickle_by_value(module)

@@ -41,6 +41,9 @@ _SPARE_MINUTES = 2
 _NO_LIMIT_MINUTES = 366 * 24 * 60
 """submitit ends a job of this machine after two minutes unless it is told otherwise."""
 
+_MOST_BYTES = 246
+"""Of a folder's name that file systems take, without what tells names apart."""
+
 _JOBS: dict[Path, Any] = {}
 """Jobs that this process has submitted, or asked about, by their folders."""
 
@@ -89,9 +92,10 @@ class SubmititRunner(PolledRunner):
     ) -> None:
         super().__init__(function, timeout=timeout, retries=retries, time_cost=time_cost)
         expected = "a folder, with no '%' in its path"
-        self.folder = os.fspath(instance_of(folder, "folder", str | os.PathLike, expected))
-        if not self.folder or "%" in self.folder:
-            raise UserInputError(f"folder={self.folder!r}: expected {expected}.")
+        given = os.fspath(instance_of(folder, "folder", str | os.PathLike, expected))
+        self.folder = str(Path(given).absolute())  # the same, wherever the next process is started
+        if not given or "%" in self.folder:
+            raise UserInputError(f"folder={given!r}: expected {expected}.")
         self.executor = one_of(executor, "executor", get_args(Executor))
         expected = "a mapping from names of submitit's update_parameters to values"
         self.options = dict(instance_of(options, "options", Mapping | None, expected) or {})
@@ -182,8 +186,8 @@ class SubmititRunner(PolledRunner):
     def _folder_of(self, key: str) -> Path:
         """The folder of an attempt, whose name submitit does not take for a pattern."""
         digest = hashlib.sha256(key.encode()).hexdigest()[:8]
-        readable = re.sub(r"[^\w@.-]", "-", key)
-        return Path(self.folder).absolute() / f"{readable}-{digest}"
+        readable = re.sub(r"[^\w@.-]", "-", key).encode()[:_MOST_BYTES].decode(errors="ignore")
+        return Path(self.folder) / f"{readable}-{digest}"
 
     def _job(self, key: str) -> Any:
         """The job of an attempt, also one that another process has submitted; None without one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,9 @@ from demo.gittins.report import PROBLEM, comparison, conclusion
 from demo.parallel import run_all
 
 BUDGET = 30.0
+LEAST_BUDGET = 5
+"""More than the dearest trial takes."""
+
 SEEDS = 2
 OUTPUT = Path("demo_output") / "gittins"
 
@@ -27,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error(f"--seeds {options.seeds}: expected at least 1")
-    if not options.budget >= 1:
-        parser.error(f"--budget {options.budget:g}: expected at least 1 second")
+    if not LEAST_BUDGET <= options.budget < math.inf:
+        parser.error(f"--budget {options.budget:g}: expected at least {LEAST_BUDGET} seconds")
 
     started = time.monotonic()
     options.output.mkdir(parents=True, exist_ok=True)

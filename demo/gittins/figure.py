@@ -168,6 +168,9 @@ def _draw_decisions(axes: Axes, history: pd.DataFrame) -> None:
 
 def _draw_costs(axes: Axes, history: pd.DataFrame) -> None:
     rows = history.dropna(subset=["cost_lower", "reported_cost"])
+    if rows.empty:  # The budget ended with the initial design, in which nothing is predicted.
+        axes.set_axis_off()
+        return
     middle = np.sqrt(rows["cost_lower"] * rows["cost_upper"])
     inside = rows["reported_cost"].between(rows["cost_lower"], rows["cost_upper"])
     axes.errorbar(

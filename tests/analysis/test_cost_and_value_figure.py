@@ -54,6 +54,7 @@ def test_bars_span_what_was_charged() -> None:
     assert list(dots.marker.symbol) == ["circle-open", "circle"]
     assert (list(bars.base), list(bars.x)) == ([0.0, 3.0], [0.0, 1.0])
     assert (list(bars.y), bars.xaxis, dots.xaxis) == (["a", "a"], "x2", "x")
+    assert "%{x" not in bars.hovertemplate  # where the bar ends, to plotly
     assert not _traces(figure, "b")
     assert list(figure.layout.yaxis2.categoryarray) == ["a+b", "a"]
 

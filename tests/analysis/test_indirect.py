@@ -72,6 +72,8 @@ def test_two_parameters() -> None:
     drawn = traces(card)
     heat = drawn["posterior mean"]
     assert values(heat.z).shape == (61, 61)
+    # With a format of its own plotly would write the number of a choice, and not its name.
+    assert "x1 %{x}, x2 %{y}<br>" in heat.hovertemplate
     assert values(heat.z).max() == pytest.approx(best.expected_value, abs=0.01)
     # A query is where its points are on average, with their standard deviation.
     arm = client._experiment.trials[0].arms[0].parameters

@@ -188,6 +188,10 @@ def test_log_ticks(low: float, high: float, text: list[str]) -> None:
     assert log_ticks(low, high)["ticktext"] == text
 
 
+def test_a_short_log_axis_has_numbers_too() -> None:
+    assert log_ticks(24.4, 37.2) == {"type": "log"}
+
+
 def test_texts_over_points() -> None:
     text = "{trial_index}: {metric} {y:.3g} {charged:.4g}<br>{trial_index}"
     options = hover(text, FRAME, metric="{growth}")
@@ -197,6 +201,9 @@ def test_texts_over_points() -> None:
     )
     assert list(options["customdata"]) == ["trial_index", "charged"]
     assert list(hover("now: stop", FRAME)) == ["hovertemplate"]
+    # As null, plotly would write what is missing as zero.
+    told = hover("{status} {reported_cost:.6g}", FRAME)["customdata"]
+    assert told.values.tolist()[:2] == [["COMPLETED", "NaN"], ["COMPLETED", 3.0]]
 
 
 def test_all_of_it_at_any_scale() -> None:

@@ -76,6 +76,15 @@ def test_figures_are_written(searches: list[Search], tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_figure_of_a_search_that_ended_with_its_initial_design(
+    searches: list[Search], tmp_path: Path
+) -> None:
+    assert searches[0].history is not None
+    history = searches[0].history.assign(cost_lower=math.nan, cost_upper=math.nan)
+    write_png([replace(searches[0], history=history)], tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").exists()
+
+
 def _search(method: str, stopped: str = "") -> Search:
     setting = {"learning_rate": 0.01, "units": 32, "epochs": 5, "batch_size": 64}
     trials = (Trained(setting, 0.9, 1.0), Trained(setting, 0.8, 2.0), Trained(setting, 0.95, 3.0))
@@ -102,7 +111,8 @@ def test_curve_is_the_best_so_far_over_the_seconds() -> None:
     assert _search("random").curve == ([1.0, 3.0, 6.0], [0.9, 0.9, 0.95])
 
 
-@pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--budget", "0.5"]])
-def test_arguments_are_checked(arguments: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--budget", "4"], ["--budget", "inf"]])
+def test_arguments_are_checked(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demo.gittins.__main__.run_all", None)
     with pytest.raises(SystemExit):
         main(arguments)

@@ -84,6 +84,8 @@ def test_mean_starts_where_every_run_has_a_value() -> None:
     assert mean_values([early, late]) == ([15.0, 20.0, 30.0], [3.0, 4.0, 5.0])
 
 
-def test_number_of_seeds_is_checked() -> None:
+@pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--budget", "9"], ["--budget", "inf"]])
+def test_arguments_are_checked(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demo.__main__.run_all", None)
     with pytest.raises(SystemExit):
-        main(["--seeds", "0"])
+        main(arguments)

@@ -38,6 +38,22 @@ def test_runs_trials_in_threads() -> None:
     assert [record_of(client, i)["cost"] for i in range(3)] == [2.0] * 3
 
 
+def test_experiments_of_one_name_may_share_a_runner() -> None:
+    runner = FunctionRunner(lambda parameters: parameters["water"])
+    # Side by side, and made in the same second, as runs of several seeds may be.
+    clients, waters = [make_client(runner) for _ in range(2)], (0.25, 0.75)
+    for client, water in zip(clients, waters, strict=True):
+        now = client._experiment.time_created
+        client._experiment._time_created = now.replace(second=0)
+        client.attach_trial({"water": water})
+    trials = [client._experiment.trials[0] for client in clients]
+    for trial in trials:
+        trial.update_run_metadata(runner.run(trial))
+    wait_for(lambda: TrialStatus.RUNNING not in runner.poll_trial_status(trials))
+    outcomes = [record_of(client)["outcomes"]["growth"][0] for client in clients]
+    assert outcomes == list(waters)
+
+
 def test_failures_are_tried_again_and_no_other_trial_suffers() -> None:
     calls: list[float] = []
 

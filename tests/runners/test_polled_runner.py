@@ -100,6 +100,13 @@ def test_a_failed_attempt_is_tried_again_then_the_trial_fails() -> None:
     assert trial.runner.poll_exception(trial.trial) == "broken"
 
 
+def test_an_error_is_kept_as_databases_take_it() -> None:
+    trial = Trial()
+    # Of a name that is no UTF-8, as os.fsdecode has it.
+    trial.stands(failed("no file 'm\udce4rz\0.csv'"))
+    assert trial.runner.poll_exception(trial.trial) == r"no file 'm\udce4rz\0.csv'"
+
+
 def test_a_lost_attempt_is_tried_again() -> None:
     trial = Trial(retries=1)
     assert TrialStatus.STAGED in trial.runner.poll_trial_status([trial.trial])

@@ -289,6 +289,25 @@ def test_a_cluster_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
         runner.start("name@0/0/0", {})
 
 
+def test_threads_connect_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    connected: list[str] = []
+
+    def init(**arguments: Any) -> None:
+        time.sleep(0.1)  # in which another thread finds no connection
+        connected.append(arguments["address"])
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: bool(connected))
+    monkeypatch.setattr(ray, "init", init)
+    threads = [threading.Thread(target=RayRunner(float, address="auto")._ray) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert connected == ["auto"]
+
+
 def test_the_extra_is_named_where_ray_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserInputError, match=r"ax-costaware\[ray\]"):

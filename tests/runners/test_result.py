@@ -94,13 +94,14 @@ def test_a_run_is_finished_or_failed() -> None:
     assert "nan" in str(run_function(lambda _: math.nan, {}).error)
 
 
-def test_a_cost_that_is_none_is_said_so() -> None:
+@pytest.mark.parametrize("cost", [-1.0, True, 10**400])
+def test_a_cost_that_is_none_is_said_so(cost: float) -> None:
     def fail(_: Any) -> None:
-        raise TrialFailedError("spilt", cost=-1.0)
+        raise TrialFailedError("spilt", cost=cost)
 
     failed = run_function(fail, {})
     assert failed.cost is None
-    assert failed.error == "spilt (cost=-1.0: expected a finite number >= 0.)"
+    assert failed.error == f"spilt (cost={cost!r}: expected a finite number >= 0.)"
 
 
 def test_an_interrupt_passes_and_an_exit_is_a_failure() -> None:

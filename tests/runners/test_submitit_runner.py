@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,10 +23,10 @@ from ax.exceptions.core import UserInputError
 from ax_costaware import gittins_strategy, query, spending
 from ax_costaware.ax_bridge.records import outcome_record
 from ax_costaware.metrics import CostMetric, ReportedMetric
-from ax_costaware.runners import submitit_runner
+from ax_costaware.runners import sending, submitit_runner
 from ax_costaware.runners.registry import register_trial_function
 from ax_costaware.runners.result import AttemptStatus, TrialFailedError, TrialResult
-from ax_costaware.runners.sending import BEGAN
+from ax_costaware.runners.sending import BEGAN, sent_whole
 from ax_costaware.runners.submitit_runner import SubmititRunner
 from tests.ax import toy
 
@@ -253,6 +254,33 @@ def test_a_function_that_cannot_be_sent_is_refused(tmp_path: Path) -> None:
             runner.start("file@0/0/0", {"x": 0})
 
 
+def test_threads_that_send_at_once_send_all() -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    begun, entered, left = (threading.Event() for _ in range(3))
+    seen: list[str] = []
+
+    def send_first() -> None:
+        with sent_whole(cloudpickle, height):
+            begun.set()
+            entered.wait(0.2)  # as long as it takes, if both may
+        left.set()
+
+    def send_second() -> None:
+        begun.wait()
+        with sent_whole(cloudpickle, height):
+            entered.set()
+            left.wait()
+            seen.extend(cloudpickle.list_registry_pickle_by_value())
+
+    threads = [threading.Thread(target=send) for send in (send_first, send_second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sending.__name__ in seen
+    assert not cloudpickle.list_registry_pickle_by_value()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -281,6 +309,14 @@ def test_it_is_stored_by_its_arguments(tmp_path: Path) -> None:
     assert (runner.folder, runner.options) == (str(tmp_path / "jobs"), options)
 
 
+def test_its_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner = SubmititRunner("height", folder="jobs", timeout=60)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # as another process may be started there
+    assert runner.clone()._folder_of("a@0/0/0").parent == tmp_path / "jobs"
+
+
 def test_another_process_of_the_number_is_not_that_of_an_attempt(tmp_path: Path) -> None:
     """Numbers are given anew, after a restart of the machine above all: nothing else is killed."""
     runner, key = local(print, tmp_path), "old@0/0/0"
@@ -298,3 +334,11 @@ def test_another_process_of_the_number_is_not_that_of_an_attempt(tmp_path: Path)
         other.kill()
         other.communicate()
     assert runner.poll(key).status is AttemptStatus.LOST
+
+
+def test_an_experiment_may_have_any_name_that_a_database_takes(tmp_path: Path) -> None:
+    runner = local(print, tmp_path)
+    for attempt in (0, 1):
+        # A hundred characters, of three bytes each.
+        runner._folder_of(f"{'水' * 100}@1700000000/0/{attempt}").mkdir()
+    assert len(list(tmp_path.iterdir())) == 2
