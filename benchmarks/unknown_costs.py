@@ -15,7 +15,7 @@ Five uniformly random initial observations are not charged. Hyperparameters are 
 surfaces those of the first paper (length-scale 0.2), on Hartmann-6 and Ackley-6 a length-scale per
 input, fitted once to 600 quasi-random points; the paper prints neither. Searches are shorter than
 the package's, with 16 nodes, so that the experiment takes hours and not days. A run ends early
-after ``MAX_TRIALS`` trials, which the table says. Finished runs are kept in
+after ``MAX_TRIALS`` trials, and some did after 400, which the table says. Finished runs are kept in
 ``benchmarks/results/unknown_costs.jsonl``; curves go to ``benchmarks/results/unknown_costs.json``
 and figures to ``benchmarks/results/unknown_costs_<setting>.html``.
 """
@@ -56,7 +56,7 @@ from ax_costaware.policies import (
 from ax_costaware.queries import ProductNodes, sobol_nodes
 
 BUDGET = 100.0
-MAX_TRIALS = 400
+MAX_TRIALS = 1000
 RUNS = KeptRuns("unknown_costs")
 TOLERANCE = 0.1
 COST_NOISE_STD = 0.02
@@ -192,6 +192,7 @@ class Run:
         trace: list[tuple[float, int, float]] = []
         recommended: list[tuple[float, float]] = []
         next_recommendation = 0.0
+        ended_early = True
         for trial in range(MAX_TRIALS):
             model = self._model(X, y)
             if self.spent >= next_recommendation:
@@ -199,6 +200,7 @@ class Run:
                 next_recommendation = self.spent + BUDGET / 20
             history = self._history()
             if not any(history.affordable):
+                ended_early = False
                 break
             values = Values(
                 self, model, history, self.method.acquisition, 10_000 * self.seed + trial
@@ -217,6 +219,7 @@ class Run:
             **curves_of(self.setting, best, trace),
             "recommended": at_levels(recommended, LEVELS),
             "trials": len(trace),
+            "ended_early": ended_early,
             "cpu_s": time.process_time() - started,
         }
 
@@ -337,7 +340,7 @@ def summarise(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "mean": matrix.mean(axis=0).tolist(),
             "standard_error": (spread / math.sqrt(len(runs))).tolist(),
         }
-    summary["ended_early"] = sum(result["trials"] >= MAX_TRIALS for result in runs)
+    summary["ended_early"] = sum(result["ended_early"] for result in runs)
     decisions = sum(result["trials"] for result in runs)
     summary["cpu_s_per_decision"] = sum(result["cpu_s"] for result in runs) / decisions
     return summary
