@@ -25,7 +25,6 @@ from torch import Tensor
 
 from ax_costaware.queries import AffineCost
 
-DIMENSIONS = (4, 8, 16)
 GP_LENGTHSCALE = 0.1
 GP_NOISE = 1e-6
 """Noise variance of the fixed model of GP samples, for the factor's sake; outcomes have none."""
