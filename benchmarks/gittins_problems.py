@@ -11,18 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Standardize
-from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
 from botorch.sampling.pathwise import draw_kernel_feature_paths
 from botorch.test_functions.synthetic import Ackley, Levy, Rosenbrock
 from gpytorch.kernels import MaternKernel
 from gpytorch.means import ZeroMean
 from torch import Tensor
 
+from ax_costaware.models import MaternGP
 from ax_costaware.queries import AffineCost
 
 GP_LENGTHSCALE = 0.1
@@ -96,22 +95,14 @@ def gp_sample(dim: int, seed: int) -> Callable[[Tensor], Tensor]:
 
 
 def model_of(problem: Problem, X: Tensor, y: Tensor) -> SingleTaskGP:
-    """The model of ``n`` outcomes, to be fitted unless its hyperparameters are the true ones."""
+    """The model of ``n`` outcomes, to be fitted unless its hyperparameters are the true ones.
+
+    Kernel and priors are the paper's: Matern-5/2, with length-scales that do not grow with the
+    number of inputs.
+    """
     if problem.fixed_model:
         return FixedMaternGP(X, y.unsqueeze(-1))
-    return GammaPriors(X, y.unsqueeze(-1), outcome_transform=Standardize(1))
-
-
-class GammaPriors(SingleTaskGP):
-    """The paper's Matern-5/2 kernel, with a variance of its own and BoTorch's priors of its time.
-
-    Unlike those of today the prior of the length-scales does not grow with the number of inputs.
-    ``MaternGP`` is the same model, fitted by logarithms.
-    """
-
-    def __init__(self, train_X: Tensor, train_Y: Tensor, **arguments: Any) -> None:
-        kernel = get_matern_kernel_with_gamma_prior(ard_num_dims=train_X.shape[-1])
-        super().__init__(train_X, train_Y, covar_module=kernel, **arguments)
+    return MaternGP(X, y.unsqueeze(-1), outcome_transform=Standardize(1))
 
 
 class FixedMaternGP(SingleTaskGP):
