@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 import torch
 from control_sets import Truth, at_levels
+from gpytorch.settings import skip_posterior_variances
 from kept_runs import RESULTS, KeptRuns, keep, path_of, read
 from problems import COSTS, NOISE_STD, Problem, airfoil, fixed_gp, plant
 from torch import Tensor
@@ -137,7 +138,7 @@ class Values:
         return values
 
     def worst(self) -> float:
-        with torch.no_grad():
+        with torch.no_grad(), skip_posterior_variances():
             points = torch.cat([self.run.sample, self.model.train_inputs[0]])
             return float(self.model.posterior(points).mean.min())
 
