@@ -174,20 +174,31 @@ def _sorted(points: Any) -> Curve:
 def gittins() -> go.Figure:
     """Xie et al. 2024: medians; GP samples, whose measure is another one, are in the table."""
     wanted = ("PBGI", "PBGI-D", "PBGI-B", "LogEIPC", "LogEI", "default")
+    found = _gittins_settings()
     panels = {
-        setting.replace("_", ", "): {
+        title: {
             method: (one["cost_levels"], one["median"], [0.0] * len(one["median"]))
-            for method, one in methods.items()
+            for method, one in found[title].items()
             if method in wanted
         }
-        for setting, methods in _results("gittins_regret").items()
-        if all(one["measure"] == "regret" for one in methods.values())
+        # A row for each function, a column for each kind of cost, where all of them were run.
+        for title in sorted(found, key=lambda title: int(title.split(" = ")[1].split(",")[0]))
+        if all(one["measure"] == "regret" for one in found[title].values())
     }
-    return _panels(panels, "cost", "median regret", 4)
+    return _panels(panels, "cost", "median regret", 3)
 
 
 _RIVALS = ("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI", "default", "random")
 _COSTS = {"unknown": ", cost learned", "uniform": ", all costs equal"}
+
+
+def _gittins_settings() -> dict[str, Any]:
+    """The methods of every setting by its title, in order of it."""
+    settings = {
+        re.sub(r"(\d+).*", r", d = \1", setting) + _COSTS.get(setting.partition("_")[2], ""): every
+        for setting, every in _results("gittins_regret").items()
+    }
+    return dict(sorted(settings.items(), key=lambda item: item[0].replace("= 16", "= 9")))
 
 
 def gittins_table() -> str:
@@ -196,11 +207,7 @@ def gittins_table() -> str:
     Of the regret, and of GP samples, whose best value is not known, of the value.
     """
     lines = ["| | seeds | " + " | ".join(_RIVALS) + " |", "|---" * (len(_RIVALS) + 2) + "|"]
-    settings = {
-        re.sub(r"(\d+).*", r", d = \1", setting) + _COSTS.get(setting.partition("_")[2], ""): every
-        for setting, every in _results("gittins_regret").items()
-    }
-    for title, every in sorted(settings.items(), key=lambda item: item[0].replace("= 16", "= 9")):
+    for title, every in _gittins_settings().items():
         methods = {name: every[name] for name in _RIVALS if name in every}
         ends = {name: one["median"][-1] for name, one in methods.items()}
         regret = all(one["measure"] == "regret" for one in methods.values())
@@ -220,7 +227,7 @@ FIGURES: dict[str, tuple[Callable[[], go.Figure], int]] = {
     "published_unknown_costs": (unknown_costs, 800),
     "published_indirect": (indirect, 560),
     "published_costly_feedback": (costly_feedback, 560),
-    "published_gittins": (gittins, 800),
+    "published_gittins": (gittins, 1500),
 }
 """The figures by the names of their files, and how high they are."""
 
