@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import torch
 from botorch.models import SingleTaskGP
-from botorch.models.transforms import Standardize
 from botorch.sampling.pathwise import draw_kernel_feature_paths
 from botorch.test_functions.synthetic import Ackley, Levy, Rosenbrock
 from gpytorch.kernels import MaternKernel
@@ -102,7 +101,7 @@ def model_of(problem: Problem, X: Tensor, y: Tensor) -> SingleTaskGP:
     """
     if problem.fixed_model:
         return FixedMaternGP(X, y.unsqueeze(-1))
-    return MaternGP(X, y.unsqueeze(-1), outcome_transform=Standardize(1))
+    return MaternGP(X, y.unsqueeze(-1))
 
 
 class FixedMaternGP(SingleTaskGP):
