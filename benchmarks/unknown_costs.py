@@ -42,6 +42,7 @@ from unknown_costs_problems import ackley6, hartmann6, lengthscales, worst_of
 from unknown_costs_tables import PANELS, draw, table
 
 from ax_costaware.acquisition import control_set_search, optimize_control_sets
+from ax_costaware.models import PointPosterior
 from ax_costaware.policies import (
     ControlSetDecision,
     ControlSetHistory,
@@ -118,6 +119,7 @@ class Values:
     ) -> None:
         self.run, self.model, self.history = run, model, history
         self.acquisition, self.seed = acquisition, seed
+        self.posterior = PointPosterior.of(model)
         self.found: dict[int, Tensor] = {}
 
     def __call__(self, indices: Sequence[int]) -> list[float]:
@@ -154,6 +156,7 @@ class Values:
             self.model, run.bounds, [run.problem.control_sets[i] for i in indices], run.nodes,
             run.weights, 2.0, acquisition=acquisition, product=run.product, seed=self.seed,
             num_restarts=NUM_RESTARTS // effort, raw_samples=RAW_SAMPLES // effort,
+            posterior=self.posterior,
         )  # fmt: skip
 
 

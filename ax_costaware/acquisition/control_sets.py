@@ -95,6 +95,7 @@ def optimize_control_sets(
     default: Tensor | None = None,
     best_f: float | None = None,
     feasible: FeasibleQueries | None = None,
+    posterior: PointPosterior | None = None,
     seed: int = 0,
 ) -> ControlSetOptima:
     r"""Maximise an acquisition function over the values of each of several control sets.
@@ -133,6 +134,8 @@ def optimize_control_sets(
             set's query at the training inputs.
         feasible: Bounds on further outcomes, and what a query counts as that may not keep to them;
             None for none.
+        posterior: ``PointPosterior.of(model, posterior_transform, X_pending)``, for several
+            searches to share its factor; read from the model if omitted.
         seed: Seed of the raw points and of the posterior sample.
 
     Returns:
@@ -177,7 +180,7 @@ def optimize_control_sets(
         fixed=fixed_features or {},
         elimination=elimination,
     )
-    posterior = PointPosterior.of(model, posterior_transform, X_pending)
+    posterior = posterior or PointPosterior.of(model, posterior_transform, X_pending)
     if name == "ts":
         posterior = sampled(posterior, model, posterior_transform, seed)
     near, lengths = near_and_lengths(posterior, bounds)

@@ -36,7 +36,6 @@ from ax_costaware.methods.failures import (
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Parameter, Range, takes
 from ax_costaware.methods.problem import Best, Decision, Pending, Problem, SpaceExhausted, Stop
-from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries.argument_checks import plain_value
 from ax_costaware.queries.change_cost import is_same
 
@@ -304,5 +303,5 @@ def has_much_noise(problem: Problem) -> bool:
     """Whether the model takes a large part of what outcomes differ by for noise."""
     outcomes = [trial.outcome or 0.0 for trial in problem.observed]
     with torch.no_grad():
-        noise = float(PointPosterior.of(problem.model).noise)
+        noise = float(problem.posterior.noise)
     return noise > _MUCH**2 * statistics.pvariance(outcomes)

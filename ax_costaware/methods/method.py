@@ -26,7 +26,7 @@ from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.methods.trial_times import TrialTimes
-from ax_costaware.models import FixedHyperparameterGP, PointPosterior
+from ax_costaware.models import FixedHyperparameterGP
 from ax_costaware.queries.argument_checks import (
     at_least,
     boolean,
@@ -297,7 +297,8 @@ class Method(Budgeted, ABC):
             One of each for every row, in the objective's own unit and sign.
         """
         with torch.no_grad():
-            return PointPosterior.of(problem.model).mixture(self.model_points(problem, rows))
+            mean, variance = problem.posterior.mixture(self.model_points(problem, rows))
+        return problem.sign * mean, variance
 
     def log_chances(self, problem: Problem, rows: Sequence[Row]) -> Tensor | None:
         """How likely trials at some parameterizations are to keep to all outcome constraints.

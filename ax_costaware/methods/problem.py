@@ -30,6 +30,7 @@ from ax_costaware.methods.parameters import Row, Value
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.space import Space
 from ax_costaware.models.believed import believed
+from ax_costaware.models.point_posterior import PointPosterior
 
 Pairs = Mapping[str, Mapping[str, Sequence[float | None]]]
 """Pairs of a point and its query that were gathered: by side, ``X`` or ``A``, columns by name."""
@@ -150,6 +151,11 @@ class Problem:
             return model
         points = self.space.encode([o.parameters for o in self.known])
         return believed(model, points.repeat(_OFTEN, 1))
+
+    @cached_property
+    def posterior(self) -> PointPosterior:
+        """Its posterior, after which larger is better; what is under way is not in it."""
+        return PointPosterior.of(self.model, self.direction)
 
     @cached_property
     def feasibility(self) -> Feasibility | None:

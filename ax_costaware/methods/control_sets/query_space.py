@@ -208,6 +208,8 @@ class QuerySpace:
             options: Further ones of ``optimize_control_sets``.
         """
         held = dict(held or {})
+        if model is None and options.get("X_pending") is None:
+            options["posterior"] = self.problem.posterior
         return optimize_control_sets(
             model or self.problem.model,
             self.space.bounds,

@@ -30,7 +30,7 @@ from ax_costaware.methods.constraints import MARGIN, STEEP
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.methods.stopping import NUM_AHEAD
-from ax_costaware.models import PointPosterior, information_gain
+from ax_costaware.models import information_gain
 from ax_costaware.policies import CostEstimate, LargestValuePerCost, TheoreticalBeta
 
 if TYPE_CHECKING:
@@ -249,8 +249,8 @@ class ControlSetValues:
         sample = problem.space.sobol_points(NUM_POINTS, self.method.seed)
         points = torch.cat([problem.evaluated, sample.to(problem.evaluated)])
         with torch.no_grad():
-            mean, _ = PointPosterior.of(problem.model).mixture(points)
-        return problem.sign * mean
+            mean, _ = problem.posterior.mixture(points)
+        return mean
 
     def costs(self, indices: Sequence[int]) -> list[CostEstimate]:
         """The cost of each at its best values; one, with no error, while nothing is known."""

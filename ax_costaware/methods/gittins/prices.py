@@ -21,7 +21,6 @@ from ax_costaware.acquisition.gittins_index import lambda_for_budget
 from ax_costaware.methods.gittins.search import Search
 from ax_costaware.methods.past import change_overs
 from ax_costaware.methods.problem import Problem
-from ax_costaware.models.point_posterior import PointPosterior
 
 if TYPE_CHECKING:
     from ax_costaware.methods.gittins import Gittins
@@ -108,9 +107,9 @@ def _scale(search: Search[Gittins]) -> float:
 
 def _boxes(search: Search[Gittins]) -> tuple[Tensor, Tensor, Tensor]:
     """Means (larger is better), standard deviations and costs of points all over the space."""
-    problem, points = search.problem, search.boxes
+    points = search.boxes
     with torch.no_grad():
-        mean, variance = PointPosterior.of(problem.model, problem.direction).mixture(points)
+        mean, variance = search.problem.posterior.mixture(points)
     return mean, variance.sqrt(), search.costs(points)
 
 

@@ -37,7 +37,6 @@ from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import PricedMethod
 from ax_costaware.methods.problem import Problem
 from ax_costaware.models.believed import believed
-from ax_costaware.models.point_posterior import PointPosterior
 
 Priced = TypeVar("Priced", bound=PricedMethod)
 
@@ -366,7 +365,7 @@ class Search(Generic[Priced]):
         """An index in units of the posterior's spread, below the largest one of the points."""
         with torch.no_grad():
             largest = float(index(self.boxes.unsqueeze(-2)).max())
-            _, variance = PointPosterior.of(self.problem.model).mixture(self.boxes)
+            _, variance = self.problem.posterior.mixture(self.boxes)
         return Squashed(index, feasibility, _LEAST_LOG, largest, float(variance.max().sqrt()))
 
     def _unit(self, acquisition: AcquisitionFunction) -> tuple[float, float] | None:

@@ -12,6 +12,7 @@ from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Decision, Pending, Problem
 from ax_costaware.methods.simulation import Simulation
+from ax_costaware.models import cached_posterior
 from tests.methods.control_sets.toy import MARGINALS, UNKNOWN_SETS, Asking, run, told_by
 
 BETA = 1.5
@@ -34,6 +35,21 @@ def asked(request: pytest.FixtureRequest) -> tuple[Simulation, float]:
     )
     model = FixedHyperparameters(lengthscale=0.4, noise_variance=1e-4)
     return run(method, 8, sign, hyperparameters=model), sign
+
+
+def test_searches_share_the_factor(
+    asked: tuple[Simulation, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values, lower bounds and the least mean: the model is factored once for all of them."""
+    sizes: list[int] = []
+
+    def factor(covariance: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(covariance))
+        return torch.linalg.cholesky(covariance)
+
+    monkeypatch.setattr(cached_posterior, "psd_safe_cholesky", factor)
+    asked[0].ask()
+    assert sizes == [8]
 
 
 def grid_values(problem: Problem, sign: float) -> tuple[torch.Tensor, torch.Tensor]:
