@@ -121,7 +121,7 @@ def control_set_table(level: int) -> str:
 def unknown_costs() -> go.Figure:
     """Hoang et al. 2025."""
     wanted = ("UnknownCosts", "ETC-50 by size", "UCB-PSQ", "TS-PSQ")
-    return _panels(_by_cost("unknown_costs", "simple", wanted), "cost", "regret, played", 4)
+    return _panels(_by_cost("unknown_costs", "simple", wanted), "cost", "regret, played", 3)
 
 
 _METHODS = {

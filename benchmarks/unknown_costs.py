@@ -379,12 +379,13 @@ def main() -> None:
     path = RESULTS / "unknown_costs.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     for setting in settings:
-        curves = results.setdefault(setting.key, {})
+        curves = dict(results.get(setting.key, {}))
         for name in args.algorithms:
             runs = RUNS.rows(setting=setting.key, method=name)
             if runs:
                 curves[name] = summarise(runs)
         if curves:
+            results[setting.key] = curves
             print(table(setting.key, curves))
             print(f"drew {draw(RESULTS, setting.key, curves)}")
     path.write_text(json.dumps(results, indent=1) + "\n")
