@@ -223,7 +223,7 @@ def gittins_table() -> str:
 
 
 FIGURES: dict[str, tuple[Callable[[], go.Figure], int]] = {
-    "published_control_sets": (control_sets, 1700),
+    "published_control_sets": (control_sets, 2050),
     "published_unknown_costs": (unknown_costs, 800),
     "published_indirect": (indirect, 560),
     "published_costly_feedback": (costly_feedback, 560),
