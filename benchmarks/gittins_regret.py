@@ -20,8 +20,8 @@ cost. Methods:
     python benchmarks/gittins_regret.py --tables      # all that was run
 
 With ``--costs unknown`` all but random and LogEI learn the cost by ``LogNormalCostModel``; with
-``--costs uniform`` every trial costs 1, and the budget is 10 d. Trials are run while what was spent
-is below the budget; an outcome counts if it is paid within it. Finished runs are kept in
+``--costs uniform`` every trial costs 1, and functions have 10 d trials. Trials are run while what
+was spent is below the budget; an outcome counts if it is paid within it. Finished runs are kept in
 ``benchmarks/results/gittins_regret.jsonl``; medians and quartiles go to
 ``benchmarks/results/gittins_regret.json``, figures to ``benchmarks/results/gittins_*.html``.
 """
