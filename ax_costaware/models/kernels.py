@@ -161,20 +161,33 @@ def squared_exponential(squares: Tensor) -> tuple[Tensor, Tensor]:
 
 def matern(squares: Tensor) -> tuple[Tensor, Tensor]:
     """The same for smoothness 5/2."""
-    distances = (5 * squares).sqrt()
-    slope = (-distances).exp()
-    linear = (distances + 1) * slope
-    return linear + (5 / 3) * squares * slope, (-5 / 6) * linear
+    distances = squares.mul(5.0).sqrt_()
+    slope = distances.neg().exp_()
+    linear = distances.add_(1.0).mul_(slope)
+    return squares.mul(5 / 3).mul_(slope).add_(linear), linear.mul_(-5 / 6)
 
 
-_LEAST_SQUARE = 1e-20
-"""Of a smaller squared distance the root has no slope, as the correlation has none there."""
+class _Matern(torch.autograd.Function):
+    """What ``matern`` gives, with the derivative that it gives."""
+
+    @staticmethod
+    def forward(ctx: Any, squares: Tensor) -> Tensor:
+        correlation, derivative = matern(squares.clamp_min(0.0))
+        ctx.save_for_backward(derivative)
+        return correlation
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (derivative,) = ctx.saved_tensors
+        slope: Tensor = gradient * derivative
+        return slope
 
 
 def matern_correlation(squares: Tensor) -> Tensor:
     """Matern correlations of smoothness 5/2 at squared distances in length-scales."""
-    r = (5.0 * squares.clamp_min(_LEAST_SQUARE)).sqrt()
-    return (1.0 + r + r.square() / 3.0) * (-r).exp()
+    found: Tensor = _Matern.apply(squares)  # type: ignore[no-untyped-call]
+    return found
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:

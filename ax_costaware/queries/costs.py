@@ -121,6 +121,7 @@ class Cost(ABC):
         if not isinstance(X, Tensor) or X.ndim == 0:
             raise InputError(f"X={X!r}: expected a tensor of shape batch_shape x d.")
         d, columns = X.shape[-1], {}
+        each = X.unbind(-1)  # one step of the gradient, where indices are one for each column
         for key in self.parameters:
             if isinstance(key, str):
                 raise InputError(
@@ -131,7 +132,7 @@ class Cost(ABC):
                 raise InputError(
                     f"X of shape {tuple(X.shape)}: expected a column {key}, which {self!r} needs."
                 )
-            columns[key] = X[..., key]
+            columns[key] = each[key]
         return self.evaluate(columns).to(floating(X)).expand(X.shape[:-1])
 
 
