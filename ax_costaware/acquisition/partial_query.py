@@ -211,18 +211,25 @@ class PartialQueries:
         size: int,
     ) -> Tensor:
         """A function of the query of each row, for which a row takes so much space."""
-        groups = list(rows_by_set(sets))
-        back = torch.cat([rows for _, rows in groups]).argsort()
+        # The rows of a search are in the order of their queries, and stay where they are.
+        order = None if bool((sets[1:] >= sets[:-1]).all()) else sets.argsort(stable=True)
+        its = sets if order is None else sets[order]
+        indices, counts = (x.tolist() for x in torch.unique_consecutive(its, return_counts=True))
         step = max(1, CHUNK_ELEMENTS // size)
 
         def joint(rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
+            sorted_rows = rows if order is None else rows[order]
             found = [
-                function(self.queries[index], rows[part], needs_gradient)
-                for index, its in groups
-                for part in its.split(step)
+                function(self.queries[index], part, needs_gradient)
+                for index, rows in zip(indices, sorted_rows.split(counts), strict=True)
+                for part in rows.split(step)
             ]
-            values = torch.cat([value for value, _ in found])[back]
+            values = torch.cat([value for value, _ in found])
             slopes = [slope for _, slope in found if slope is not None]
-            return values, torch.cat(slopes)[back] if slopes else None
+            joined = torch.cat(slopes) if slopes else None
+            if order is not None:
+                back = order.argsort()
+                values, joined = values[back], None if joined is None else joined[back]
+            return values, joined
 
         return rowwise(factors, joint, len(sets))

@@ -175,12 +175,13 @@ def spaced_best(values: Tensor, scaled: Tensor, num: int, distance: float) -> Te
         num: How many to pick at most; fewer where the points are all close together.
         distance: The smallest distance, in length-scales.
     """
-    values = values.clone()
+    values, columns = values.clone(), scaled.mT.contiguous()
     picked: list[int] = []
     for _ in range(min(num, len(values))):
         best = int(values.argmax())
         if values[best] == -torch.inf:
             break
         picked.append(best)
-        values[(scaled - scaled[best]).square().sum(dim=-1) <= distance**2] = -torch.inf
+        squares = (columns - scaled[best].unsqueeze(-1)).square().sum(dim=0)
+        values.masked_fill_(squares <= distance**2, -torch.inf)
     return torch.tensor(picked, dtype=torch.long, device=values.device)
