@@ -190,13 +190,42 @@ def matern_correlation(squares: Tensor) -> Tensor:
     return found
 
 
+class _SquaredDistances(torch.autograd.Function):
+    """See ``squared_distances``."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        rows = a.flatten(0, -2) if b.ndim == 2 else a  # or ``b`` would be copied for each batch
+        distances = torch.cdist(rows, b, compute_mode="donot_use_mm_for_euclid_dist")
+        return (
+            distances.square_().unflatten(0, a.shape[:-1]) if b.ndim == 2 else distances.square_()
+        )
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        a, b = ctx.saved_tensors
+        origin, weights = b[..., :1, :], 2 * gradient
+        left, right = a - origin, b - origin
+        slope_a = slope_b = None
+        if ctx.needs_input_grad[0]:
+            slope_a = weights.sum(dim=-1, keepdim=True) * left - weights @ right
+            slope_a = slope_a.sum_to_size(a.shape)
+        if ctx.needs_input_grad[1]:
+            slope_b = weights.sum(dim=-2).unsqueeze(-1) * right - weights.mT @ left
+            slope_b = slope_b.sum_to_size(b.shape)
+        return slope_a, slope_b
+
+
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
-    """Squared distances ``... x p x q`` of points ``... x p x d`` from ``... x q x d``."""
-    # From a point among them, so that less cancels.
-    origin = b[..., :1, :].detach()
-    a, b = a - origin, b - origin
-    norms = a.square().sum(-1).unsqueeze(-1) + b.square().sum(-1).unsqueeze(-2)
-    return norms - 2 * a @ b.mT
+    """Squared distances ``... x p x q`` of points ``... x p x d`` from ``... x q x d``.
+
+    Each is a sum of squares. Where it is expanded into products, what cancels leaves so much noise
+    in variances near data, and in the logarithm of an improvement there, that line searches fail.
+    """
+    squares: Tensor = _SquaredDistances.apply(a, b)  # type: ignore[no-untyped-call]
+    return squares
 
 
 class FixedKernel:
