@@ -172,7 +172,7 @@ class _Matern(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, squares: Tensor) -> Tensor:
-        correlation, derivative = matern(squares.clamp_min(0.0))
+        correlation, derivative = matern(squares)
         ctx.save_for_backward(derivative)
         return correlation
 
@@ -197,10 +197,8 @@ class _SquaredDistances(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         ctx.save_for_backward(a, b)
         rows = a.flatten(0, -2) if b.ndim == 2 else a  # or ``b`` would be copied for each batch
-        distances = torch.cdist(rows, b, compute_mode="donot_use_mm_for_euclid_dist")
-        return (
-            distances.square_().unflatten(0, a.shape[:-1]) if b.ndim == 2 else distances.square_()
-        )
+        squares = torch.cdist(rows, b, compute_mode="donot_use_mm_for_euclid_dist").square_()
+        return squares.unflatten(0, a.shape[:-1]) if b.ndim == 2 else squares
 
     @staticmethod
     @once_differentiable
