@@ -143,11 +143,22 @@ class PartialQuery:
         return sigma @ self.weights, (share @ solved.mul_(self.nodes)).squeeze(1)
 
 
+def _sorted_by_set(sets: Tensor) -> tuple[Tensor | None, list[int], list[int]]:
+    """The order of rows by control set, None if they have it; the sets, and their numbers of rows.
+
+    Those of a search have it.
+    """
+    order = None if bool((sets[1:] >= sets[:-1]).all()) else sets.argsort(stable=True)
+    in_order = sets if order is None else sets[order]
+    indices, counts = torch.unique_consecutive(in_order, return_counts=True)
+    return order, indices.tolist(), counts.tolist()
+
+
 def rows_by_set(sets: Tensor) -> Iterator[tuple[int, Tensor]]:
     """``(index, rows)`` of every control set that occurs in ``sets``."""
-    order = torch.argsort(sets, stable=True)
-    indices, counts = torch.unique_consecutive(sets[order], return_counts=True)
-    yield from zip(indices.tolist(), order.split(counts.tolist()), strict=True)
+    order, indices, counts = _sorted_by_set(sets)
+    rows = torch.arange(len(sets), device=sets.device) if order is None else order
+    yield from zip(indices, rows.split(counts), strict=True)
 
 
 class PartialQueries:
@@ -211,25 +222,21 @@ class PartialQueries:
         size: int,
     ) -> Tensor:
         """A function of the query of each row, for which a row takes so much space."""
-        # The rows of a search are in the order of their queries, and stay where they are.
-        order = None if bool((sets[1:] >= sets[:-1]).all()) else sets.argsort(stable=True)
-        its = sets if order is None else sets[order]
-        indices, counts = (x.tolist() for x in torch.unique_consecutive(its, return_counts=True))
+        order, indices, counts = _sorted_by_set(sets)
         step = max(1, CHUNK_ELEMENTS // size)
 
         def joint(rows: Tensor, needs_gradient: bool) -> tuple[Tensor, Tensor | None]:
-            sorted_rows = rows if order is None else rows[order]
+            parts = (rows if order is None else rows[order]).split(counts)
             found = [
-                function(self.queries[index], part, needs_gradient)
-                for index, rows in zip(indices, sorted_rows.split(counts), strict=True)
-                for part in rows.split(step)
+                function(self.queries[index], chunk, needs_gradient)
+                for index, part in zip(indices, parts, strict=True)
+                for chunk in part.split(step)
             ]
             values = torch.cat([value for value, _ in found])
-            slopes = [slope for _, slope in found if slope is not None]
-            joined = torch.cat(slopes) if slopes else None
-            if order is not None:
-                back = order.argsort()
-                values, joined = values[back], None if joined is None else joined[back]
-            return values, joined
+            slopes = torch.cat([s for _, s in found if s is not None]) if needs_gradient else None
+            if order is None:
+                return values, slopes
+            back = order.argsort()
+            return values[back], None if slopes is None else slopes[back]
 
         return rowwise(factors, joint, len(sets))
