@@ -249,7 +249,7 @@ def decide(
     model = model_of(task, X, y)
     if not task.fixed_model:
         fit_gpytorch_mll(DenseMarginalLogLikelihood(model.likelihood, model))
-    cost: CostFunction = 1.0 if task.uniform else true_cost
+    cost: CostFunction = true_cost
     if run.costs == "unknown" and run.method != "LogEI":
         paid = log_cost_function(true_cost)(X).exp()
         cost = LogNormalCostModel(X, paid, bounds=bounds)
