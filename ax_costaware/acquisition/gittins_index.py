@@ -42,7 +42,8 @@ the cost :math:`\lambda c_i / p_i`, and comes out below :math:`\alpha` with prob
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -51,6 +52,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from ax_costaware.acquisition.criteria import log_expected_gain
 from ax_costaware.acquisition.standard_normal import LOG_SQRT_2PI, StandardNormal
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import finite_number, first_bad, positive_number
@@ -255,31 +257,57 @@ def lambda_for_budget(
     def is_enough(log_price: float) -> bool:
         return excess(log_price, allowed) <= 0
 
+    edges = _edges(*boxes, best, log_probability)
     # The price at which spread and cost are worth the same is where something happens.
     spread = float(sigmas.mean() + means.std(correction=0))
     start = math.log(spread / float(costs.mean())) if spread > 0 else 0.0
     start = min(max(start, -_LARGEST_LOG), _LARGEST_LOG)
-    log_price = _least_without_excess(excess, is_enough, start)
+    log_price = _least_without_excess(excess, is_enough, start, edges)
     if log_price == math.inf:
         raise InputError(f"budget={budget!r}: expected more than what is spent at any price.")
     return math.exp(log_price)
 
 
+def _edges(
+    mean: Tensor, sigma: Tensor, cost: Tensor, best: float, log_probability: Tensor | None
+) -> list[float]:
+    """The log-prices, rising, at which the index of a box is the best value: the spend jumps."""
+    if best == -math.inf:
+        return []
+    gain = mean - best
+    log_ei = torch.where(sigma > 0, log_expected_gain(gain, sigma), gain.clamp_min(0.0).log())
+    edges = log_ei - cost.log() + (0.0 if log_probability is None else log_probability)
+    known: list[float] = edges[edges.abs() < _LARGEST_LOG].sort().values.tolist()
+    return known
+
+
 def _least_without_excess(
-    excess: Callable[[float], float], is_enough: Callable[[float], bool], start: float
+    excess: Callable[[float], float],
+    is_enough: Callable[[float], bool],
+    start: float,
+    edges: Sequence[float],
 ) -> float:
     """The least log-price without excess, from above; infinite where all are alike.
 
-    ``is_enough``, whether there is none, takes less than ``excess``.
+    ``is_enough``, whether there is none, takes less than ``excess``; at ``edges`` there are jumps,
+    which take a search by values fifty steps.
     """
     low = high = start
     step = 1.0
-    while not is_enough(high):
+    first = bisect_left(edges, True, key=lambda edge: is_enough(edge + _TOLERANCE))
+    if first < len(edges):
+        high = edges[first] - _TOLERANCE
+        if not is_enough(high):
+            return edges[first] + _TOLERANCE
+        low = min(low, high)
+    while first == len(edges) and not is_enough(high):
         if high == _LARGEST_LOG:
             return math.inf
         low = high
         high, step = min(high + step, _LARGEST_LOG), 2 * step
-    while is_enough(low):
+    if first > 0:
+        low = edges[first - 1] + _TOLERANCE
+    while first == 0 and is_enough(low):
         if low == -_LARGEST_LOG:
             return -math.inf
         high = low

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import time
 from functools import cache
 from typing import Any
@@ -231,6 +232,32 @@ def test_where_the_spend_jumps_the_side_below_the_budget_is_taken() -> None:
     assert price >= threshold * (1 - 1e-12)
     assert expected_spend(mean, sigma, cost, price, best_f=0.5) == 0.0
     assert expected_spend(mean, sigma, cost, price * (1 - 1e-9), best_f=0.5) == 2.0
+
+
+@pytest.mark.parametrize("may_fail", [False, True])
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.03])
+def test_a_jump_is_found_in_a_few_steps(
+    share: float, may_fail: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mean, sigma, cost = _tensors(_boxes(1024, 8))
+    sigma[:100] = 0.0
+    log = torch.linspace(-3.0, -0.1, 1024).double() if may_fail else None
+    # Few boxes may be better than the best value, and each that is opened costs a good part.
+    best_f, budget = float(mean.max()) + 2.0, share * float(cost.sum())
+    spends: list[float] = []
+
+    def counted(*args: Any) -> float:
+        spends.append(spend(*args))
+        return spends[-1]
+
+    module = sys.modules[lambda_for_budget.__module__]
+    spend = vars(module)["_spend"]
+    monkeypatch.setattr(module, "_spend", counted)
+    price = lambda_for_budget(mean, sigma, cost, budget, best_f, log)
+    assert len(spends) <= 25
+    boxes = mean, sigma, cost
+    assert expected_spend(*boxes, price, best_f, log) < budget * (1 - 1e-6)
+    assert expected_spend(*boxes, price * (1 - 1e-9), best_f, log) > budget
 
 
 @pytest.mark.parametrize("best_f", [None, 0.5])
