@@ -276,7 +276,9 @@ def _edges(
         return []
     gain = mean - best
     log_ei = torch.where(sigma > 0, log_expected_gain(gain, sigma), gain.clamp_min(0.0).log())
-    edges = log_ei - cost.log() + (0.0 if log_probability is None else log_probability)
+    edges = log_ei - cost.log()
+    if log_probability is not None:
+        edges = edges + log_probability.to(edges)
     known: list[float] = edges[edges.abs() < _LARGEST_LOG].sort().values.tolist()
     return known
 
