@@ -17,6 +17,7 @@ from scipy.special import ndtr
 
 from ax_costaware.acquisition import expected_spend, lambda_for_budget
 from ax_costaware.exceptions import InputError
+from tests.repeats import mostly_slow
 
 Array = NDArray[np.float64]
 
@@ -166,7 +167,7 @@ def test_wide_blocks_are_taken_in_fewer_rows(monkeypatch: pytest.MonkeyPatch) ->
     assert expected_spend(*boxes, 1e-3) == pytest.approx(whole, rel=1e-13)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", mostly_slow(range(40), range(16)))
 def test_the_spend_never_rises_with_the_price(seed: int) -> None:
     n = 2 + seed % 15
     boxes = _tensors(_boxes(n, seed))

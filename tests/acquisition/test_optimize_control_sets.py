@@ -20,6 +20,7 @@ from ax_costaware.acquisition.control_sets import PartialQueryAcquisition
 from ax_costaware.acquisition.criteria import LogExpectedImprovement, confidence_bound
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries import ProductNodes, Uniform, sobol_nodes
+from tests.repeats import mostly_slow
 
 SETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
 
@@ -94,7 +95,7 @@ def _of_wide_inputs(mean=None, dtype=torch.double, rounds=False):
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
 @pytest.mark.parametrize("dtype", [torch.double, torch.float])
 @pytest.mark.parametrize("rounds", [False, True])
-@pytest.mark.parametrize("acquisition", ["ucb", "ei"])
+@pytest.mark.parametrize("acquisition", mostly_slow(["ucb", "ei"], ["ei"]))
 def test_with_and_without_a_cached_factor_it_is_the_same(dtype, rounds, acquisition):
     """A linear mean of zero is one that is not cached. Nodes are in double precision."""
     zero = LinearMean(2).to(dtype)

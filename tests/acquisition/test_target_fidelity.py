@@ -22,6 +22,7 @@ from ax_costaware.exceptions import InputError
 from ax_costaware.models import FidelityGP
 from ax_costaware.models.point_posterior import ModelPosterior, PointPosterior
 from ax_costaware.queries import AffineCost
+from tests.repeats import mostly_slow
 
 BOUNDS = torch.tensor([[0.0, 0.0, 1.0], [1.0, 2.0, 9.0]], dtype=torch.double)
 TARGET = {2: 9.0}
@@ -49,7 +50,7 @@ def worth(model: FidelityGP, best_f: float | Tensor | None = 1.2, **more: object
     return LogTargetImprovementPerCost(model, TARGET, best_f, **more)(points(5, 1).unsqueeze(-2))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("caution", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("caution", mostly_slow([0.0, 0.5, 2.0], [0.5]))
 @pytest.mark.parametrize("transform", [None, NEGATIVE])
 @pytest.mark.parametrize("is_weighed", [False, True])
 def test_it_is_the_expected_gain_of_the_bound_at_the_target(
@@ -153,7 +154,10 @@ def test_without_anything_in_hand_it_is_the_part_that_is_explained() -> None:
     torch.testing.assert_close(found.exp(), share, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("ends", [(-math.inf, 1.4), (1.0, math.inf), (0.6, 1.8)])
+ENDS = [(-math.inf, 1.4), (1.0, math.inf), (0.6, 1.8)]
+
+
+@pytest.mark.parametrize("ends", mostly_slow(ENDS, [(0.6, 1.8)]))
 def test_the_chance_is_that_of_outcomes_after_which_it_is_likely_enough(
     ends: tuple[float, float],
 ) -> None:

@@ -24,6 +24,7 @@ from tests.acquisition.indirect_models import (
     rational_quadratic,
     rbf,
 )
+from tests.repeats import mostly_slow
 
 SPACE = TargetSpace(BOUNDS)
 LINE = TargetSpace(torch.tensor([[0.0], [1.0]], dtype=torch.double))
@@ -35,7 +36,7 @@ def grid(n: int = 201) -> Tensor:
 
 
 @pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("n", [3, 40])
+@pytest.mark.parametrize("n", mostly_slow([3, 40], [40]))
 def test_paths_are_maximised(learned: bool, n: int) -> None:
     posterior = posterior_of(indirect_model(n, learned))
     inputs, outputs = sample_optima(posterior, SPACE, 32, seed=3)

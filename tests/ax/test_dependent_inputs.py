@@ -31,6 +31,7 @@ from ax_costaware.queries.joint import JointLaw
 from ax_costaware.session import Recommendation
 from tests.ax.toy import MARGINALS, arm_of, complete, make_client, record
 from tests.fresh import FreshProcess
+from tests.repeats import mostly_slow
 from tests.resuming import Run
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -127,7 +128,7 @@ def test_dependence_is_exploited(joint: JointLaw, sign: float) -> None:
     assert gain > 0.02, "a law that is known and exploited is worth something"
 
 
-@pytest.mark.parametrize("acquisition", ["ucb", "ei", "ts"])
+@pytest.mark.parametrize("acquisition", mostly_slow(["ucb", "ei", "ts"], ["ucb"]))
 def test_every_acquisition_decides_in_every_kind_of_space(acquisition: str) -> None:
     """Log, integer, choice and boolean parameters in a joint law; batches and reports, too."""
     control_sets = (

@@ -51,6 +51,7 @@ from tests.ax.gittins_toy import (
     run_trials,
     true_cost,
 )
+from tests.repeats import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -261,7 +262,10 @@ def test_predictions_in_any_unit() -> None:
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("acquisition", ["log_ei_per_cost", "log_ei_cost_cooling"])
+PEERS = ["log_ei_per_cost", "log_ei_cost_cooling"]
+
+
+@pytest.mark.parametrize("acquisition", mostly_slow(PEERS, PEERS[1:]))
 @pytest.mark.parametrize("rule", [GittinsStop(0.003), ImprovementPerCostStop(0.003)])
 def test_peers_and_rules(acquisition: str, rule: Any) -> None:
     """At one price both rules stop all acquisitions in the same state."""

@@ -18,6 +18,7 @@ from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.simulation import Outcome, simulate
 from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.policies.query_rules import BernoulliRule, FeedbackRule, MixedRule, QueryRule
+from tests.repeats import mostly_slow
 from tests.short_searches import full_searches
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -91,7 +92,7 @@ def moments(model: Any, X: torch.Tensor, time: int) -> tuple[torch.Tensor, torch
 
 
 @pytest.mark.usefixtures("full_searches")
-@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("sign", mostly_slow([1, -1], [-1]))
 def test_a_run_ends_at_the_best_feasible_point(sign: int) -> None:
     simulation = ran() if sign > 0 else ran(count=10, sign=-1)
     best = simulation.recommend()

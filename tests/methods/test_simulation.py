@@ -45,6 +45,7 @@ from ax_costaware.queries import FiniteConditional, GaussianConditional
 from ax_costaware.queries.costs import AffineCost
 from tests.fresh import FreshProcess
 from tests.methods.control_sets import toy
+from tests.repeats import mostly_slow
 from tests.short_searches import full_searches
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -282,7 +283,11 @@ def test_arms_are_of_the_space(ran: tuple[Case, Simulation]) -> None:
             assert parameter.lower <= trial.parameters[name] <= parameter.upper  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", CASES)
+DEAR = ["gittins, learned costs", "indirect queries"]
+"""Cases whose decisions take longest."""
+
+
+@pytest.mark.parametrize("name", mostly_slow(CASES, CASES.keys() - DEAR))
 def test_a_region_that_fails_is_left(name: str) -> None:
     """Where the best of all always fails, no point is tried twice, and most trials succeed."""
     case = CASES[name]
@@ -615,7 +620,7 @@ def spends_more_on_a_trial(case: Case, cap: float, budget: float | None) -> bool
 
 
 @pytest.mark.parametrize("budget", [None, 6.0])
-@pytest.mark.parametrize("name", CAPS)
+@pytest.mark.parametrize("name", mostly_slow(CAPS, CAPS.keys() - DEAR))
 def test_no_trial_is_dearer_than_the_largest_cost(name: str, budget: float | None) -> None:
     """Whether there is a budget or none; where costs are learned, as far as they are known."""
     case, (cap, _) = CASES[name], CAPS[name]

@@ -18,6 +18,7 @@ from ax_costaware.models import AverageKernel
 from ax_costaware.models.averages import JointAverages
 from ax_costaware.models.grid_averages import MOST_SIDE, GridAverages, side_of
 from ax_costaware.queries import GaussianConditional
+from tests.repeats import mostly_slow
 
 LOWER, UPPER = (0.0, -1.0), (1.0, 2.0)
 QUERIES = torch.tensor(
@@ -89,7 +90,10 @@ def test_covariances_with_points_are_integrals(
     torch.testing.assert_close(found, torch.tensor(expected).to(found), rtol=0, atol=3e-6)
 
 
-@pytest.mark.parametrize("lengthscales", [(0.3, 1.0), (0.06, 0.5)])
+SCALES = [(0.3, 1.0), (0.06, 0.5)]
+
+
+@pytest.mark.parametrize("lengthscales", mostly_slow(SCALES, SCALES[:1]))
 def test_covariances_of_averages_are_sums_over_pairs_of_many_nodes(
     lengthscales: tuple[float, float],
 ) -> None:

@@ -23,6 +23,7 @@ from ax_costaware.queries import (
     GaussianConditional,
     LearnedConditional,
 )
+from tests.repeats import mostly_slow
 
 
 def rbf() -> Kernel:
@@ -185,7 +186,7 @@ def test_noise() -> None:
 
 
 @pytest.mark.parametrize("make", [gaussian, dependent, learned, arms])
-@pytest.mark.parametrize("kernel", [rbf, matern])
+@pytest.mark.parametrize("kernel", mostly_slow([rbf, matern], [matern]))
 def test_paths_have_the_moments_of_the_posterior(
     make: Callable[[], Conditional], kernel: Callable[[], Kernel]
 ) -> None:

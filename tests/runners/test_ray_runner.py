@@ -227,6 +227,7 @@ def test_an_attempt_is_started_once(cluster: str, tmp_path: Path) -> None:
     assert calls() == 2
 
 
+@pytest.mark.slow
 def test_a_killed_driver_is_continued(
     cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

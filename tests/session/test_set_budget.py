@@ -16,6 +16,7 @@ from ax.exceptions.core import OptimizationShouldStop, UserInputError
 from ax_costaware import UnknownCosts, report_cost, set_budget, spending
 from tests.ax import cost_toy, feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 from tests.fresh import FreshProcess
+from tests.repeats import mostly_slow
 from tests.resuming import Run, decide, load
 from tests.stores.test_stores import load as load_release
 
@@ -64,6 +65,9 @@ CASES = {
     "resolution tree": Case(tree_toy.make_client, tree_toy.run_trials, 6.0, {}),
 }
 
+VARIANTS = ["gittins, never stopped", "cost cooling"]
+"""Cases that go the way of another one."""
+
 MOST = 7
 """Trials after which a run is over that does not stop, as that of costly feedback."""
 
@@ -78,7 +82,7 @@ def run_until_stopped(client: Client, case: Case) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_slow(CASES, CASES.keys() - VARIANTS))
 def test_a_larger_budget(name: str, tmp_path: Path, fresh_process: FreshProcess) -> None:
     """What stopped goes on, as a strategy that had this budget from the start, also once stored."""
     case = CASES[name]
@@ -101,7 +105,7 @@ def test_a_larger_budget(name: str, tmp_path: Path, fresh_process: FreshProcess)
     assert decide(other)[1] == stored.decisions[0]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_slow(CASES, CASES.keys() - VARIANTS))
 def test_a_smaller_budget(name: str) -> None:
     """It is kept to, from the next decision on; the initial design goes on where it was."""
     case = CASES[name]

@@ -87,10 +87,10 @@ def method_of(simulation: Simulation) -> ControlSets:
     "settings",
     [
         {},
-        {"rule": ExploreThenCommit(2)},
         *(
             pytest.param(settings, marks=pytest.mark.slow)
             for settings in (
+                {"rule": ExploreThenCommit(2)},
                 {"rule": EpsilonSchedule(0.05)},
                 {"acquisition": "ei"},
                 {"acquisition": "ts"},
