@@ -25,11 +25,12 @@ from ax_costaware.methods import ControlSets
 from ax_costaware.methods.problem import reproducible
 from ax_costaware.models import information_gain
 from tests.ax.toy import CONTROL_SETS, make_client, objective, realize, record, run_trials
+from tests.repeats import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
 
-@pytest.mark.parametrize("acquisition", ["ucb", "ei", "ts"])
+@pytest.mark.parametrize("acquisition", mostly_slow(["ucb", "ei", "ts"], ["ei", "ts"]))
 @pytest.mark.parametrize(
     ("rule", "chosen"),
     [

@@ -20,6 +20,7 @@ from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.costs import AffineCost
+from tests.repeats import mostly_slow
 
 BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"cost": 0.0}, "cost=0.0: expected a finite number > 0"),
@@ -344,7 +345,7 @@ def test_improvement_is_noisy_where_noise_is_found(noise: float, same: bool) -> 
 @pytest.mark.parametrize(
     ("acquisition", "again"), [("log_nei_per_cost", 0), ("log_ei_per_cost", 3)]
 )
-@pytest.mark.parametrize("budget", [50.0, 30.0])
+@pytest.mark.parametrize("budget", mostly_slow([50.0, 30.0], [30.0]))
 def test_without_noise_no_trial_is_made_again(acquisition: str, again: int, budget: float) -> None:
     """At a corner that is best it was, to the end of the budget."""
     space = Space.of([Range("x", 0.0, 1.0), Range("y", -2.0, 6.0)])

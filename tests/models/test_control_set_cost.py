@@ -19,6 +19,7 @@ from ax_costaware.models.control_set_cost import (
     _constant_leave_one_out,
     least_gain,
 )
+from tests.repeats import mostly_slow
 
 KINDS: list[ControlSetCostKind] = ["constant", "linear", "gp"]
 
@@ -42,7 +43,7 @@ def _wiggly(X: Tensor, sd: float = 0.1) -> Tensor:
 
 @pytest.mark.parametrize("d", [1, 3])
 @pytest.mark.parametrize("sd", [0.01, 0.3])
-@pytest.mark.parametrize("n", [12, 30])
+@pytest.mark.parametrize("n", mostly_slow([12, 30], [12]))
 def test_costs_that_scatter_are_constant(d: int, sd: float, n: int) -> None:
     kinds = []
     for seed in range(4):
