@@ -206,7 +206,7 @@ def expected_spend(
     """
     boxes = _checked(mean, sigma, cost, log_probability)
     price = positive_number(lmbda, "lmbda")
-    return _spend(*boxes, math.log(price), _best(best_f), log_probability)
+    return _spend(*boxes, math.log(price), _best(best_f))
 
 
 def lambda_for_budget(
@@ -239,7 +239,7 @@ def lambda_for_budget(
             this says; or if ``budget`` is below what is spent at any price: without ``best_f`` one
             box is opened, that of the least cost, or of the least cost over its probability.
     """
-    boxes = means, sigmas, costs = _checked(mean, sigma, cost, log_probability)
+    boxes = means, sigmas, costs, _ = _checked(mean, sigma, cost, log_probability)
     allowed, best = positive_number(budget, "budget"), _best(best_f)
     if best_f is None and allowed < float(costs.min()):
         raise InputError(
@@ -250,14 +250,14 @@ def lambda_for_budget(
         return 0.0
 
     def excess(log_price: float, beside: float | None = None) -> float:
-        spend = _spend(*boxes, log_price, best, log_probability, beside)
+        spend = _spend(*boxes, log_price, best, beside)
         # Less than zero where the budget is spent to the last digit: the least such price counts.
         return math.log(spend / allowed) - _ROUNDING if spend > 0 else -_LARGEST_LOG
 
     def is_enough(log_price: float) -> bool:
         return excess(log_price, allowed) <= 0
 
-    edges = _edges(*boxes, best, log_probability)
+    edges = _edges(*boxes, best)
     # The price at which spread and cost are worth the same is where something happens.
     spread = float(sigmas.mean() + means.std(correction=0))
     start = math.log(spread / float(costs.mean())) if spread > 0 else 0.0
@@ -269,7 +269,7 @@ def lambda_for_budget(
 
 
 def _edges(
-    mean: Tensor, sigma: Tensor, cost: Tensor, best: float, log_probability: Tensor | None
+    mean: Tensor, sigma: Tensor, cost: Tensor, log_probability: Tensor | None, best: float
 ) -> list[float]:
     """The log-prices, rising, at which the index of a box is the best value: the spend jumps."""
     if best == -math.inf:
@@ -278,7 +278,7 @@ def _edges(
     log_ei = torch.where(sigma > 0, log_expected_gain(gain, sigma), gain.clamp_min(0.0).log())
     edges = log_ei - cost.log()
     if log_probability is not None:
-        edges = edges + log_probability.to(edges)
+        edges = edges + log_probability
     known: list[float] = edges[edges.abs() < _LARGEST_LOG].sort().values.tolist()
     return known
 
@@ -301,19 +301,21 @@ def _least_without_excess(
         high = edges[first] - _TOLERANCE
         if not is_enough(high):
             return edges[first] + _TOLERANCE
-        low = min(low, high)
-    while first == len(edges) and not is_enough(high):
-        if high == _LARGEST_LOG:
-            return math.inf
-        low = high
-        high, step = min(high + step, _LARGEST_LOG), 2 * step
+    else:
+        while not is_enough(high):
+            if high == _LARGEST_LOG:
+                return math.inf
+            low = high
+            high, step = min(high + step, _LARGEST_LOG), 2 * step
     if first > 0:
         low = edges[first - 1] + _TOLERANCE
-    while first == 0 and is_enough(low):
-        if low == -_LARGEST_LOG:
-            return -math.inf
-        high = low
-        low, step = max(low - step, -_LARGEST_LOG), 2 * step
+    else:
+        low = min(low, high)
+        while is_enough(low):
+            if low == -_LARGEST_LOG:
+                return -math.inf
+            high = low
+            low, step = max(low - step, -_LARGEST_LOG), 2 * step
     root = float(brentq(excess, low, high, xtol=_TOLERANCE))
     # Brent's method ends on either side of a jump.
     step = _TOLERANCE
@@ -326,15 +328,14 @@ def _spend(
     mean: Tensor,
     sigma: Tensor,
     cost: Tensor,
+    log_probability: Tensor | None,
     log_price: float,
     best: float,
-    log_probability: Tensor | None = None,
     beside: float | None = None,
 ) -> float:
     """What is spent; or a part of it that is on the same side of ``beside``, once that is sure."""
     log_cost = cost.log() + log_price
     if log_probability is not None:
-        log_probability = log_probability.to(log_cost)
         log_cost = log_cost - log_probability
     index, order = gittins_index_of_log_cost(mean, sigma, log_cost).sort(
         descending=True, stable=True
@@ -379,10 +380,11 @@ def _best(best_f: float | None) -> float:
 
 def _checked(
     mean: Tensor, sigma: Tensor, cost: Tensor, log_probability: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     tensors = {"mean": mean, "sigma": sigma, "cost": cost}
-    known = {} if log_probability is None else {"log_probability": log_probability}
-    for name, tensor in (tensors | known).items():
+    if log_probability is not None:
+        tensors["log_probability"] = log_probability
+    for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor) or tensor.ndim != 1 or len(tensor) != len(mean):
             shape = tuple(tensor.shape) if isinstance(tensor, Tensor) else tensor
             raise InputError(
@@ -391,15 +393,15 @@ def _checked(
             )
     if len(mean) == 0:
         raise InputError("mean, sigma and cost are empty: expected at least one box.")
-    mean, sigma, cost = (
+    mean, sigma, cost, *known = (
         tensor.detach().to(device="cpu", dtype=torch.double) for tensor in tensors.values()
     )
     for name, tensor, good, expected in (
         ("mean", mean, mean.isfinite(), "finite means"),
         ("sigma", sigma, sigma.isfinite() & (sigma >= 0), "finite standard deviations >= 0"),
         ("cost", cost, cost.cumsum(0).isfinite() & (cost > 0), "costs > 0 of a finite sum"),
-        *((name, given, given <= 0, "logarithms <= 0") for name, given in known.items()),
+        *(("log_probability", given, given <= 0, "logarithms <= 0") for given in known),
     ):
         if (entry := first_bad(good)) is not None:
             raise InputError(f"{name}[{entry}]={float(tensor[entry])!r}: expected {expected}.")
-    return mean, sigma, cost
+    return mean, sigma, cost, known[0] if known else None

@@ -47,6 +47,7 @@ from ax_costaware.methods.resolution_tree import TreeSearch
 from tests import test_storage
 from tests.ax import tree_toy
 from tests.ax.indirect_toy import FAST, KNOWN, TARGETS, answer, learned, make_client, pairs
+from tests.repeats import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -202,7 +203,7 @@ class Survey(IRunner, IMetric):
         return 0, tree_toy.cell_mean(arm) if "level" in arm else answer(arm)
 
 
-@pytest.mark.parametrize("is_tree", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("is_tree", mostly_slow([False, True], [False]))
 def test_run_trials(is_tree: bool) -> None:
     """``Client.run_trials`` takes the strategies as they are, in parallel, up to the budget."""
     budget = 8.0 if is_tree else 5.0

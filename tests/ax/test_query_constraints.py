@@ -16,6 +16,7 @@ from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
 from ax_costaware.models.cached_posterior import only_model
 from tests.ax import feedback_toy, indirect_toy, toy, tree_toy
 from tests.fresh import FreshProcess
+from tests.repeats import mostly_slow
 from tests.resuming import Run, decide
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -78,7 +79,7 @@ def test_control_sets() -> None:
     assert arm["control_set"] != "x1"
 
 
-@pytest.mark.parametrize("name", ["queries", pytest.param("cells", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", mostly_slow(["queries", "cells"], ["queries"]))
 def test_averages(name: str) -> None:
     """The constraint is on the point; each outcome has a model of averages of its own."""
     if name == "queries":

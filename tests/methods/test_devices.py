@@ -25,6 +25,7 @@ from tests.elsewhere import DEVICES, ELSEWHERE, elsewhere
 from tests.methods import test_fidelity as fidelity
 from tests.methods.control_sets import toy
 from tests.methods.test_simulation import CASES, FAST, Case, with_cost
+from tests.repeats import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -103,11 +104,7 @@ def ran(name: str, device: str) -> Simulation:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name == "fidelity" else name
-        for name in DEVICE_CASES
-    ],
+    "name", mostly_slow(DEVICE_CASES, [name for name in DEVICE_CASES if name != "fidelity"])
 )
 def test_a_method_computes_where_its_space_is(name: str, device: str) -> None:
     here = ran(name, "cpu")

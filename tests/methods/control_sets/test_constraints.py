@@ -40,6 +40,7 @@ from tests.methods.control_sets.toy import (
     UNKNOWN_SETS,
     Plant,
 )
+from tests.repeats import mostly_slow
 from tests.short_searches import full_searches
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -85,20 +86,18 @@ def method_of(simulation: Simulation) -> ControlSets:
 @pytest.mark.usefixtures("full_searches")
 @pytest.mark.parametrize(
     "settings",
-    [
-        {},
-        *(
-            pytest.param(settings, marks=pytest.mark.slow)
-            for settings in (
-                {"rule": ExploreThenCommit(2)},
-                {"rule": EpsilonSchedule(0.05)},
-                {"acquisition": "ei"},
-                {"acquisition": "ts"},
-                {"control_sets": UNKNOWN_SETS},
-                {"sign": -1.0},
-            )
-        ),
-    ],
+    mostly_slow(
+        [
+            {},
+            {"rule": ExploreThenCommit(2)},
+            {"rule": EpsilonSchedule(0.05)},
+            {"acquisition": "ei"},
+            {"acquisition": "ts"},
+            {"control_sets": UNKNOWN_SETS},
+            {"sign": -1.0},
+        ],
+        [{}],
+    ),
 )
 def test_a_run_ends_at_the_best_feasible_query(settings: dict[str, Any]) -> None:
     """The best is -0.053 at (0.3, 0.47, 0.4); without constraints it is zero, at a heat of 0.8."""
