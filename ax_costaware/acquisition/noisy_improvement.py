@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
+from botorch.models.utils.gpytorch_modules import get_gaussian_likelihood_with_lognormal_prior
 from botorch.utils.sampling import draw_sobol_normal_samples
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
@@ -64,19 +65,26 @@ def has_factor(model: Model) -> bool:
 
 
 def has_found_noise(model: Model, times: float = 1.0) -> bool:
-    """Whether a fit has found more noise than the mode of its prior, which is rare without any.
+    """Return whether there is more noise than the mode of its prior, which is rare without any.
+
+    Noise that is given, such as a standard error of zero, is judged by its size: the mode is that
+    of BoTorch's default prior, times the variance of the outcomes.
 
     Args:
-        model: A model. One whose noise is given, or has a prior without a mode, counts as noisy;
-            one that is no exact Gaussian process, and so has no cached factor, does not.
+        model: A model. One whose noise has a prior without a mode counts as noisy; one that is no
+            exact Gaussian process, and so has no cached factor, does not.
         times: More than so many times the mode.
     """
     if not has_factor(model):
         return False
-    likelihood: Any = only_model(model).likelihood
-    prior = getattr(likelihood.noise_covar, "noise_prior", None)
+    single: Any = only_model(model)
+    noise = single.likelihood.noise.mean()
+    prior = getattr(single.likelihood.noise_covar, "noise_prior", None)
     try:
-        return prior is None or bool(likelihood.noise.mean() > times * prior.mode)
+        if prior is None:
+            prior = get_gaussian_likelihood_with_lognormal_prior().noise_covar.noise_prior
+            times = times * float(single.train_targets.var(correction=0))
+        return bool(noise > times * prior.mode)
     except NotImplementedError:
         return True
 

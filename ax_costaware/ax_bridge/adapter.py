@@ -52,7 +52,7 @@ from ax_costaware.ax_bridge.training_data import realized_data, restore_data, wi
 from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
 from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.curves import CurvePoint, curve_points
-from ax_costaware.methods.loop import check_all, next_trial, recommended
+from ax_costaware.methods.loop import all_left_out, check_all, next_trial, recommended
 from ax_costaware.methods.past import check_inputs
 from ax_costaware.methods.problem import decision_seed, reproducible
 from ax_costaware.methods.trial_times import TrialTimes
@@ -148,9 +148,10 @@ class CostAwareAdapter(TorchAdapter):
     ) -> Problem:
         """What the next decision is made from; arguments as of ``gen``."""
         metric = self.objective_metric
-        live = live_observations(self._experiment, pending_observations)
         means = self.get_training_data().observation_data["mean", metric].dropna()
         space = self.space(search_space)
+        live = live_observations(self._experiment, pending_observations)
+        live = [observation for observation in live if not space.lost(observation.parameters)]
 
         @cache
         def lent() -> LentOptimizer:
@@ -217,6 +218,7 @@ class CostAwareAdapter(TorchAdapter):
 
     def _best_arm(self, problem: Problem) -> tuple[Arm, TModelPredictArm] | None:
         trials = problem.observed
+        trials = [t for t in trials if self.method.is_deployable(problem, t.inputs)] or trials
         if not trials:
             return None
         means, variances = self.method.expected(problem, [t.parameters for t in trials])
@@ -308,7 +310,8 @@ class CostAwareAdapter(TorchAdapter):
         metrics = [*config.objective.metric_signatures, *bounded]
         with ax_errors():  # before Ax says that it has no data
             problem = problem_of(self._experiment, self.method)
-            not_learned = self.method.not_learned(problem)
+            not_learned = [*self.method.not_learned(problem)]
+            not_learned += [trial.index for trial in problem.trials if trial.has_lost_value]
         realized = realized_inputs(self._experiment, self.method)
         found = realized_data(
             experiment_data,
@@ -318,7 +321,7 @@ class CostAwareAdapter(TorchAdapter):
             parameters=list(self._search_space.parameters),
         )
         if found.observation_data.empty and not_learned:
-            said = " ".join(self.method.left_out(problem))
+            said = " ".join(all_left_out(self.method, problem))
             raise DataRequiredError(
                 f"{said} No other trial has an outcome: complete one, or attach one with its data, "
                 "before asking for the next."

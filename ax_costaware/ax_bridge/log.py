@@ -16,7 +16,7 @@ from ax.utils.common.logger import get_logger
 from ax_costaware.ax_bridge.records import RECORD
 from ax_costaware.display import display_cost, display_number, display_values
 from ax_costaware.methods import Decision, Method, Problem
-from ax_costaware.methods.loop import record_of
+from ax_costaware.methods.loop import all_left_out, record_of
 
 logger = get_logger(__name__)
 
@@ -48,7 +48,7 @@ def recorded(
         f"Trial {index}: set {display_values(controlled)} {cost}{unmeasured}; {money}. "
         f"{record['why']}"
     )
-    for left_out in method.left_out(problem):
+    for left_out in all_left_out(method, problem):
         logger.warning(left_out)
     if budget is not None and record.get("expected_cost") is None and len(problem.undelivered) == 1:
         logger.warning(

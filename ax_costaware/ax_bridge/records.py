@@ -120,7 +120,12 @@ def problem_of(
     fixed = {} if held is None else dict(held.parameters)
     by_caller = {} if fixed_features is None else fixed_features.parameters
     space = space or space_of(experiment.search_space, method.hidden)
-    trials = past_trials(experiment, method, observed)
+    trials = tuple(
+        replace(trial, has_lost_value=True, is_observed=False)
+        if space.lost(trial.inputs)
+        else trial
+        for trial in past_trials(experiment, method, observed)
+    )
     # In earlier trials, of parameters that were added while the experiment ran.
     added = experiment.search_space.backfill_values()
     with ax_errors():
@@ -140,6 +145,7 @@ def problem_of(
                 else trials[int(o.trial_index)].is_to_be_measured,
             )
             for o in live
+            if not space.lost(o.parameters)
         ),
         fixed=fixed,
         disabled=fixed.keys() - by_caller.keys(),

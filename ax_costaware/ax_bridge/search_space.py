@@ -66,12 +66,15 @@ def parameter_of(parameter: Parameter) -> OurParameter:
             digits=parameter.digits,
         )
     assert isinstance(parameter, ChoiceParameter)
+    is_ordered = bool(parameter.is_ordered and parameter.is_numeric)
+    # Two values have an order for Ax, also where a choice of more has lost the others.
+    is_ranked = not is_ordered and (parameter.is_ordered or len(parameter.values) == 2)
     return Choice(
         parameter.name,
         tuple(parameter.values),
-        is_ordered=bool(parameter.is_ordered and parameter.is_numeric),
+        is_ordered=is_ordered,
         log_scale=parameter.log_scale,
-        is_ranked=bool(parameter.is_ordered and not parameter.is_numeric),
+        is_ranked=is_ranked,
     )
 
 

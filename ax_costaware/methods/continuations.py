@@ -57,6 +57,7 @@ def _completed(problem: Problem, name: str) -> list[PastTrial]:
         trial
         for trial in problem.trials
         if trial.is_completed
+        and not trial.has_lost_value
         and trial.outcome is not None
         and {**trial.inputs, name: None} not in under_way
     ]

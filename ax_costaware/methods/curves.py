@@ -61,6 +61,8 @@ def curve_points(method: Method, problem: Problem, metric: str) -> list[CurvePoi
     trials = [trial for trial in problem.trials if parameter.name in trial.inputs]
     reached = {t.index: float(str(t.inputs[parameter.name])) for t in trials}
     for trial in trials:
+        if trial.has_lost_value:
+            continue
         curve = trial.curves.get(metric) or {}
         steps = [step for step in sorted(curve) if step >= parameter.lower]
         if steps and steps[-1] > parameter.upper:

@@ -211,7 +211,7 @@ class MultiFidelity(PricedMethod):
         beside = continuations(self, problem) if self.resumes else ()
         target = self.columns(problem)
         search = Search(self, problem, cost, self.money(problem), tuple(beside), target)
-        hand = search.in_hand(problem.evaluated)
+        hand = search.in_hand()
         if not search.money.pays(None):
             return self._stop(search, "the budget is used up")
         best = search.reach(hand.value) if hand.is_feasible else None
@@ -274,7 +274,7 @@ class MultiFidelity(PricedMethod):
         earlier = continued_trial(self, problem, row) if self.resumes else None
         with torch.no_grad():
             mean, variance, share = (float(moment[0]) for moment in worth.moments(X))
-        trial = problem.observed[hand.row]
+        trial = None if hand.row is None else problem.observed[hand.row].index
         declared = self.cost_at(row)
         if earlier is not None and declared is not None:
             declared -= self.cost_at(earlier.inputs) or 0.0
@@ -297,7 +297,7 @@ class MultiFidelity(PricedMethod):
                 "mean": problem.sign * mean,
                 "standard_deviation": variance**0.5,
                 "incumbent": problem.sign * hand.value,
-                "incumbent_trial": trial.index,
+                "incumbent_trial": trial,
                 "lambda": self.lmbda,
                 **feasible,
                 **search.money.record(),
@@ -314,17 +314,19 @@ class MultiFidelity(PricedMethod):
         told = f"Its outcome has a correlation of {correlation:.3g} with that at {target}."
         if self.is_target(row):
             told = f"It is at the target, {target}."
-        trial = problem.observed[hand.row].index
+        incumbent = "a point that was not tried"
+        if hand.row is not None:
+            incumbent = f"the inputs of trial {problem.observed[hand.row].index}"
         if gain is None:
             return (
                 f"No inputs are feasible at {target} with a probability of {self.feasible:g} yet; "
-                "this trial tells most of such as it is likely to show to be, per cost. Those of "
-                f"trial {trial} are with a probability of {hand.chance:.3g}. {told}"
+                "this trial tells most of such as it is likely to show to be, per cost. The "
+                f"likeliest so far, {incumbent}, have a probability of {hand.chance:.3g}. {told}"
             )
         return (
             f"It is expected to improve what can be counted on at {target} by {gain:.3g} per unit "
             f"of cost, more than any other. {told} That is {problem.sign * hand.value:.6g} so far, "
-            f"{self.caution:g} standard deviations from the mean of the inputs of trial {trial}."
+            f"{self.caution:g} standard deviations from the mean of {incumbent}."
         )
 
     def _stop(self, search: Search[Any], reason: str) -> Stop:

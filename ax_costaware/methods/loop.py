@@ -213,6 +213,16 @@ def _scalar(value: Any) -> Any:
     return found
 
 
+def all_left_out(method: Method, problem: Problem) -> list[str]:
+    """Return what a decision leaves out of account, in sentences for the log."""
+    lost = [trial.index for trial in problem.trials if trial.has_lost_value]
+    said = (
+        f"Trials {lost} have a value of a choice that is not offered any more: they stay charged, "
+        "and are left out of the model."
+    )
+    return [*([said] if lost else []), *method.left_out(problem)]
+
+
 def recommended(method: Method, problem: Problem) -> list[Best]:
     """What to deploy, best first, by ``method.recommend``: a method may be a user's.
 

@@ -41,6 +41,9 @@ NO_LIMIT = 2**31
 _MOST_INITIAL = 10_000
 """Trials of the longest initial design: more than an exact Gaussian process can learn from."""
 
+_LOOKS = 1024
+"""Points among which the best one is recommended where no trial is in the search space."""
+
 _MOST_DRAWS = 256
 """Quasi-random trials that are passed over before an initial design gives up."""
 
@@ -273,11 +276,14 @@ class Method(Budgeted, ABC):
         """
         found: list[tuple[Row, int | None]] = []
         for trial in problem.observed:
+            if not self.is_deployable(problem, trial.inputs):
+                continue
             row = self.deployed(problem.as_fixed(trial.inputs))
             (was_run,) = problem.space.are_near(row, [trial.inputs], SAME_VALUE)
             found.append((row, trial.index if was_run else None))
-        if problem.fixed:
-            found = [each for each in found if problem.space.meets(each[0])] or found
+        if not found:  # no trial is in the search space, as after bounds were narrowed
+            points = problem.space.sobol_points(_LOOKS, self.seed, problem.held)
+            found = [(self.deployed(row), None) for row in problem.space.decode(points)]
         found.sort(key=lambda each: each[1] is None)
         rows, trials = zip(*found, strict=True)
 
@@ -285,6 +291,10 @@ class Method(Budgeted, ABC):
             return best.trial_index is None and is_near_failures(problem, [best.parameters])
 
         return sorted(self.ranked(problem, rows, trials), key=is_risky)
+
+    def is_deployable(self, problem: Problem, inputs: Row) -> bool:
+        """Return whether what a trial with these inputs speaks for lies in the search space."""
+        return problem.is_deployable(self.deployed(inputs))
 
     def deployed(self, parameters: Row) -> Row:
         """What a trial speaks for, which is deployed if it is the best: by default the trial."""

@@ -105,6 +105,9 @@ class PastTrial:
     is_excluded: bool = False
     """Whether the user left it out of everything: then it was never run, and did not fail."""
 
+    has_lost_value: bool = False
+    """True if a choice no longer has the trial's value: it stays charged, and no model sees it."""
+
     @property
     def inputs(self) -> dict[str, Any]:
         """Its parameterization as it was realised."""
@@ -150,7 +153,7 @@ class PastTrial:
     @property
     def counts(self) -> bool:
         """Whether something is learned from it, or may be: its inputs have to make sense."""
-        return not self.has_failed and not self.never_ran
+        return not (self.has_failed or self.never_ran or self.has_lost_value)
 
     @property
     def is_to_be_measured(self) -> bool:

@@ -236,7 +236,9 @@ def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
     if method.cost_metric is None:
         return known_cost(method.base_cost, method.cost_at, problem.space)
     check_reported_costs(method, problem)
-    reported = costs_of_runs(problem.trials, method)
+    lost = [trial.index for trial in problem.trials if trial.has_lost_value]
+    costs_by_trial = costs_of_runs(problem.trials, method).items()
+    reported = {index: cost for index, cost in costs_by_trial if index not in lost}
     if not reported:
         raise NothingToLearnFrom(
             f"cost={method.cost!r}: no trial has reported its cost yet, and the next is "
@@ -269,7 +271,7 @@ def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
     # What it cost is learned from where it failed, too.
     told = [trial for trial in trials if trial.reported_cost is not None]
     check_inputs(told)
-    check_complete(told, problem.space)
+    check_complete([trial for trial in told if not trial.has_lost_value], problem.space)
     bad = {
         t.index: c for t in trials if (c := t.reported_cost) is not None and not 0 < c < math.inf
     }

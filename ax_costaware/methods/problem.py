@@ -179,6 +179,23 @@ class Problem:
             (found,) = self.space.decode(self.space.complete(self.space.encode([found])))
         return found
 
+    def is_deployable(self, row: Row) -> bool:
+        """Return whether inputs can be set now, with what the caller fixes.
+
+        Inputs outside of the search space teach the model, and are charged; they are no incumbent,
+        and nothing to deploy. They come from past data, from bounds or constraints that were
+        changed, or are realized inputs that nobody asked for.
+        """
+        row, determined = {**row, **self.fixed}, self.space.elimination
+        if self.fixed and determined is not None:
+            completed = self.as_fixed(row)
+            row |= {
+                name: completed[name]
+                for name, column in self.space.columns.items()
+                if column.indices[0] in determined.columns
+            }
+        return self.space.admits(row)
+
     @property
     def undelivered(self) -> list[dict[str, Value]]:
         """Parameterizations of decisions of the same batch that are no trials yet."""

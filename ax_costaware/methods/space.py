@@ -46,6 +46,13 @@ _MOST_DRAWS = 32
 _AT_ONCE = 128
 """Points of a quasi-random sequence that are drawn together."""
 
+_ROUNDING = 1e-6
+"""Part of a range, or of the largest term of a constraint, by which inputs may lie outside of it:
+stores and log scales round."""
+
+_NEARLY_EQUAL = 0.01
+"""The same of an equality constraint: parts in whole percents need not add up."""
+
 
 @dataclass(frozen=True)
 class Space:
@@ -271,16 +278,61 @@ class Space:
             for name, parameter in {**self.parameters, **self.hidden}.items()
         )
 
-    def meets(self, row: Row, among: Iterable[str] | None = None, rounding: float = 0.0) -> bool:
-        """Whether it meets the constraints, or those on some, but for ``rounding``, relative."""
+    def lost(self, row: Row) -> list[str]:
+        """Return the choices that do not have the value of a parameterization (any more)."""
+        choices = {n: c.parameter for n, c in self.columns.items()}
+        return [
+            name
+            for name, parameter in choices.items()
+            if isinstance(parameter, Choice) and name in row and not takes(parameter, row[name])
+        ]
+
+    def admits(self, row: Row, among: Iterable[str] | None = None) -> bool:
+        """Return whether inputs, as realized, lie in the search space, so that they can be set.
+
+        A whole number may be off, and equality constraints hold up to one percent, since inputs
+        that were measured, or written down with few digits, seldom add up exactly.
+
+        Args:
+            row: The inputs.
+            among: Names of those that count; None: all.
+        """
+        for name in self.parameters if among is None else among:
+            parameter = self.parameters[name]
+            if isinstance(parameter, Range):
+                slack = _ROUNDING * (parameter.upper - parameter.lower)
+                if not parameter.lower - slack <= float(str(row[name])) <= parameter.upper + slack:
+                    return False
+            elif not takes(parameter, row[name]):
+                return False
+        return self.meets(row, among, rounding=_ROUNDING, equality_rounding=_NEARLY_EQUAL)
+
+    def meets(
+        self,
+        row: Row,
+        among: Iterable[str] | None = None,
+        rounding: float = 0.0,
+        equality_rounding: float | None = None,
+    ) -> bool:
+        """Return whether a parameterization meets the constraints.
+
+        Args:
+            row: The parameterization.
+            among: Names of parameters; only constraints that read one of them count. None: all.
+            rounding: Relative error that is forgiven.
+            equality_rounding: The same for equality constraints; None for ``rounding``.
+        """
         names = {*self.parameters} if among is None else {*among}
+        apart = rounding if equality_rounding is None else equality_rounding
 
-        def off(weights: Mapping[str, float], limit: float) -> tuple[float, float]:
+        def off(weights: Mapping[str, float], limit: float, part: float) -> tuple[float, float]:
             terms = [w * float(str(row[name])) for name, w in weights.items()]
-            return math.fsum(terms) - limit, rounding * max(abs(limit), *map(abs, terms))
+            return math.fsum(terms) - limit, part * max(abs(limit), *map(abs, terms))
 
-        sums = [off(w, limit) for w, limit in self.sums if names & w.keys()]
-        equal = [(*off(w, v), max(1.0, abs(v))) for w, v in self.equalities if names & w.keys()]
+        sums = [off(w, limit, rounding) for w, limit in self.sums if names & w.keys()]
+        equal = [
+            (*off(w, v, apart), max(1.0, abs(v))) for w, v in self.equalities if names & w.keys()
+        ]
         kept = [over <= 1e-8 + slack for over, slack in sums]
         return all(kept + [abs(over) <= 1e-8 * size + slack for over, slack, size in equal])
 

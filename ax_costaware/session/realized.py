@@ -23,7 +23,7 @@ _FARTHEST = 1e6
 
 
 class OutOfBoundsWarning(UserWarning):
-    """A realised input lies outside its parameter's bounds; it is recorded and used as it is."""
+    """A realised input lies beyond its bounds; it is recorded and learned from."""
 
 
 @ax_errors()
@@ -81,7 +81,8 @@ def warn_out_of_bounds(realized: Mapping[str, TParamValue], search_space: Search
         if isinstance(parameter, RangeParameter) and value != within_bounds(value, parameter):
             warnings.warn(
                 f"realized[{name!r}]={value!r} lies outside the bounds [{parameter.lower}, "
-                f"{parameter.upper}]: it is recorded and used as it is.",
+                f"{parameter.upper}]: it is recorded and learned from; nothing beyond the bounds is "
+                "recommended.",
                 OutOfBoundsWarning,
                 stacklevel=4,  # beyond the decorator of complete_trial
             )

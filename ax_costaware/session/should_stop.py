@@ -40,8 +40,8 @@ class StopAssessment:
     incumbent: float
     """The best posterior mean at an evaluated point."""
 
-    incumbent_trial: int
-    """The trial that evaluated it."""
+    incumbent_trial: int | None
+    """The trial that evaluated it; None if none did, as where none is in the search space."""
 
     lmbda: float | None
     """What one unit of cost is worth, in units of the objective; None where ``index`` is."""
@@ -63,14 +63,17 @@ class StopAssessment:
 
     def __str__(self) -> str:
         compared = chance = ""
+        where = "not tried yet"
+        if self.incumbent_trial is not None:
+            where = f"trial {self.incumbent_trial}"
         if self.index is not None:
             index, mean = display_number(self.index), display_number(self.incumbent)
             compared = f" Largest index {index}, best posterior mean {mean}."
         if self.feasibility is not None:
             chance = f", feasible with probability {self.feasibility:.3g}"
         return (
-            f"{'Stop' if self.stop else 'Go on'}. {self.reason}{compared} Best so far: trial "
-            f"{self.incumbent_trial}, {display_values(self.parameters)}{chance}."
+            f"{'Stop' if self.stop else 'Go on'}. {self.reason}{compared} Best so far: "
+            f"{where}, {display_values(self.parameters)}{chance}."
         )
 
 

@@ -292,7 +292,7 @@ def _warn_out_of_bounds(table: _Table, rows: Sequence[PastRow]) -> None:
         count = f" {len(found)} values do, the first of them at" if len(found) > 1 else ""
         warnings.warn(
             f"values outside the bounds of their parameter:{count} {found[0]}. They are recorded "
-            "and used as they are.",
+            "and learned from; nothing beyond the bounds is recommended.",
             OutOfBoundsWarning,
             stacklevel=4,  # beyond the decorator
         )

@@ -373,6 +373,11 @@ class ControlSets(Method):
         points, places = problem.space.encode(rows), [self.index_of(row) for row in rows]
         return QuerySpace(problem, self).expectations(points, places)
 
+    def is_deployable(self, problem: Problem, inputs: Row) -> bool:
+        """Return whether the values that a trial's control set sets lie in the search space."""
+        controlled = self.control_sets[self.index_of(inputs)].parameters
+        return problem.space.admits({**inputs, **problem.fixed}, controlled)
+
     def may_repeat(self, problem: Problem, parameters: Row) -> bool:
         """A trial that leaves inputs to chance is no other one's repeat."""
         controlled = self.control_sets[self.index_of(parameters)].parameters

@@ -141,7 +141,7 @@ def costs_to_learn_from(
     """Reported costs of trials whose control set has an unknown cost.
 
     Costs that no trial of its control set can have are left out; see ``check_reported_costs`` and
-    ``no_more_than_change_overs``.
+    ``no_more_than_change_overs``. So are those of trials with a value that is not offered any more.
 
     Returns:
         By the name of each such control set, costs by trial index, in the order of the indices.
@@ -151,7 +151,7 @@ def costs_to_learn_from(
     }
     for trial, control_set, change in _of_unknown_cost(trials, method):
         cost = None if trial.reported_cost is None else trial.reported_cost - change
-        if cost is not None and cost > control_set.fixed_cost:
+        if cost is not None and cost > control_set.fixed_cost and not trial.has_lost_value:
             found[str(control_set.name)][trial.index] = cost
     return found
 

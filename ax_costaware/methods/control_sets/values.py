@@ -97,7 +97,13 @@ class ControlSetValues:
         What the caller fixes, such as the weather of the day, takes the place of what they set.
         """
         problem, method = self.problem, self.method
-        rows = [{**trial.parameters, **problem.fixed} for trial in problem.observed]
+        rows = [
+            {**trial.parameters, **problem.fixed}
+            for trial in problem.observed
+            if method.is_deployable(problem, trial.parameters)
+        ]
+        if not rows:
+            return None
         chances = method.log_chances(problem, rows)
         assert chances is not None
         enough = (chances.exp() >= method.feasible).tolist()

@@ -82,8 +82,12 @@ class InHand(NamedTuple):
     value: float
     """Its posterior mean, less the method's caution."""
 
-    row: int
-    """Which of the points it is."""
+    point: Tensor
+    """The point, ``d``, as it was evaluated."""
+
+    row: int | None
+    """Which of the observed trials evaluated it; None where none of them can be deployed, as they
+    are out of bounds that were narrowed: then it is the best point of the space by its mean."""
 
     chance: float | None = None
     """Probability that it is feasible; None without constraints."""
@@ -216,6 +220,7 @@ class Search(Generic[Priced]):
         problem = self.problem
         repeats = self.method.lmbda is not None and problem.is_exhausted
         takes_mean = problem.held or repeats or not has_factor(problem.model)
+        takes_mean = takes_mean or not any(self._can_be_set + self._pending_can_be_set)
         is_noisy = not takes_mean and has_found_noise(problem.model)
         if not is_noisy:
             acquisition: AcquisitionFunction = self.improvement(best_f)
@@ -245,30 +250,31 @@ class Search(Generic[Priced]):
         problem, cost = self.problem, self.cost
         points = [problem.evaluated, *([] if problem.X_pending is None else [problem.X_pending])]
         X, chance = self._deployed(torch.cat(points))
+        may_be_best = torch.tensor(self._can_be_set + self._pending_can_be_set, device=X.device)
+        if chance is not None and bool((may_be_best & (chance >= self.method.feasible)).any()):
+            may_be_best &= chance >= self.method.feasible
         if self.feasibility is not None:
             cost = CostOfFeasible(log_cost_function(cost), self.feasibility)
         return LogNoisyExpectedImprovementPerCost(
-            problem.model,
-            X,
-            cost,
-            posterior_transform=problem.direction,
-            feasible=None if chance is None else chance >= self.method.feasible,
+            problem.model, X, cost, posterior_transform=problem.direction, feasible=may_be_best
         )
 
     def improvement(self, best_f: float, exponent: float = 1.0) -> LogExpectedImprovementPerCost:
         """Log expected improvement per cost."""
-        problem, feasibility = self.problem, self.feasibility
+        problem, feasibility, cost = self.problem, self.feasibility, self.cost
         if feasibility is not None:
-            cost = CostOfFeasible(log_cost_function(self.cost), feasibility, exponent)
+            cost = CostOfFeasible(log_cost_function(cost), feasibility, exponent)
+            exponent = 1.0
+        if feasibility is not None or not all(self._pending_can_be_set):
+            # The function would take all that is pending for feasible, and for deployable.
             model, pending = problem.model, problem.X_pending
-            # What is under way improves only if it is feasible, which the function does not know.
             if pending is not None:
                 model, best_f = believed(model, pending), self.reach(best_f)
             return LogExpectedImprovementPerCost(
-                model, best_f, cost, posterior_transform=problem.direction
+                model, best_f, cost, exponent, posterior_transform=problem.direction
             )
         return LogExpectedImprovementPerCost(
-            problem.model, best_f, self.cost, exponent, **problem.acquisition_inputs
+            problem.model, best_f, cost, exponent, **problem.acquisition_inputs
         )
 
     def likeliest(self) -> Cheapness:
@@ -281,21 +287,45 @@ class Search(Generic[Priced]):
         cost = CostOfFeasible(log_cost_function(self.cost), feasibility)
         return Cheapness(problem.model, cost)
 
-    def in_hand(self, X: Tensor) -> InHand:
-        """The best posterior mean at points ``n x d`` that are feasible, or the likeliest to be.
+    @cached_property
+    def _can_be_set(self) -> list[bool]:
+        """Of each observed trial whether it can be deployed, see ``Problem.is_deployable``."""
+        method, problem = self.method, self.problem
+        return [method.is_deployable(problem, trial.inputs) for trial in problem.observed]
 
-        Where the caller fixes parameters, such as the weather of the day, what is in hand is what
+    @cached_property
+    def _pending_can_be_set(self) -> list[bool]:
+        """The same of each pending trial."""
+        method, problem = self.method, self.problem
+        return [method.is_deployable(problem, other.parameters) for other in problem.pending]
+
+    def in_hand(self) -> InHand:
+        """Return the incumbent: the best posterior mean among what was evaluated.
+
+        Only points in the search space that are feasible count, or the one likeliest to be.
+        Where the caller fixes parameters, such as the weather of the day, what counts is what
         the other parameters of these points would do there; and so it is at the target.
         """
-        problem, caution = self.problem, self.method.caution
+        (rows,) = torch.tensor(self._can_be_set).nonzero(as_tuple=True)
+        if not len(rows):
+            return self._best_of(self.starts if len(self.starts) else self.boxes, None)
+        return self._best_of(self.problem.evaluated[rows], rows)
+
+    def _best_of(self, X: Tensor, trials: Tensor | None) -> InHand:
+        """Return the incumbent of points ``n x d``, which these of the observed trials evaluated."""
+        problem, caution, points = self.problem, self.method.caution, X
         X, chance = self._deployed(X)
-        if chance is None:
-            return InHand(*incumbent(problem.model, X, problem.direction, caution=caution))
-        good = chance >= self.method.feasible
-        rows = good.nonzero().flatten() if bool(good.any()) else chance.argmax().reshape(1)
+        good = None if chance is None else chance >= self.method.feasible
+        if chance is None or good is None:
+            rows = torch.arange(len(X))
+        else:
+            rows = good.nonzero().flatten() if bool(good.any()) else chance.argmax().reshape(1)
         value, i = incumbent(problem.model, X[rows], problem.direction, caution=caution)
         row = int(rows[i])
-        return InHand(value, row, float(chance[row]), bool(good.any()))
+        trial = None if trials is None else int(trials[row])
+        if chance is None or good is None:
+            return InHand(value, points[row], trial)
+        return InHand(value, points[row], trial, float(chance[row]), bool(good.any()))
 
     def _deployed(self, X: Tensor) -> tuple[Tensor, Tensor | None]:
         """Points as they would be deployed, and how likely they are feasible there, if asked."""
@@ -307,9 +337,10 @@ class Search(Generic[Priced]):
 
     def reach(self, best: float) -> float:
         """The best value in hand, or the best under way if that is believed to be better."""
-        if self.problem.X_pending is None:
+        pending, can_be_set = self.problem.X_pending, torch.tensor(self._pending_can_be_set)
+        if pending is None or not bool(can_be_set.any()):
             return best
-        found = self.in_hand(self.problem.X_pending)
+        found = self._best_of(pending[can_be_set], None)
         return max(best, found.value) if found.is_feasible else best
 
     def costs(self, X: Tensor) -> Tensor:

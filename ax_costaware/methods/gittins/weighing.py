@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
 from ax_costaware.methods.budgeted import Money
-from ax_costaware.methods.change_overs import CostAfter
+from ax_costaware.methods.change_overs import SAME_VALUE, CostAfter
 from ax_costaware.methods.gittins.prices import (
     HELD,
     is_provisional,
@@ -40,6 +40,9 @@ _PROVISIONAL = (
 )
 
 
+_NONE_FEASIBLE = "No trial is as likely to be feasible as it has to be; the likeliest is"
+
+
 @dataclass(frozen=True)
 class Weighed:
     """What a decision came to, and from what."""
@@ -50,8 +53,9 @@ class Weighed:
     incumbent: float
     """The best posterior mean at an evaluated point."""
 
-    incumbent_trial: int
-    """The trial that evaluated it."""
+    incumbent_trial: int | None
+    """The trial that evaluated it; None if none did, as with parameters that the caller fixes, or
+    where no trial with an outcome is in the search space."""
 
     incumbent_parameters: dict[str, Value]
     """Its parameterization, as it was realised."""
@@ -91,17 +95,21 @@ class Weighed:
                 f"{self.incumbent:.6g}, lambda {price:.6g}."
             )
         values = ", ".join(f"{n}={v!r}" for n, v in self.incumbent_parameters.items())
-        deploy = f"Deploy trial {self.incumbent_trial}"
-        if not self.is_feasible:
-            deploy = (
-                "No trial is as likely to be feasible as it has to be; the likeliest is trial "
-                f"{self.incumbent_trial}"
-            )
+        deploy = "Deploy" if self.is_feasible else _NONE_FEASIBLE
+        what = f"{values} (not tried there)"
+        if self.incumbent_trial is not None:
+            what = f"{self.named} with {values}"
         chance = "" if self.chance is None else f", feasible with probability {self.chance:.3g}"
         return (
-            f"Stopped: {self.reason}.{compared} {self.money.said}. {deploy} with {values}: "
-            f"expected value {self.incumbent:.6g}{chance}."
+            f"Stopped: {self.reason}.{compared} {self.money.said}. {deploy} {what}: expected value "
+            f"{self.incumbent:.6g}{chance}."
         )
+
+    @property
+    def named(self) -> str:
+        """The incumbent as a phrase."""
+        trial = self.incumbent_trial
+        return "a point that was not tried" if trial is None else f"trial {trial}"
 
 
 def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
@@ -118,13 +126,16 @@ def weigh(method: Gittins, problem: Problem, rule: StopRule | None) -> Weighed:
     cost = CostAfter.of(cost_function(method, problem), problem, method)
     search = Search(method, problem, cost, method.money(problem))
     money, sign, under_way = search.money, problem.sign, problem.X_pending
-    best, row, chance, is_feasible = search.in_hand(problem.evaluated)
-    trial, count = problem.observed[row], len(problem.undelivered)
+    best, point, row, chance, is_feasible = search.in_hand()
+    count = len(problem.undelivered)
+    trial = None if row is None else problem.observed[row]
+    inputs = problem.as_fixed(search.row_of(point) if trial is None else trial.inputs)
+    was_run = trial is not None and problem.space.are_near(inputs, [trial.inputs], SAME_VALUE)[0]
     weighed = Weighed(
         money,
         sign * best,
-        trial.index,
-        problem.as_fixed(trial.inputs),
+        trial.index if trial is not None and was_run else None,
+        inputs,
         chance=chance,
         is_feasible=is_feasible,
     )
@@ -321,8 +332,8 @@ def _why(
     if index is None or price is None:
         return (
             f"No trial is feasible with a probability of {method.feasible:g} yet, and this one is "
-            f"the likeliest to be, per cost: with a probability of {chance:.3g}, where trial "
-            f"{weighed.incumbent_trial} has {weighed.chance:.3g}."
+            f"the likeliest to be, per cost: with a probability of {chance:.3g}, where "
+            f"{weighed.named} has {weighed.chance:.3g}."
         )
     first = f"Its Gittins index, {index:.6g}, is the best"
     if method.acquisition != "gittins":
@@ -332,7 +343,7 @@ def _why(
     return (
         f"{first} at a price of {price:.6g} for a unit of cost "
         f"({_SOURCES[method.lambda_source]}); the best posterior mean so far is "
-        f"{weighed.incumbent:.6g}, of trial {weighed.incumbent_trial}.{last}"
+        f"{weighed.incumbent:.6g}, of {weighed.named}.{last}"
     )
 
 
