@@ -81,8 +81,8 @@ def warn_out_of_bounds(realized: Mapping[str, TParamValue], search_space: Search
         if isinstance(parameter, RangeParameter) and value != within_bounds(value, parameter):
             warnings.warn(
                 f"realized[{name!r}]={value!r} lies outside the bounds [{parameter.lower}, "
-                f"{parameter.upper}]: it is recorded and learned from; nothing beyond the bounds is "
-                "recommended.",
+                f"{parameter.upper}]: it is recorded and learned from; nothing beyond the bounds "
+                "is recommended.",
                 OutOfBoundsWarning,
                 stacklevel=4,  # beyond the decorator of complete_trial
             )

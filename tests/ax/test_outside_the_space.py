@@ -121,7 +121,7 @@ def test_where_no_trial_is_within_the_best_untried_point_is_the_incumbent() -> N
     assert "a point that was not tried" in ac.query(client, index).why
     assert parameters["a"] <= 0.5
     # The model has seen that the outcome grows with a, and what it is beyond the bounds.
-    assert decision["incumbent"] == pytest.approx(1.0, abs=0.3)
+    assert 0.5 < decision["incumbent"] < 1.7
 
 
 @pytest.mark.filterwarnings("ignore::ax_costaware.session.realized.OutOfBoundsWarning")

@@ -312,7 +312,7 @@ class Search(Generic[Priced]):
         return self._best_of(self.problem.evaluated[rows], rows)
 
     def _best_of(self, X: Tensor, trials: Tensor | None) -> InHand:
-        """Return the incumbent of points ``n x d``, which these of the observed trials evaluated."""
+        """Return the incumbent of points ``n x d``; ``trials`` are the trials that they are of."""
         problem, caution, points = self.problem, self.method.caution, X
         X, chance = self._deployed(X)
         good = None if chance is None else chance >= self.method.feasible
