@@ -33,7 +33,7 @@ from ax_costaware.ax_bridge.records import is_excluded, live_observations, probl
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
 from ax_costaware.ax_bridge.transforms import IntToFloatInOrder
 from ax_costaware.methods.failures import are_in_vain
-from ax_costaware.methods.lending import design_of
+from ax_costaware.methods.lending import MOST_DRAWS, design_of
 from ax_costaware.methods.loop import check_all, next_trial
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameter_constraints import opposite_of
@@ -157,15 +157,20 @@ class InitialNode(MethodNode):
                 # Ax keeps a generator as long as no trial has come, and with it the place in the
                 # sequence, and the columns, of a call that stopped; a loaded experiment does not.
                 spec._fitted_adapter = None
-            try:
-                run = super(InitialNode, self).gen(
-                    experiment=experiment, skip_fit=bool(drawn), **kwargs
-                )
-            except SearchSpaceExhausted as error:
-                raise SpaceExhausted from error
-            assert run is not None
-            drawn.append(run)
-            return run.arms[0].parameters
+            for _ in range(MOST_DRAWS):
+                try:
+                    run = super(InitialNode, self).gen(
+                        experiment=experiment, skip_fit=bool(drawn), **kwargs
+                    )
+                except SearchSpaceExhausted as error:
+                    raise SpaceExhausted from error
+                assert run is not None
+                drawn.append(run)
+                row = run.arms[0].parameters
+                # Ax rounds to few digits after it has looked at the constraints.
+                if method.candidates() or problem.space.meets(row, rounding=1e-6):
+                    break
+            return row
 
         problem = problem_of(
             experiment,

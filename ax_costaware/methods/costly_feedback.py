@@ -357,7 +357,14 @@ class CostlyFeedback(Method):
             space.bounds,
             RIVAL_CORRELATION,
             starts=starts,
-            held=problem.immovable,
+            # Numbers of few digits climb as real ones, and are rounded within the constraints.
+            held=[
+                column
+                for column in problem.immovable
+                if column not in space.integers
+                or column in problem.held
+                or space.integers[column].is_integer
+            ],
             inequality_constraints=space.inequality_constraints,
             elimination=space.elimination,
             counted=None if limits is None else limits.counted,

@@ -72,8 +72,10 @@ def is_out_of_scale(space: Space) -> bool:
     """Whether to search a space by ``maximum_within``, in units of the ranges.
 
     BoTorch's optimisers, which end where slopes are small, would end where they start, and Ax goes
-    through all values of an integer.
+    through all values of an integer. Numbers of few digits they know as real ones only.
     """
+    if any(parameter.digits is not None for parameter in space.ranges.values()):
+        return True
     least, most = _RAW_WIDTHS[bool(space.sums and space.smooth)]
     widths = space.bounds.diff(dim=0)[0, sorted(space.smooth | space.integers.keys())]
     return not bool(((least <= widths) & (widths <= most)).all())

@@ -50,7 +50,7 @@ def sums_and_equalities(
         if (weights, limit) not in rest or opposite not in rest:
             continue
         read = [parameters[name] for name in weights]
-        is_real = any(isinstance(p, Range) and not p.is_integer for p in read)
+        is_real = any(isinstance(p, Range) and _is_continuous(p) for p in read)
         # Of integers alone there are points to draw.
         if is_real or not any(map(_reason_against, read)):
             rest.remove((weights, limit))
@@ -123,13 +123,18 @@ def shown(constraint: WeightedSum, sign: str = "==") -> str:
     return f"{' + '.join(terms)} {sign} {value:g}"
 
 
+def _is_continuous(parameter: Range) -> bool:
+    """Whether a range takes all values between its bounds."""
+    return not parameter.is_integer and parameter.digits is None
+
+
 def _reason_against(parameter: Parameter | None, is_equality: bool = True) -> str | None:
     """Why a constraint cannot read a parameter; None if it can."""
     if parameter is None:
         return "is no parameter"
     if isinstance(parameter, Fixed):
         return None if parameter.is_numeric else "is no number"
-    if is_equality and (not isinstance(parameter, Range) or parameter.is_integer):
+    if is_equality and not (isinstance(parameter, Range) and _is_continuous(parameter)):
         return "does not take all values between its bounds"
     if isinstance(parameter, Choice) and not parameter.is_ordered:
         return "is a choice of values without an order"

@@ -29,6 +29,10 @@ Row: TypeAlias = Mapping[str, Value]
 MOST_INTEGERS = 10_000
 """An integer of more values is searched as if it were real."""
 
+_MOST_ON_GRID = 1_000
+"""A number of few digits has no more values on its grid; one of more is searched as a real number,
+and rounded within the constraints."""
+
 _EMPTY = 1e-12
 """Weight of a value whose one-hot column is zero, so that a block of zeros has a mean, too."""
 
@@ -95,16 +99,35 @@ class Range:
             )
 
     @property
+    def step(self) -> float | None:
+        """Distance of the values: one of whole numbers, or that of few digits; None: a continuum.
+
+        A search keeps to such a grid.
+        """
+        if self.is_integer:
+            return 1.0
+        if self.digits is None or self._width_in_steps >= _MOST_ON_GRID:
+            return None
+        return 10.0**-self.digits
+
+    @property
+    def _width_in_steps(self) -> int:
+        return round((self.upper - self.lower) * 10.0 ** (self.digits or 0))
+
+    @property
     def grid(self) -> tuple[float, ...] | None:
         """All raw values; None where these are a continuum, or many."""
         values = self.values_up_to(MOST_INTEGERS)
         return None if values is None else tuple(float(str(v)) for v in values)
 
     def values_up_to(self, most: int) -> tuple[Value, ...] | None:
-        """The raw values, if they are integers and no more than ``most``; else None."""
-        if not self.is_integer or self.upper - self.lower >= most:
+        """The raw values, if they are on a grid and no more than ``most``; else None."""
+        if self.step is None or self._width_in_steps >= most:
             return None
-        return tuple(range(int(self.lower), int(self.upper) + 1))
+        if self.is_integer:
+            return tuple(range(int(self.lower), int(self.upper) + 1))
+        places = range(self._width_in_steps + 1)
+        return tuple(self.decode(self.lower + i * self.step) for i in places)
 
     def at(self, u: float) -> Value:
         """The raw value at the fraction ``u`` in [0, 1) of the range, on its own scale."""
@@ -150,9 +173,17 @@ class Range:
         return column.sigmoid() if self.logit_scale else column
 
     def nearest(self, column: Tensor, step: int = 0) -> Tensor:
-        """The scale of the model at the whole numbers that are nearest, or some steps from them."""
-        whole = (self.raw(column).round() + step).clamp(self.lower, self.upper)
-        return whole.log10() if self.log_scale else whole
+        """The scale of the model at the nearest values of the grid, or some steps from them."""
+        assert self.step is not None
+        if self.is_integer:
+            value = (self.raw(column).round() + step).clamp(self.lower, self.upper)
+        else:
+            places = ((self.raw(column) - self.lower) / self.step).round() + step
+            value = (self.lower + places * self.step).clamp(self.lower, self.upper)
+            value = torch.round(value, decimals=self.digits or 0)
+        if self.logit_scale:
+            return value.logit()
+        return value.log10() if self.log_scale else value
 
     def _number(self, value: Any, what: str) -> float:
         if isinstance(value, bool) or not isinstance(value, Real):
@@ -378,4 +409,4 @@ class Column:
             return codes[(u * len(codes)).long().clamp_max(len(codes) - 1)]
         lower, upper = bounds[:, self.indices[0]]
         values: Tensor = (lower + u * (upper - lower)).unsqueeze(-1)
-        return parameter.nearest(values) if parameter.is_integer else values
+        return values if parameter.step is None else parameter.nearest(values)

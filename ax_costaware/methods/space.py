@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, product
 
 import torch
 from botorch.optim.parameter_constraints import evaluate_feasibility
@@ -49,6 +49,9 @@ _AT_ONCE = 128
 _ROUNDING = 1e-6
 """Part of a range, or of the largest term of a constraint, by which inputs may lie outside of it:
 stores and log scales round."""
+
+_MOST_MOVED = 6
+"""Numbers of few digits that are moved so that their rounding keeps to the constraints."""
 
 _NEARLY_EQUAL = 0.01
 """The same of an equality constraint: parts in whole percents need not add up."""
@@ -150,12 +153,12 @@ class Space:
     @cached_property
     def smooth(self) -> set[int]:
         """Columns of ranges of real numbers."""
-        return {self.columns[n].indices[0] for n, p in self.ranges.items() if not p.is_integer}
+        return {self.columns[n].indices[0] for n, p in self.ranges.items() if p.step is None}
 
     @cached_property
     def integers(self) -> dict[int, Range]:
-        """Ranges of whole numbers by their columns."""
-        return {self.columns[n].indices[0]: p for n, p in self.ranges.items() if p.is_integer}
+        """Ranges of whole numbers, and of numbers of few digits, by their columns."""
+        return {self.columns[n].indices[0]: p for n, p in self.ranges.items() if p.step is not None}
 
     @cached_property
     def blocks(self) -> list[list[int]]:
@@ -243,7 +246,24 @@ class Space:
         for name, column in self.columns.items():
             for row, value in zip(rows, column.decode(X), strict=True):
                 row[name] = value
-        return [self.ordered(row) for row in rows]
+        return [self.ordered(self._rounded_inside(row)) for row in rows]
+
+    def _rounded_inside(self, row: dict[str, Value]) -> dict[str, Value]:
+        """Move numbers of few digits by a step where rounding has broken a constraint."""
+        names = [n for n, p in self.ranges.items() if p.digits is not None and not p.is_integer]
+        names = [n for n in names if any(n in weights for weights, _ in self.sums)][:_MOST_MOVED]
+        if not names or self.meets(row):
+            return row
+        moves = sorted(product((0, 1, -1), repeat=len(names)), key=lambda move: sum(map(abs, move)))
+        for move in moves:
+            moved = dict(row)
+            for name, steps in zip(names, move, strict=True):
+                parameter = self.ranges[name]
+                value = float(str(row[name])) + steps * 10.0 ** -(parameter.digits or 0)
+                moved[name] = parameter.decode(value)
+            if self.meets(moved):
+                return moved
+        return row
 
     def ordered(self, row: Row) -> dict[str, Value]:
         """A parameterization in the order in which the parameters were declared."""
