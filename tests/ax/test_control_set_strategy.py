@@ -424,13 +424,15 @@ def test_an_outcome_waits_for_the_realised_inputs_of_a_trial_that_runs(
 
 def test_a_constraint_keeps_what_is_set_within_narrower_limits() -> None:
     """The way that the refusal of narrower bounds names."""
-    client = make_client(initial_trials=3, rule=EpsilonSchedule.constant(0.0))
+    client, free = (
+        make_client(initial_trials=3, rule=EpsilonSchedule.constant(0.0)) for _ in range(2)
+    )
     run_trials(client, 4)
     space = client._experiment.search_space
-    space.parameters["x2"].update_range(upper=0.4)
-    with pytest.raises(UserInputError, match=r"outside the bounds .* such as 'x2 <= 0.4'"):
+    space.parameters["x2"].update_range(lower=0.3)
+    with pytest.raises(UserInputError, match=r"outside the bounds .* such as 'x2 >= 0.3'"):
         client.get_next_trials(max_trials=1)
-    space.parameters["x2"].update_range(upper=1.0)
-    space.add_parameter_constraints([ParameterConstraint(inequality="x2 <= 0.4")])
-    values = [arm["x2"] for arm in run_trials(client, 2)]
-    assert max(values) == pytest.approx(0.4, abs=1e-3)
+    space.parameters["x2"].update_range(lower=0.0)
+    space.add_parameter_constraints([ParameterConstraint(inequality="x2 >= 0.3")])
+    assert min(arm["x2"] for arm in run_trials(client, 2)) > 0.3 - 1e-6
+    assert min(arm["x2"] for arm in run_trials(free, 6)[4:]) < 0.3
