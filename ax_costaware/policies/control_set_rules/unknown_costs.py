@@ -2,8 +2,8 @@ r"""The cheapest control set among the good ones, where costs are random and hav
 
 A variant of Algorithm 1 of Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying
 Variable Subsets with No-Regret Costs*. Every control set is explored in turn; then, with an upper
-confidence bound
-:math:`u_i` of the best expected value of control set i, and the best lower one :math:`l`,
+confidence bound :math:`u_i` of the best expected value of control set i, and the best lower one
+:math:`l`,
 
 .. math:: \bar u_i = \min_t u_{i,t}, \quad \bar l = \max_t l_t, \quad
    S = \{i : \bar u_i \ge (1 - \alpha)\, \bar l\,\},
