@@ -148,6 +148,22 @@ def summary(run: Run) -> dict[str, float]:
     }
 
 
+def agreement(found: dict[str, Any], trials: int) -> list[str]:
+    """How many of the paper's means are within two standard errors of the difference from ours."""
+    counts: dict[tuple[str, str], list[bool]] = {}
+    for method in A2:
+        for eps, theirs in zip(FORGETTING, A2[method], strict=True):
+            ours = found.get(method, {}).get(str(eps))
+            for kind in ("regret", "measurements") if ours is not None else ():
+                spread = math.hypot(ours[f"{kind}_sd"], getattr(theirs, f"{kind}_sd"))
+                # All is 500 measurements here; the paper counts 499.
+                error = max(spread / math.sqrt(trials), 0.5 if kind == "measurements" else 0.0)
+                is_near = abs(ours[kind] - getattr(theirs, kind)) <= 2 * error
+                group = method.split("(")[0] if _has(method) else method
+                counts.setdefault((group.split()[0], kind), []).append(is_near)
+    return [f"{group}, {kind}: {sum(c)} of {len(c)}" for (group, kind), c in counts.items()]
+
+
 def paper_curve(column: int, measurements: float) -> float | None:
     """The paper's regret at a number of measurements, between its kappa rows; None outside them."""
     rows = [A2[f"kappa {kappa:g}"][column] for kappa in KAPPAS] + [A2["TV-GP-UCB"][column]]
@@ -204,6 +220,8 @@ def print_tables(found: dict[str, Any], trials: int) -> None:
             print("| paper | " + " | ".join(paper) + " |")
     print("\nMore than one of the paper's standard deviations away:")
     print("\n".join(outside) or "none")
+    print("\nWithin two standard errors of the difference:")
+    print("\n".join(agreement(found, trials)))
     print("\nDefault rule: regret less that of the paper's curve at as many measurements")
     for kappa in KAPPAS:
         cells = found.get(f"default kappa {kappa:g}", {})

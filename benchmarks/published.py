@@ -119,7 +119,7 @@ def control_set_table(level: int) -> str:
 
 
 def unknown_costs() -> go.Figure:
-    """Hoang et al. 2025."""
+    """Hoang et al. 2025, with our variant of its rule."""
     wanted = ("UnknownCosts", "ETC-50 by size", "UCB-PSQ", "TS-PSQ")
     return _panels(_by_cost("unknown_costs", "simple", wanted), "cost", "regret, played", 3)
 

@@ -1,12 +1,14 @@
-"""The published experiment on control sets whose costs are random and unknown.
+"""The published experiment on control sets whose costs are random and unknown, with our rule.
 
 Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying Variable Subsets with No-Regret
 Costs*, section "Experiments": budget 100, of which exploration may take 60, tolerance 0.1, halved
 after every d evaluations, beta = 2, costs with noise N(0, 0.02) where the mean is at least 0.1
 (read as the standard deviation; a cost is at least a fifth of its mean). ETC-50 plays 50 times each
 group of control sets of equal size; UCB-PSQ and TS-PSQ take the largest value whatever it costs.
-Beside them: the same method told the mean costs (what not knowing them costs), ETC-Ada with known
-costs, information per unit cost with learned costs, and the rule that is the default today.
+``UnknownCosts`` is a variant of the paper's rule; "UnknownCosts, published" has the paper's bounds
+and width, and not its T. Beside them: the same method told the mean costs (what not knowing them
+costs), ETC-Ada with known costs, information per unit cost with learned costs, and the rule that is
+the default today.
 
     python benchmarks/unknown_costs.py --problems hartmann6 --costs moderate --variances 0.02
     python benchmarks/unknown_costs.py --seeds 10

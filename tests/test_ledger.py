@@ -219,7 +219,9 @@ def test_unknown_control_set_is_refused() -> None:
 
 def test_trial_with_several_arms_is_refused() -> None:
     experiment = _experiment()
-    experiment.new_batch_trial().add_arm(Arm(parameters={CONTROL_SET: "x", "x": 0.1, "y": 0.5}))
+    batch = experiment.new_batch_trial()
+    for x in (0.1, 0.2):
+        batch.add_arm(Arm(parameters={CONTROL_SET: "x", "x": x, "y": 0.5}))
     with pytest.raises(UnsupportedError, match="trial 0 is a BatchTrial"):
         ledger(experiment, _settings())
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from ax.api.client import Client
+from ax.core.base_trial import BaseTrial
 from ax.core.data import Data
 from ax.core.experiment import Experiment
-from ax.core.trial import Trial
 from ax.core.types import TParamValue
 from ax.service.ax_client import AxClient
 
@@ -103,7 +103,7 @@ def _all_or_nothing(experiment: Experiment) -> Iterator[None]:
 
 def _store(
     experiment: Experiment,
-    trials: Sequence[Trial],
+    trials: Sequence[BaseTrial],
     data: Mapping[int, Data],
     client: Client | AxClient,
 ) -> None:

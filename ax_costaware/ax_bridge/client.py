@@ -22,8 +22,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from ax.api.client import Client
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
-from ax.core.trial import Trial
-from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.exceptions.core import UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.service.ax_client import AxClient
 from ax.utils.common.logger import get_logger
@@ -32,7 +31,13 @@ from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.latest import store_as_latest
 from ax_costaware.ax_bridge.nodes import method_of
-from ax_costaware.ax_bridge.training_data import metrics_without_step, raw_data_of, restore_data
+from ax_costaware.ax_bridge.records import with_one_arm
+from ax_costaware.ax_bridge.training_data import (
+    attach_raw_data,
+    metrics_without_step,
+    raw_data_of,
+    restore_data,
+)
 from ax_costaware.ax_bridge.turns import turn_at
 from ax_costaware.methods.method import Method
 
@@ -60,20 +65,14 @@ class Session:
         """The strategy's method; ``UserInputError`` if the strategy is not one of ours."""
         return method_of(self.strategy)
 
-    def trial(self, trial_index: int) -> Trial:
+    def trial(self, trial_index: int) -> BaseTrial:
         """The trial at ``trial_index``.
 
         Raises:
             UserInputError: If the index is not an integer, or no trial has it.
             UnsupportedError: If the trial has several arms.
         """
-        trial = self.any_trial(trial_index)
-        if not isinstance(trial, Trial):
-            raise UnsupportedError(
-                f"trial_index={trial.index} is a {type(trial).__name__}: expected a trial with one "
-                "arm."
-            )
-        return trial
+        return with_one_arm(self.any_trial(trial_index))
 
     def any_trial(self, trial_index: int) -> BaseTrial:
         """The trial at ``trial_index``, which may have several arms.
@@ -100,7 +99,7 @@ class Session:
         return trial
 
     def complete(
-        self, trial: Trial, outcomes: Outcomes, curve: Mapping[float, Outcomes] | None = None
+        self, trial: BaseTrial, outcomes: Outcomes, curve: Mapping[float, Outcomes] | None = None
     ) -> None:
         """Complete ``trial`` in Ax and save it where the client has a database.
 
@@ -121,12 +120,12 @@ class Session:
             # What Ax was told before, without a step, would count as later than the curve.
             steps.append((math.nan, {metric: last[metric] for metric in same}))
         if raw_data := steps or last:
-            trial.update_trial_data(raw_data=raw_data)
+            attach_raw_data(trial, raw_data)
         trial.mark_completed()
         self._log_completion(trial)
         self.save_trial(trial)
 
-    def _log_completion(self, trial: Trial) -> None:
+    def _log_completion(self, trial: BaseTrial) -> None:
         """Say what Ax's ``Client`` says of a completed trial."""
         config = self.experiment.optimization_config
         known = self.experiment.lookup_data(trial_indices=[trial.index]).metric_names

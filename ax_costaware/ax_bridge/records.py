@@ -251,7 +251,9 @@ def planned_trial(trial: BaseTrial) -> PastTrial:
     )
 
 
-def _attempts(trial: Trial, record: Mapping[str, Any]) -> tuple[list[float | None], float | None]:
+def _attempts(
+    trial: BaseTrial, record: Mapping[str, Any]
+) -> tuple[list[float | None], float | None]:
     """What the attempts of a runner cost that another followed, and the last one; None: unknown."""
     attempts = record.get("attempts") or []
     costs = [attempt.get("cost") for attempt in attempts]
@@ -336,16 +338,16 @@ def progress_parameter(experiment: Experiment, method: Method) -> RangeParameter
     return ranges.get(method.progress(ranges) or "")
 
 
-def with_one_arm(trial: BaseTrial) -> Trial:
-    """``trial``, which has one arm.
+def with_one_arm(trial: BaseTrial) -> BaseTrial:
+    """``trial``, which has one arm; a ``BatchTrial`` of one is a trial like any other.
 
     Raises:
-        UnsupportedError: If it can have several.
+        UnsupportedError: If it is a ``BatchTrial`` of several arms, or of none.
     """
-    if not isinstance(trial, Trial):
+    if not isinstance(trial, Trial) and len(trial.arms) != 1:
         raise UnsupportedError(
-            f"trial {trial.index} is a {type(trial).__name__}: a cost belongs to one arm, so each "
-            "arm needs a trial of its own. To go on without the trial: "
+            f"trial {trial.index} is a {type(trial).__name__} of {len(trial.arms)} arms: a cost "
+            "belongs to one arm, so each arm needs a trial of its own. To go on without the trial: "
             f"ax_costaware.exclude_trial(client, {trial.index})."
         )
     return trial
@@ -353,9 +355,10 @@ def with_one_arm(trial: BaseTrial) -> Trial:
 
 def decision_record(trial: BaseTrial) -> dict[str, Any]:
     """What was recorded about a decision; empty if the strategy did not generate the trial."""
-    run = trial.generator_run if isinstance(trial, Trial) else None
-    if run is None:
+    runs = trial.generator_runs
+    if len(runs) != 1:
         return {}
+    (run,) = runs
     if run.gen_metadata is None and None not in (run.db_id, run._generation_node_name):
         # ``Orchestrator.from_stored_experiment`` leaves it in the database.
         run._gen_metadata = _stored_metadata(run)

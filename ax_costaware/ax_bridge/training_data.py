@@ -20,7 +20,7 @@ from ax.core.data import MAP_KEY
 from ax.core.data_utils import ExperimentData
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
-from ax.core.types import TParamValue
+from ax.core.types import TEvaluationOutcome, TParamValue
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.utils.datasets import SupervisedDataset
 from pandas import DataFrame, Series
@@ -161,9 +161,15 @@ def restore_data(experiment: Experiment) -> list[int]:
         outcomes = recorded_outcomes(trial) if trial.status.is_completed else {}
         raw_data = raw_data_of(outcomes, experiment)
         if raw_data and index not in has_data:
-            with_one_arm(trial).update_trial_data(raw_data=raw_data)
+            attach_raw_data(with_one_arm(trial), raw_data)
             restored.append(index)
     return restored
+
+
+def attach_raw_data(trial: BaseTrial, raw_data: TEvaluationOutcome) -> None:
+    """Attach outcomes to a trial's one arm, as Ax does where its trial is no ``BatchTrial``."""
+    (arm,) = trial.arms
+    trial.experiment.attach_data(trial._raw_evaluations_to_data({arm.name: raw_data}))
 
 
 def raw_data_of(

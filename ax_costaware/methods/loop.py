@@ -63,9 +63,10 @@ def check_all(method: Method, problem: Problem) -> None:
     if problem.constraints and method.refuses_constraints is not None:
         named = ", ".join(map(str, problem.constraints))
         raise UnsupportedInputError(
-            f"outcome constraints {named}: {method.factory} takes none, since "
-            f"{method.refuses_constraints}. Remove them, or let the objective carry a penalty; "
-            "gittins_strategy takes them."
+            f"outcome constraints {named}: {method.known_as} takes none, since "
+            f"{method.refuses_constraints}. Remove them, or let the objective carry a penalty; or, "
+            "if its decide looks at problem.feasibility, set refuses_constraints = None in the "
+            "class."
         )
     check_change_cost(problem, method)
     method.check(problem)

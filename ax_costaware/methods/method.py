@@ -133,6 +133,11 @@ class Method(Budgeted, ABC):
     # What trials report
 
     @property
+    def known_as(self) -> str:
+        """Its name in messages: the function that makes its strategy, or a user's own class."""
+        return str(vars(type(self)).get("factory", type(self).__name__))
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """Metrics beside the objective that the method reads."""
         return () if self.cost_metric is None else (self.cost_metric,)

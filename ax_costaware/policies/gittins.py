@@ -26,7 +26,9 @@ from ax_costaware.queries.argument_checks import (
 class GittinsDecay:
     """A price of cost that falls each time no trial is worth it, so that the search goes on.
 
-    This is PBGI-D of the paper: it spends a budget without knowing what a unit of cost is worth.
+    The decay of PBGI-D: it spends a budget without knowing what a unit of cost is worth. In the
+    paper prices are in standard deviations of the outcomes per unit of cost; those of
+    ``gittins_strategy`` are per mean cost of a trial, so that the unit of cost does not matter.
 
     Raises:
         InputError: Unless ``initial`` and ``factor`` are finite, ``initial > 0`` and

@@ -25,7 +25,6 @@ from importlib import import_module
 from typing import Any
 
 from ax.core.base_trial import BaseTrial
-from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TParamValue
 from ax.exceptions.core import UnsupportedError, UserInputError
@@ -138,7 +137,7 @@ class PolledRunner(StoredRunner):
     def forget(self, key: str) -> None:
         """Called when what came of an attempt is stored, so that the backend may let go of it."""
 
-    def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
+    def parameters_of(self, trial: BaseTrial) -> dict[str, TParamValue]:
         """What ``start`` is given for a trial: the values to set, as ``query`` gives them."""
         return trial_parameters(trial)
 
@@ -188,7 +187,7 @@ class PolledRunner(StoredRunner):
             self._take_cost(trial, self._record(trial, record, running, _STOPPED, seconds, reason))
         return {}
 
-    def _advance(self, trial: Trial) -> TrialStatus:
+    def _advance(self, trial: BaseTrial) -> TrialStatus:
         """The status of a trial; staged where another attempt was started."""
         record = outcome_record(trial)
         attempts = record.get(_ATTEMPTS) or []
@@ -230,7 +229,7 @@ class PolledRunner(StoredRunner):
             return TrialStatus.COMPLETED
         return self._retry(trial, record)
 
-    def _retry(self, trial: Trial, record: dict[str, Any]) -> TrialStatus:
+    def _retry(self, trial: BaseTrial, record: dict[str, Any]) -> TrialStatus:
         """Start the next attempt if there is one, else the trial has failed."""
         while (attempt := len(record[_ATTEMPTS])) <= self.retries:
             failure = record[_ATTEMPTS][-1]
@@ -254,7 +253,7 @@ class PolledRunner(StoredRunner):
         logger.warning(f"Trial {trial.index} has failed, since its last attempt {said}.")
         return TrialStatus.FAILED
 
-    def _take_cost(self, trial: Trial, record: dict[str, Any]) -> None:
+    def _take_cost(self, trial: BaseTrial, record: dict[str, Any]) -> None:
         """Take what the last attempt cost, which no other one follows, for the trial's cost."""
         cost = record[_ATTEMPTS][-1]["cost"]
         if cost is not None and is_cost_of_trial(trial, cost):
@@ -262,7 +261,7 @@ class PolledRunner(StoredRunner):
 
     def _record(
         self,
-        trial: Trial,
+        trial: BaseTrial,
         record: dict[str, Any],
         running: dict[str, Any],
         state: str,
@@ -289,7 +288,7 @@ class PolledRunner(StoredRunner):
             self._over.append(running["key"])
         return record
 
-    def _launch(self, trial: Trial, attempt: int) -> dict[str, Any]:
+    def _launch(self, trial: BaseTrial, attempt: int) -> dict[str, Any]:
         """Start an attempt; returns what is stored of it, its end included if it came at once."""
         key = attempt_key(trial, attempt)
         self.start(key, self.parameters_of(trial))
@@ -299,7 +298,7 @@ class PolledRunner(StoredRunner):
             running["state"] = state.to_plain()
         return running
 
-    def _launch_again(self, trial: Trial, record: dict[str, Any], attempt: int) -> None:
+    def _launch_again(self, trial: BaseTrial, record: dict[str, Any], attempt: int) -> None:
         """As ``_launch``, while trials are polled: Ax abandons them for any error but this."""
         try:
             running = self._launch(trial, attempt)
@@ -360,7 +359,7 @@ def _tolerated(what: str) -> Iterator[None]:
         logger.warning(f"Could not {what} ({type(error).__name__}: {error}).")
 
 
-def attempt_key(trial: Trial, attempt: int) -> str:
+def attempt_key(trial: BaseTrial, attempt: int) -> str:
     """Names an attempt: the same in every process that continues the experiment.
 
     When the experiment was created tells it from others of its name. A database keeps the second of

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ax.core.base_trial import BaseTrial
 from ax.core.map_metric import MapMetric
 from ax.core.metric import Metric
-from ax.core.trial import Trial
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
@@ -33,7 +33,7 @@ from ax_costaware.session.reported import (
 )
 
 
-def trial_parameters(trial: Trial) -> dict[str, TParamValue]:
+def trial_parameters(trial: BaseTrial) -> dict[str, TParamValue]:
     """The values that a trial asks to set, by parameter name, as ``query`` gives them.
 
     With control sets those that the trial's own controls; else all of the arm's.
@@ -45,7 +45,7 @@ def trial_parameters(trial: Trial) -> dict[str, TParamValue]:
     return {name: parameters[name] for name in (parameters if controlled is None else controlled)}
 
 
-def terms_of(trial: Trial) -> TrialTerms:
+def terms_of(trial: BaseTrial) -> TrialTerms:
     """What the records say of how ``trial`` is run and reported.
 
     A trial that the user attached has no record, so what others tell counts, the latest first, as
@@ -56,7 +56,7 @@ def terms_of(trial: Trial) -> TrialTerms:
     Raises:
         UserInputError: If neither tells what its control set controls.
     """
-    arm = {} if trial.arm is None else trial.arm.parameters
+    arm = trial.arms[0].parameters if trial.arms else {}
     others = [other for _, other in sorted(trial.experiment.trials.items(), reverse=True)]
     records = [decision_record(other) for other in (trial, *others)]
     metric = next((record.get("cost_metric") for record in records if record), None)
@@ -84,7 +84,7 @@ def terms_of(trial: Trial) -> TrialTerms:
     return TrialTerms(controlled, None, metric, change)
 
 
-def _change_over(trial: Trial) -> float:
+def _change_over(trial: BaseTrial) -> float:
     """What its change-over was expected to cost, unless the trial that it was to follow is gone."""
     before = trial.experiment.trials.get(trial.index - 1)
     if before is not None and before.status.name in NEVER_RUN:
@@ -93,7 +93,7 @@ def _change_over(trial: Trial) -> float:
 
 
 def read_outcome(
-    trial: Trial, plain: Mapping[str, Any], default_cost: float | None
+    trial: BaseTrial, plain: Mapping[str, Any], default_cost: float | None
 ) -> dict[str, Any]:
     """What is recorded of a trial's outcome, exactly as ``complete_trial`` writes it.
 
@@ -139,7 +139,7 @@ def read_outcome(
     return record
 
 
-def failed_cost(trial: Trial, plain: Mapping[str, Any]) -> float | None:
+def failed_cost(trial: BaseTrial, plain: Mapping[str, Any]) -> float | None:
     """What an attempt cost whose outcome was refused; None where its cost was, too.
 
     Args:
@@ -157,7 +157,7 @@ def failed_cost(trial: Trial, plain: Mapping[str, Any]) -> float | None:
         return None
 
 
-def is_cost_of_trial(trial: Trial, cost: float) -> bool:
+def is_cost_of_trial(trial: BaseTrial, cost: float) -> bool:
     """Whether a failed attempt's cost can be recorded as the trial's, where costs are learned."""
     terms = terms_of(trial)
     try:
@@ -167,7 +167,7 @@ def is_cost_of_trial(trial: Trial, cost: float) -> bool:
     return terms.cost_metric is None or cost > 0
 
 
-def _check_reported(trial: Trial, needed: set[str], raw_data: Any, returned: bool) -> None:
+def _check_reported(trial: BaseTrial, needed: set[str], raw_data: Any, returned: bool) -> None:
     """Refuse a result without the outcomes that come from nowhere else."""
     metrics = trial.experiment.metrics
     due = sorted(name for name in needed if _has_nothing_to_fetch(metrics.get(name)))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from ax.core.trial import Trial
+from ax.core.base_trial import BaseTrial
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 from torch import Tensor
@@ -118,14 +118,14 @@ class SimulationRunner(LocalRunner):
         self.cost = _checked_costs(cost)
         self.seed = integer_at_least(seed, 0, "seed")
 
-    def parameters_of(self, trial: Trial) -> dict[str, TParamValue]:
+    def parameters_of(self, trial: BaseTrial) -> dict[str, TParamValue]:
         """The values to set, those that are fixed, and the name of the control set if there is one.
 
         Raises:
             UserInputError: If an input that the trial leaves to chance has no law here, or its
                 control set no cost.
         """
-        arm = {} if trial.arm is None else trial.arm.parameters
+        arm = trial.arms[0].parameters if trial.arms else {}
         controlled = super().parameters_of(trial)
         known = {CONTROL_SET, *controlled, *self.marginals}
         known.update(() if self.joint is None else self.joint.names)

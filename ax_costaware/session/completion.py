@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ax.core.trial import Trial
+from ax.core.base_trial import BaseTrial
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
@@ -32,7 +32,7 @@ from ax_costaware.ax_bridge.records import (
     recorded_outcomes,
     values_in_data,
 )
-from ax_costaware.ax_bridge.training_data import raw_data_of
+from ax_costaware.ax_bridge.training_data import attach_raw_data, raw_data_of
 from ax_costaware.metrics import CostMetric
 from ax_costaware.queries.argument_checks import instance_of, nonnegative_number, positive_number
 from ax_costaware.session.realized import warn_out_of_bounds
@@ -156,7 +156,7 @@ def complete_trial(
         _warn_of_missing_cost(session, trial, cost_metric)
 
 
-def _check_reads(session: Session, trial: Trial, record: dict[str, Any]) -> None:
+def _check_reads(session: Session, trial: BaseTrial, record: dict[str, Any]) -> None:
     """Refuse an outcome without what else the method learns from, such as its time.
 
     A cost may come later, and what Ax's data have already is known.
@@ -171,25 +171,36 @@ def _check_reads(session: Session, trial: Trial, record: dict[str, Any]) -> None
             )
 
 
-def _check_running(trial: Trial) -> None:
+def _check_running(trial: BaseTrial) -> None:
     if trial.status.is_completed:
-        raise UserInputError(f"trial {trial.index} is already completed.")
+        raise UserInputError(_completed_before(trial))
     if trial.status is not TrialStatus.RUNNING:
         raise UserInputError(
             f"trial {trial.index} is {trial.status.name}: only a running trial can be completed."
         )
 
 
-def _save_again(session: Session, trial: Trial, record: dict[str, Any]) -> None:
+def _completed_before(trial: BaseTrial) -> str:
+    """Say how what was reported of a completed trial is corrected."""
+    i = trial.index
+    return (
+        f"trial {i} is already completed. Correct its outcomes by client.attach_data({i}, "
+        f"{{metric: value}}), and its cost by ax_costaware.report_cost(client, {i}, cost). Inputs "
+        f"that were reported stay: ax_costaware.exclude_trial(client, {i}) leaves the trial out, "
+        "and ax_costaware.attach_table(client, row, charge=True) attaches it as it was."
+    )
+
+
+def _save_again(session: Session, trial: BaseTrial, record: dict[str, Any]) -> None:
     """Save a completed trial for which the same was reported, as after a database was away."""
     reported = {name: part for name, part in outcome_record(trial).items() if name in _REPORTED}
     if record != reported:
-        raise UserInputError(f"trial {trial.index} is already completed, with another outcome.")
+        raise UserInputError(_completed_before(trial))
     session.save_trial(trial)
 
 
 def _write(
-    session: Session, trial: Trial, record: dict[str, Any], curve: Mapping[float, Outcomes]
+    session: Session, trial: BaseTrial, record: dict[str, Any], curve: Mapping[float, Outcomes]
 ) -> None:
     """Write the record, then complete the trial; undo both if Ax refuses the completion.
 
@@ -219,7 +230,7 @@ def _write(
         raise
 
 
-def _warn_of_missing_cost(session: Session, trial: Trial, cost_metric: str) -> None:
+def _warn_of_missing_cost(session: Session, trial: BaseTrial, cost_metric: str) -> None:
     """Say at once what would stop the next decision, unless the cost came in by Ax before."""
     if trial.index not in values_in_data(session.experiment, cost_metric):
         logger.warning(
@@ -270,7 +281,7 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
         record["outcomes"] = {**recorded_outcomes(trial), metric: [paid, None]}
         shown.add(metric)
     if known := raw_data_of(dict.fromkeys(shown, (paid, None)), session.experiment):
-        trial.update_trial_data(raw_data=known)
+        attach_raw_data(trial, known)
     trial.update_run_metadata({RECORD: record})
     session.save_trial(trial)
 

@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import pandas as pd
-from ax.core.base_trial import MANUAL_GENERATION_METHOD_STR, UNKNOWN_GENERATION_METHOD_STR
-from ax.core.trial import Trial
+from ax.core.base_trial import (
+    MANUAL_GENERATION_METHOD_STR,
+    UNKNOWN_GENERATION_METHOD_STR,
+    BaseTrial,
+)
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
@@ -261,7 +264,7 @@ def _controlled(trial: PastTrial, control_set: ControlSet | None) -> dict[str, T
     return {name: trial.parameters[name] for name in control_set.parameters}
 
 
-def _why_without_record(trial: Trial) -> str:
+def _why_without_record(trial: BaseTrial) -> str:
     """Ax's own generators, which may come before ours in a strategy, leave no record of ours."""
     generated_by = trial.generation_method_str
     if generated_by in _BY_THE_USER:

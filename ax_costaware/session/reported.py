@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, TypeAlias
 
+from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
-from ax.core.trial import Trial
 from ax.core.types import TParamValue
 from ax.exceptions.core import UserInputError
 
@@ -73,7 +73,7 @@ class TrialTerms:
 
 
 def completion_record(
-    trial: Trial,
+    trial: BaseTrial,
     terms: TrialTerms,
     raw_data: RawData | RawCurve | None,
     realized: Mapping[str, TParamValue] | None,
@@ -102,7 +102,7 @@ def completion_record(
     return record_of(values, outcomes, paid, terms.cost_metric)
 
 
-def check_inputs(trial: Trial, method: Method, record: Mapping[str, Any]) -> None:
+def check_inputs(trial: BaseTrial, method: Method, record: Mapping[str, Any]) -> None:
     """Refuse an outcome at inputs that the method cannot learn from, unless it chose them.
 
     Args:
@@ -319,7 +319,7 @@ def check_cost_of_trial(cost: float | None, trial_index: int, terms: TrialTerms)
     number_where(cost, "cost", expected, lambda paid: paid - change > least)
 
 
-def change_over_of(session: Session, trial: Trial, cost: float | None = None) -> float:
+def change_over_of(session: Session, trial: BaseTrial, cost: float | None = None) -> float:
     """What it costs to set a trial otherwise than the one that ran before it.
 
     Args:

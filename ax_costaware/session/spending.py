@@ -162,10 +162,13 @@ def set_budget(client: SessionClient, budget: float) -> None:
     session = open_session(client, to_write=True)
     money, method = spending(client), session.method
     if money.budget is None:
+        made = f"ax_costaware.{method.factory}(..., budget=...)"
+        if method.known_as != method.factory:
+            made = f"ax_costaware.strategy_of({method.known_as}(..., budget=...))"
         raise UserInputError(
             f"budget={budget!r}: the strategy has no budget that could be another one, and decides "
             "otherwise than one with a budget. Give the client one that has, with "
-            f"client.set_generation_strategy(ax_costaware.{method.factory}(..., budget=...))."
+            f"client.set_generation_strategy({made})."
         )
     expected = (
         f"a finite number > 0, and no less than what is spent: {money.spent:.10g} of "

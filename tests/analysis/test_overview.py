@@ -21,7 +21,9 @@ from ax.core.base_trial import TrialStatus
 from ax.core.generator_run import GeneratorRun
 from ax.exceptions.core import UserInputError
 
+from ax_costaware import set_budget, strategy_of
 from ax_costaware.analysis import CostAwareOverview, SpendingAnalysis, overview
+from ax_costaware.methods import Decision, Method, Problem
 from ax_costaware.session import complete_trial, exclude_trial
 from tests.ax import feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 from tests.session.conftest import KINDS, behind
@@ -157,6 +159,25 @@ def test_several_objectives() -> None:
     reasons = unavailable(overview(client))
     assert list(reasons) == ["RecommendationAnalysis", "FeedbackAnalysis"]
     assert all("several metrics, ['y', 'z']" in reason for reason in reasons.values())
+
+
+class Mine(Method):
+    """A user's own method."""
+
+    def decide(self, problem: Problem) -> Decision:
+        return Decision(dict(problem.draw()), "It is next.")
+
+
+def test_a_method_of_ones_own_goes_by_its_name() -> None:
+    client = gittins_toy.make_client()
+    client.set_generation_strategy(strategy_of(Mine()))
+    assert (
+        CostAwareOverview()
+        .compute(client._experiment, client._generation_strategy)
+        .subtitle.startswith("All cards of Mine, ")
+    )
+    with pytest.raises(UserInputError, match=r"strategy_of\(Mine\(\.\.\., budget="):
+        set_budget(client, 9.0)
 
 
 def test_a_trial_of_several_arms() -> None:

@@ -9,6 +9,7 @@ import pytest
 from ax.adapter.cross_validation import cross_validate
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.parameter_constraint import ParameterConstraint
 from ax.exceptions.core import (
     DataRequiredError,
     OptimizationShouldStop,
@@ -419,3 +420,19 @@ def test_an_outcome_waits_for_the_realised_inputs_of_a_trial_that_runs(
     assert f"The outcomes of trials [{index}] wait until" in caplog.text
     complete_trial(client, index, realized=realize(index, dict(arm)))
     assert recommend(client) != recommend(twin)
+
+
+def test_a_constraint_keeps_what_is_set_within_narrower_limits() -> None:
+    """The way that the refusal of narrower bounds names."""
+    client, free = (
+        make_client(initial_trials=3, rule=EpsilonSchedule.constant(0.0)) for _ in range(2)
+    )
+    run_trials(client, 4)
+    space = client._experiment.search_space
+    space.parameters["x2"].update_range(lower=0.3)
+    with pytest.raises(UserInputError, match=r"outside the bounds .* such as 'x2 >= 0.3'"):
+        client.get_next_trials(max_trials=1)
+    space.parameters["x2"].update_range(lower=0.0)
+    space.add_parameter_constraints([ParameterConstraint(inequality="x2 >= 0.3")])
+    assert min(arm["x2"] for arm in run_trials(client, 2)) > 0.3 - 1e-6
+    assert min(arm["x2"] for arm in run_trials(free, 6)[4:]) < 0.3

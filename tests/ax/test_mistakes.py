@@ -204,7 +204,7 @@ def test_a_trial_of_several_arms_can_be_left_out(case: str, tmp_path: Path) -> N
     rows = [{**columns, "arm_name": arm.name, "mean": 1e3} for arm in batch.arms]
     experiment.attach_data(Data(df=pd.DataFrame(rows)))
     batch.mark_completed()
-    way_out = r"trial 0 is a BatchTrial: .* ax_costaware.exclude_trial\(client, 0\)"
+    way_out = r"trial 0 is a BatchTrial of 2 arms: .* ax_costaware.exclude_trial\(client, 0\)"
     with pytest.raises(UnsupportedError, match=way_out):
         client.get_next_trials(max_trials=1)
     with pytest.raises(UnsupportedError, match=way_out):

@@ -104,11 +104,11 @@ def test_a_good_experiment_passes() -> None:
         ({"change": {"wind": Uniform(0, 1)}}, "entry for 'wind', which is no free parameter"),
         (
             {"change": {"x": Uniform(-0.5, 1)}},
-            r"'x'.* outside the bounds \[0, 1\] of parameter 'x'",
+            r"'x'.* outside the bounds \[0, 1\] of parameter 'x'.* such as 'x >= 0'",
         ),
         ({"change": {"x": Discrete(("a", "b"))}}, "'x'.* are not numbers"),
         ({"change": {"n": Uniform(1, 4)}}, "'n'.* are not integers"),
-        ({"change": {"n": Discrete((1, 9))}}, "'n'.* outside the bounds"),
+        ({"change": {"n": Discrete((1, 9))}}, r"'n'.* outside the bounds.* such as 'n <= \d'"),
         ({"change": {"n": Empirical((1.5, 2.0))}}, "'n'.* are not integers"),
         ({"change": {"soil": Uniform(0, 1)}}, "'soil'.* is continuous"),
         ({"change": {"soil": Discrete(("clay", "loam"))}}, "value 'loam', which is not one of"),

@@ -74,5 +74,5 @@ def test_trial_index_must_be_an_integer(client: Client, index: Any) -> None:
 
 def test_trial_with_several_arms_is_refused(client: Client) -> None:
     client._experiment.new_batch_trial()
-    with pytest.raises(UnsupportedError, match="trial_index=1 is a BatchTrial"):
+    with pytest.raises(UnsupportedError, match="trial 1 is a BatchTrial of 0 arms"):
         open_session(client).trial(1)

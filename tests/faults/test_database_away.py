@@ -73,7 +73,7 @@ def test_complete_trial_is_repeated(folder: Path) -> None:
 
     complete_trial(client, 0, **report)
     assert stored(folder) == facts(client)
-    with pytest.raises(UserInputError, match="trial 0 is already completed, with another outcome"):
+    with pytest.raises(UserInputError, match="trial 0 is already completed"):
         complete_trial(client, 0, raw_data={"y": 0.0})
 
 

@@ -392,7 +392,7 @@ class Careless(Method):
 
 
 def test_other_methods_refuse_constraints_before_anything_is_spent() -> None:
-    message = "outcome constraints waste <= 0.1: strategy_of takes none, since it does not look at"
+    message = "outcome constraints waste <= 0.1: Careless takes none, .* refuses_constraints = None"
     with pytest.raises(UnsupportedInputError, match=message):
         Simulation(Careless(), SQUARE, constraints=[BOUND])
 

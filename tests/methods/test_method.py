@@ -9,6 +9,7 @@ import pytest
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.fidelity import MultiFidelity
+from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.parameters import Range, Row
@@ -37,6 +38,16 @@ class Idle(Method):
 
     def decide(self, problem: Problem) -> Stop:
         return Stop("Nothing to do.")
+
+
+def test_its_name_in_messages() -> None:
+    """A user's class goes by its own name, also if it is derived from a method of the package."""
+
+    class Mine(Gittins):
+        pass
+
+    assert (Idle().known_as, Mine(1.0).known_as) == ("Idle", "Mine")
+    assert Gittins(1.0).known_as == "gittins_strategy"
 
 
 @pytest.mark.parametrize("budget", [0, -1.0, float("nan"), float("inf"), True, "10", [1]])

@@ -151,10 +151,18 @@ def test_a_trial_is_completed_once(any_client: tuple[Any, Experiment]) -> None:
     client, experiment = any_client
     complete_trial(client, 0, raw_data=1.0, realized=REALIZED)
     before = deepcopy(experiment.trials[0].run_metadata)
-    with pytest.raises(UserInputError, match="trial 0 is already completed"):
+    way_out = r"trial 0 is already completed.*client.attach_data\(0, .*report_cost.*exclude_trial"
+    with pytest.raises(UserInputError, match=way_out):
         complete_trial(client, 0, raw_data=2.0, realized=REALIZED)
     assert experiment.trials[0].run_metadata == before
     assert _observed(experiment)["growth"][0] == 1.0
+
+
+def test_an_outcome_is_corrected_in_ax(client: Client) -> None:
+    """The way that the refusal names: what decisions read is the corrected one."""
+    complete_trial(client, 0, raw_data=1.0, realized=REALIZED)
+    client.attach_data(0, {"growth": 3.0})
+    assert _observed(client._experiment)["growth"][0] == 3.0
 
 
 @pytest.mark.parametrize("status", ["ABANDONED", "FAILED"])

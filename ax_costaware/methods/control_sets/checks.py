@@ -199,10 +199,14 @@ def _check_range_marginal(what: str, parameter: Range, marginal: Marginal, is_ne
         )
     slack = _TOLERANCE * (upper - lower)
     if marginal.lower < lower - slack or marginal.upper > upper + slack:
+        above = marginal.upper > upper + slack
+        limit = f"{name} <= {upper:g}" if above else f"{name} >= {lower:g}"
         raise InputError(
             f"{what} reaches over [{marginal.lower:g}, {marginal.upper:g}], outside the bounds "
             f"[{lower:g}, {upper:g}] of parameter {name!r}: widen the bounds, or narrow the "
-            "marginal (of a sample, leave out what lies beyond them)."
+            "marginal (of a sample, leave out what lies beyond them). To keep only what trials set "
+            f"within narrower limits, leave the bounds, and add a parameter constraint such as "
+            f"'{limit}'."
         )
     atoms = atoms_of(marginal)
     if atoms is None and is_new:

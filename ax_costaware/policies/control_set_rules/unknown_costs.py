@@ -1,8 +1,9 @@
 r"""The cheapest control set among the good ones, where costs are random and have to be learned.
 
-Algorithm 1 of Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying Variable Subsets
-with No-Regret Costs*. Every control set is explored in turn; then, with an upper confidence bound
-:math:`u_i` of the best expected value of control set i, and the best lower one :math:`l`,
+A variant of Algorithm 1 of Hoang et al. 2025, *Bayesian Optimization for Unknown Cost-Varying
+Variable Subsets with No-Regret Costs*. Every control set is explored in turn; then, with an upper
+confidence bound :math:`u_i` of the best expected value of control set i, and the best lower one
+:math:`l`,
 
 .. math:: \bar u_i = \min_t u_{i,t}, \quad \bar l = \max_t l_t, \quad
    S = \{i : \bar u_i \ge (1 - \alpha)\, \bar l\,\},
@@ -108,7 +109,8 @@ class UnknownCosts:
     """Times that each control set is explored at most; None: as often as the share allows."""
 
     pointwise_bounds: bool = False
-    """Whether the bounds are those of the paper; see the module."""
+    """Average the pointwise bounds, as the paper does, in place of bounds of the average. The other
+    differences from the paper stay; see the module."""
 
     def __post_init__(self) -> None:
         tolerance = partial(

@@ -1,0 +1,109 @@
+"""A ``BatchTrial`` of one arm, as an ``Orchestrator`` makes them on request, is a trial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ax.api.client import Client
+from ax.core.arm import Arm
+from ax.core.batch_trial import BatchTrial
+from ax.core.generator_run import GeneratorRun
+from ax.exceptions.core import UnsupportedError
+
+from ax_costaware import (
+    complete_trial,
+    exclude_trial,
+    query,
+    recommend,
+    report_cost,
+    set_budget,
+    spending,
+)
+from ax_costaware.analysis import overview
+from ax_costaware.ax_bridge.records import RECORD, outcome_record
+from tests.audit.cases import complete, make_client, objective
+from tests.runners.bench import Bench, database
+
+pytestmark = pytest.mark.usefixtures("short_searches")
+
+
+def run_trials(client: Client, case: str, count: int, batches: bool) -> list[dict[str, Any]]:
+    """Trials of the strategy's own runs, each in a trial or in a batch of one."""
+    experiment, arms = client._experiment, []
+    for _ in range(count):
+        ((run,),) = client._generation_strategy.gen(experiment, n=1)
+        make = experiment.new_batch_trial if batches else experiment.new_trial
+        trial = make(generator_run=run)
+        trial.mark_running(no_runner_required=True)
+        arm = dict(trial.arms[0].parameters)
+        complete(client, case, trial.index, arm)
+        arms.append(arm)
+    return arms
+
+
+@pytest.mark.parametrize("case", ["gittins", "unknown costs", "costly feedback"])
+def test_decisions_and_answers_are_those_of_trials(case: str, tmp_path: Path) -> None:
+    clients = [make_client(case), make_client(case)]
+    arms = [
+        run_trials(client, case, 6, batches)
+        for client, batches in zip(clients, (False, True), strict=True)
+    ]
+    assert arms[0] == arms[1]
+    single, batches = clients
+    assert isinstance(batches._experiment.trials[5], BatchTrial)
+    assert spending(single).entries == spending(batches).entries
+    assert recommend(single).parameters == recommend(batches).parameters
+    for index in range(6):
+        assert query(single, index) == query(batches, index)
+    assert not any("BatchTrial" in str(card.subtitle) for card in overview(batches))
+    batches.save_to_json_file(str(tmp_path / "batches.json"))
+    loaded = Client.load_from_json_file(str(tmp_path / "batches.json"))
+    expected = single.get_next_trials(max_trials=1)
+    assert batches.get_next_trials(max_trials=1) == expected
+    assert loaded.get_next_trials(max_trials=1) == expected
+
+
+def test_reports_of_a_trial_that_was_attached(tmp_path: Path) -> None:
+    """Costs, data and stores, of an arm of the user's own."""
+    client = make_client("gittins, learned costs", storage_config=database(tmp_path))
+    batch = client._experiment.new_batch_trial(GeneratorRun([Arm({"x1": 0.2, "x2": 0.4})]))
+    batch.mark_running(no_runner_required=True)
+    complete_trial(client, 0, {"y": 0.7}, cost=3.0)
+    assert client._experiment.lookup_data().df.set_index("metric_name")["mean"].to_dict() == {
+        "y": 0.7,
+        "seconds": 3.0,
+    }
+    report_cost(client, 0, 4.0)
+    assert spending(client).entries[0].charged == 4.0
+    set_budget(client, 40.0)
+    loaded = Client.load_from_database("audit", storage_config=client._storage_config)
+    assert isinstance(loaded._experiment.trials[0], BatchTrial)
+    assert spending(loaded).entries == spending(client).entries
+    exclude_trial(client, 0)
+    assert spending(client).spent == 0.0
+
+
+def test_a_runner_runs_it() -> None:
+    client = make_client("gittins")
+    runner = Bench()
+    ((run,),) = client._generation_strategy.gen(client._experiment, n=1)
+    batch = client._experiment.new_batch_trial(generator_run=run)
+    batch.update_run_metadata(runner.run(batch))
+    (started,) = runner.started.values()
+    assert started == batch.arms[0].parameters
+    assert outcome_record(batch) == batch.run_metadata[RECORD]
+
+
+@pytest.mark.parametrize("arms", [[], [Arm({"x1": 0.2, "x2": 0.4}), Arm({"x1": 0.3, "x2": 0.4})]])
+def test_any_other_number_of_arms_is_refused(arms: list[Arm]) -> None:
+    client = make_client("gittins")
+    batch = client._experiment.new_batch_trial()
+    for arm in arms:
+        batch.add_arm(arm)
+    message = f"trial 0 is a BatchTrial of {len(arms)} arms: a cost belongs to one arm"
+    with pytest.raises(UnsupportedError, match=message):
+        complete_trial(client, 0, objective({"x1": 0.2, "x2": 0.4}))
+    with pytest.raises(UnsupportedError, match=message):
+        spending(client)
