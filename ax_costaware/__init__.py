@@ -9,13 +9,14 @@ from ax_costaware.ax_bridge.stopping import GittinsStoppingStrategy
 from ax_costaware.ax_bridge.storage import register_all
 from ax_costaware.ax_bridge.stored_expressions import check_json_file
 from ax_costaware.ax_bridge.strategy import strategy_of
+from ax_costaware.core import FixedHyperparameters
 from ax_costaware.indirect_strategies import (
     fidelity_strategy,
     indirect_query_strategy,
     level_parameter,
     resolution_tree_strategy,
 )
-from ax_costaware.methods import FixedHyperparameters, Method
+from ax_costaware.methods import Method
 from ax_costaware.metrics import CostMetric, ReportedMetric, SkippingMetric
 from ax_costaware.policies import (
     EpsilonSchedule,

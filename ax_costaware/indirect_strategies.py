@@ -24,14 +24,15 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.search_space import parameters_of_configs
 from ax_costaware.ax_bridge.strategy import strategy_with
-from ax_costaware.methods import FixedHyperparameters, IndirectQueries, MultiFidelity, TreeSearch
+from ax_costaware.core import FixedHyperparameters
+from ax_costaware.methods import IndirectQueries, MultiFidelity, TreeSearch
 from ax_costaware.methods.averages.information import Information
-from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import CostArgument
 from ax_costaware.methods.resolution_tree import LEVEL
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.queries import Conditional, Cost
 from ax_costaware.queries.argument_checks import integer_at_least
+from ax_costaware.space.parameters import Value
 
 
 def indirect_query_strategy(

@@ -25,7 +25,8 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.strategy import strategy_with
-from ax_costaware.methods import ControlSets, CostlyFeedback, FixedHyperparameters, Gittins
+from ax_costaware.core import FixedHyperparameters
+from ax_costaware.methods import ControlSets, CostlyFeedback, Gittins
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.gittins import StopRule
 from ax_costaware.methods.priced import CostArgument

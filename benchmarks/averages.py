@@ -36,11 +36,13 @@ from indirect_methods import tree_of
 from indirect_problems import PROBLEMS, conditional_of, optimum, value
 from kept_runs import RESULTS, KeptRuns
 
-from ax_costaware.methods import IndirectQueries, Range, Simulation, Space, Stop, TreeSearch
+from ax_costaware.core import Simulation, Stop
+from ax_costaware.core.problem import Decision
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.methods import IndirectQueries, TreeSearch
 from ax_costaware.methods.averages.information import Information
-from ax_costaware.methods.problem import Decision
-from ax_costaware.methods.simulation import Outcome
 from ax_costaware.queries import LearnedConditional, PairsConditional, RegressedConditional
+from ax_costaware.space import Range, Space
 
 RUNS = KeptRuns("averages")
 

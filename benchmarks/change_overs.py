@@ -34,22 +34,14 @@ from gpytorch.utils.warnings import NumericalWarning
 from kept_runs import RESULTS, keep, path_of, read, run_all
 from torch import Tensor
 
-from ax_costaware.methods import (
-    Best,
-    Choice,
-    ControlSets,
-    Gittins,
-    Method,
-    Range,
-    Simulation,
-    Space,
-    Stop,
-)
+from ax_costaware.core import Best, Simulation, Stop
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.methods import ControlSets, Gittins, Method
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies import LargestValuePerCost
 from ax_costaware.queries import ChangeCost, ControlSet, Uniform
+from ax_costaware.space import Choice, Range, Space
+from ax_costaware.space.parameters import Row
 
 CHANGE = 10.0
 """What it costs to change a dear input, where a trial costs 1 without."""

@@ -40,18 +40,10 @@ from gpytorch.utils.warnings import NumericalWarning
 from kept_runs import RESULTS, keep, path_of, read, run_all
 from torch import Tensor
 
-from ax_costaware.methods import (
-    Decision,
-    Gittins,
-    Method,
-    OutcomeConstraint,
-    Problem,
-    Range,
-    Simulation,
-    Space,
-    Stop,
-)
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.core import Decision, OutcomeConstraint, Problem, Simulation, Stop
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.methods import Gittins, Method
+from ax_costaware.space import Range, Space
 
 RATIO = 30.0
 """The dearest trial's cost by the cheapest one's."""

@@ -26,8 +26,10 @@ import torch
 from kept_runs import RESULTS
 from plain_loop import METHODS, SETS, outcome, parameters_of
 
-from ax_costaware.methods import ControlSets, Method, Simulation, Space
-from ax_costaware.methods.past import PastTrial
+from ax_costaware.core import Simulation
+from ax_costaware.core.history import PastTrial
+from ax_costaware.methods import ControlSets, Method
+from ax_costaware.space import Space
 
 PATH = RESULTS / "device_speed.json"
 CHOSEN = ("Gittins index", "control sets", "costly feedback", "indirect queries")

@@ -51,16 +51,11 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from kept_runs import RESULTS, keep, path_of, read, run_all
 from torch import Tensor
 
-from ax_costaware.methods import (
-    Decision,
-    Gittins,
-    MultiFidelity,
-    Simulation,
-    Space,
-    Stop,
-)
+from ax_costaware.core import Decision, Simulation, Stop
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.methods import Gittins, MultiFidelity
 from ax_costaware.methods.gittins import ACQUISITIONS
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.space import Space
 
 PATH = RESULTS / "fidelity.json"
 FAST: dict[str, Any] = {"num_restarts": 5, "raw_samples": 256}

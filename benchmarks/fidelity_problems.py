@@ -28,7 +28,7 @@ from kept_runs import RESULTS
 from scipy.interpolate import RBFInterpolator
 from torch import Tensor
 
-from ax_costaware.methods import Choice, Range, Space
+from ax_costaware.space import Choice, Range, Space
 
 
 @dataclass(frozen=True)

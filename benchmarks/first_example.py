@@ -30,9 +30,10 @@ from gpytorch.utils.warnings import NumericalWarning
 from kept_runs import RESULTS, keep, read, run_all
 from panel_trials import METHODS
 
-from ax_costaware.methods import Range, Simulation, Space, Stop
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.core import Simulation, Stop
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.space import Range, Space
+from ax_costaware.space.parameters import Row
 
 OVERRUNS = "plain Ax, its last trial beyond the budget"
 """Plain Ax knows no budget: it ends before the trial that would pass it, or with that one."""

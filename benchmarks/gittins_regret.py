@@ -59,10 +59,10 @@ from ax_costaware.acquisition import (
     lambda_for_budget,
 )
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
-from ax_costaware.methods import Range, Simulation, Space, Stop
-from ax_costaware.methods.model import ModelOptions
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.core import Simulation, Stop
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.model import ModelOptions
+from ax_costaware.core.simulation import Outcome
 from ax_costaware.models import (
     DenseMarginalLogLikelihood,
     LogNormalCostModel,
@@ -70,6 +70,7 @@ from ax_costaware.models import (
 )
 from ax_costaware.policies import GittinsDecay
 from ax_costaware.queries import AffineCost
+from ax_costaware.space import Range, Space
 
 METHODS = (
     *("PBGI", "PBGI-D", "PBGI-B", "PBGI-R", "LogEIPC", "LogEICC", "LogEI"),

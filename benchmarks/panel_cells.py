@@ -22,8 +22,8 @@ from gpytorch.means import ZeroMean
 from panel_tables import table_surrogate
 from torch import Tensor
 
-from ax_costaware.methods import Choice, Range, Space
-from ax_costaware.methods.parameters import Row
+from ax_costaware.space import Choice, Range, Space
+from ax_costaware.space.parameters import Row
 
 Function = Callable[[Tensor], Tensor]
 """From points ``n x d`` on the unit cube to values ``n``."""

@@ -25,10 +25,12 @@ from panel_trials import LEVELS
 from problems import COSTS, NOISE_STD, PROBLEMS, Problem
 
 import ax_costaware as ac
-from ax_costaware.methods import Best, Choice, ControlSets, Decision, Range, Simulation, Space, Stop
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.core import Best, Decision, Simulation, Stop
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.methods import ControlSets
 from ax_costaware.policies import ControlSetRule
 from ax_costaware.queries import TruncatedNormal
+from ax_costaware.space import Choice, Range, Space
 
 _SPREAD = 0.2
 """Standard deviation of the logarithm of a cost that has to be learned."""

@@ -28,10 +28,11 @@ from scipy.stats import yeojohnson, yeojohnson_normmax
 from torch import Tensor
 
 from ax_costaware.acquisition import incumbent
-from ax_costaware.methods import Decision, Gittins, Method, Problem, Simulation, Stop
-from ax_costaware.methods.model import ModelOptions
+from ax_costaware.core import Decision, Problem, Simulation, Stop
+from ax_costaware.core.model import ModelOptions
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.methods import Gittins, Method
 from ax_costaware.methods.priced import CostArgument
-from ax_costaware.methods.simulation import Outcome
 from ax_costaware.models import DenseMarginalLogLikelihood
 from ax_costaware.models.configurable_gp import search_by_logarithms
 from ax_costaware.models.matern_gp import MaternGP

@@ -32,21 +32,17 @@ from kept_runs import RESULTS
 from tqdm import tqdm
 
 import ax_costaware as ac
+from ax_costaware.core import FixedHyperparameters, Simulation, Stop
+from ax_costaware.core.simulation import Outcome
 from ax_costaware.methods import (
-    Choice,
     ControlSets,
     CostlyFeedback,
-    FixedHyperparameters,
     Gittins,
     IndirectQueries,
     Method,
-    Range,
-    Simulation,
-    Space,
-    Stop,
     TreeSearch,
 )
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.space import Choice, Range, Space
 
 TRIALS, QUICK_TRIALS, DECISIONS = 200, 30, 10
 NAMES = ("x1", "x2", "x3")

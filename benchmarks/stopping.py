@@ -28,7 +28,7 @@ from kept_runs import RESULTS, keep, path_of, read, run_all
 from panel_sets import CELLS, in_hand
 from panel_sets import trials as trials_of_sets
 
-from ax_costaware.methods import Simulation
+from ax_costaware.core import Simulation
 from ax_costaware.methods.stopping import IN_A_ROW
 
 PRICES = (0.1, 0.3, 1.0, 3.0)

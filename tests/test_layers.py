@@ -13,7 +13,16 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "ax_costaware"
 # The layers that work without Ax, each of which may import itself and those before it.
-LAYERS = ["exceptions.py", "queries", "models", "acquisition", "policies", "methods"]
+LAYERS = [
+    "exceptions.py",
+    "queries",
+    "space",
+    "models",
+    "acquisition",
+    "policies",
+    "core",
+    "methods",
+]
 # What knows neither Ax nor the package, and may be imported above these layers.
 BESIDE = ["display.py"]
 

@@ -20,17 +20,17 @@ from ax.core.trial import Trial
 from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.ax_bridge.records import RECORD, past_trials
+from ax_costaware.core.account import remaining, spent
+from ax_costaware.core.history import LedgerEntry, ledger_of
+from ax_costaware.core.method import Method
+from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.budgeted import remaining, spent
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import LedgerEntry, ledger_of
-from ax_costaware.methods.problem import Decision, Problem
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.session import spending
+from ax_costaware.space.parameters import Row
 from tests.session.conftest import strategy_with
 
 

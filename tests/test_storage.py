@@ -71,11 +71,11 @@ from ax_costaware.ax_bridge.nodes import (
     num_payable,
 )
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
+from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.method import NO_LIMIT, Method
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedHyperparameterGP, FixedTimeVaryingGP
 from ax_costaware.policies import ControlSetDecision, ControlSetHistory, Evaluate

@@ -18,10 +18,10 @@ import torch
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.acquisition.local_search import SAME_OPTIMUM, LocalSearch
-from ax_costaware.acquisition.starts import LinearConstraints, spaced_best
+from ax_costaware.acquisition.starts import spaced_best
 from ax_costaware.models.posterior_now import Comparison, PosteriorNow
+from ax_costaware.space.elimination import Elimination, LinearConstraints
 
 Compare: TypeAlias = Literal["correlation", "local_optima"]
 """Which points are rivals of the chosen one."""

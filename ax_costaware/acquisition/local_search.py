@@ -21,8 +21,8 @@ from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
-from ax_costaware.acquisition.elimination import Elimination
-from ax_costaware.acquisition.starts import LinearConstraints, spaced_best
+from ax_costaware.acquisition.starts import spaced_best
+from ax_costaware.space.elimination import Elimination, LinearConstraints
 
 START_DISTANCE = 0.1
 """Starts of local searches are at least so far apart, in the unit cube: they spread over hills."""

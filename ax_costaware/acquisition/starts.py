@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.quadrature import uniforms
-
-if TYPE_CHECKING:
-    from ax_costaware.acquisition.elimination import Elimination
+from ax_costaware.space.elimination import Elimination, LinearConstraints
 
 Discrete = Sequence[tuple[tuple[int, ...], Tensor]]
-LinearConstraints = Sequence[tuple[Tensor, Tensor, float]]
 
 # Attempts at drawing feasible raw points, each of which doubles the number drawn.
 MAX_REJECTION_ROUNDS = 6

@@ -24,8 +24,8 @@ from ax_costaware.analysis.figures import (
 )
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.analysis.tables import deployments
+from ax_costaware.core.method import Method
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.method import Method
 from ax_costaware.session.recommendation import recommend
 
 _HEIGHT_PIXELS = 420

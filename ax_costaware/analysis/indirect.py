@@ -29,13 +29,14 @@ from ax_costaware.analysis.figures import (
     trial_ticks,
 )
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
+from ax_costaware.core import Best, Problem
+from ax_costaware.core.problem import Array
 from ax_costaware.display import display_values
-from ax_costaware.methods import Best, Choice, Problem
 from ax_costaware.methods.averages import Targets
 from ax_costaware.methods.averages.deployment import recommendation_record
 from ax_costaware.methods.averages.information import posterior
-from ax_costaware.methods.parameters import FreeParameter
-from ax_costaware.methods.problem import Array
+from ax_costaware.space import Choice
+from ax_costaware.space.parameters import FreeParameter
 
 _LINE_POINTS = 201
 _MAP_POINTS = 61

@@ -29,9 +29,10 @@ from ax_costaware.ax_bridge.checks import ax_errors, check_optimization_config
 from ax_costaware.ax_bridge.generator import AnyMethod
 from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of_class
 from ax_costaware.ax_bridge.records import past_trials
+from ax_costaware.core import PastTrial, Problem
+from ax_costaware.core.history import ledger_of
 from ax_costaware.display import display_number
-from ax_costaware.methods import Method, PastTrial, Problem
-from ax_costaware.methods.past import ledger_of
+from ax_costaware.methods import Method
 
 NEXT = "NEXT"
 """Status of a last row that is about the trial that would come next."""

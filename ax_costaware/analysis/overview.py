@@ -35,7 +35,7 @@ from ax_costaware.analysis.spending import SpendingAnalysis
 from ax_costaware.analysis.stopping import StoppingAnalysis
 from ax_costaware.analysis.tables import DecisionAnalysis, RecommendationAnalysis
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
-from ax_costaware.methods.method import Method
+from ax_costaware.core.method import Method
 
 logger = get_logger(__name__)
 

@@ -1,7 +1,7 @@
 """Where the money went: what every trial was charged, and what is left of the budget.
 
 An Ax analysis for the experiments of every method. It shows the ledger
-(``ax_costaware.methods.past``), which needs no model and no outcome. Costs are in the user's own
+(``ax_costaware.core.history``), which needs no model and no outcome. Costs are in the user's own
 unit.
 """
 
@@ -31,7 +31,7 @@ from ax_costaware.analysis.figures import (
     trial_ticks,
 )
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Run
-from ax_costaware.methods.method import Method
+from ax_costaware.core.method import Method
 from ax_costaware.session.spending import Spending, origin_of, spending
 
 _HEIGHT_PIXELS = 480

@@ -18,8 +18,8 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.analysis.method_analysis import MethodAnalysis, Objective, Run
 from ax_costaware.ax_bridge.records import objective_metrics, outcome_record
+from ax_costaware.core.method import Method
 from ax_costaware.display import display_number, display_values
-from ax_costaware.methods.method import Method
 from ax_costaware.session.query import query
 from ax_costaware.session.recommendation import Recommendation, recommend
 

@@ -49,13 +49,15 @@ from ax_costaware.ax_bridge.records import (
 )
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.ax_bridge.training_data import realized_data, restore_data, with_curves
-from ax_costaware.methods import Best, Decision, Method, Problem, Space, Stop
-from ax_costaware.methods.constraints import feasible_first
-from ax_costaware.methods.curves import CurvePoint, curve_points
-from ax_costaware.methods.loop import all_left_out, check_all, next_trial, recommended
-from ax_costaware.methods.past import check_inputs
-from ax_costaware.methods.problem import decision_seed, reproducible
-from ax_costaware.methods.trial_times import TrialTimes
+from ax_costaware.core import Best, Decision, Problem, Stop
+from ax_costaware.core.constraints import feasible_first
+from ax_costaware.core.curves import CurvePoint, curve_points
+from ax_costaware.core.decision import all_left_out, check_all, next_trial, recommended
+from ax_costaware.core.history import check_inputs
+from ax_costaware.core.problem import decision_seed, reproducible
+from ax_costaware.core.trial_times import TrialTimes
+from ax_costaware.methods import Method
+from ax_costaware.space import Space
 
 
 class CostAwareAdapter(TorchAdapter):

@@ -21,14 +21,14 @@ from ax.exceptions.core import (
 )
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 
+from ax_costaware.core.constraints import OutcomeConstraint, merged
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import check_lengthscales
+from ax_costaware.core.problem import Problem, Stop
 from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods.constraints import OutcomeConstraint, merged
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import check_lengthscales
-from ax_costaware.methods.parameters import Range, Row, takes
-from ax_costaware.methods.problem import Problem, Stop
-from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import nonempty_string
+from ax_costaware.space.parameters import Range, Row, takes
+from ax_costaware.space.space import Space
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from ax_costaware.ax_bridge.training_data import (
     restore_data,
 )
 from ax_costaware.ax_bridge.turns import turn_at
-from ax_costaware.methods.method import Method
+from ax_costaware.core.method import Method
 
 logger = get_logger(__name__)
 

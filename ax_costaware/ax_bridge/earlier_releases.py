@@ -20,9 +20,9 @@ from ax.storage.transform_registry import REVERSE_TRANSFORM_REGISTRY
 from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import ModelNode, num_payable
 from ax_costaware.ax_bridge.transforms import HideParameters
+from ax_costaware.core.method import Method
 from ax_costaware.methods import ControlSets, CostlyFeedback, Gittins, IndirectQueries, TreeSearch
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Choice, Range
+from ax_costaware.space.parameters import Choice, Range
 
 
 def _model_node(

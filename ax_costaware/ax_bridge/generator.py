@@ -25,15 +25,16 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_lengthscales_of
-from ax_costaware.methods import FixedHyperparameters, Method, ModelOptions, Problem, SpaceExhausted
-from ax_costaware.methods.finite_spaces import untried
-from ax_costaware.methods.lending import is_out_of_scale, maximum_within
-from ax_costaware.methods.model import GIVEN, knows_choices, options_within, winsorized
-from ax_costaware.methods.problem import Maximum, reproducible
+from ax_costaware.core import FixedHyperparameters, ModelOptions, Problem, SpaceExhausted
+from ax_costaware.core.lending import is_out_of_scale, maximum_within
+from ax_costaware.core.model import GIVEN, knows_choices, options_within, winsorized
+from ax_costaware.core.problem import Maximum, reproducible
+from ax_costaware.methods import Method
 from ax_costaware.models.cached_posterior import any_unit
 from ax_costaware.models.dense_marginal_likelihood import DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import instance_of
+from ax_costaware.space.finite_spaces import untried
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 

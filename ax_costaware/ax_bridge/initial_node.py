@@ -32,13 +32,13 @@ from ax_costaware.ax_bridge.nodes import MethodNode, method_of, model_spec_of
 from ax_costaware.ax_bridge.records import is_excluded, live_observations, problem_of
 from ax_costaware.ax_bridge.training_data import match_generator_runs, restore_data
 from ax_costaware.ax_bridge.transforms import IntToFloatInOrder
-from ax_costaware.methods.failures import are_in_vain
-from ax_costaware.methods.lending import MOST_DRAWS, design_of
-from ax_costaware.methods.loop import check_all, next_trial
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameter_constraints import opposite_of
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import SpaceExhausted, Stop, decision_seed, reproducible
+from ax_costaware.core.decision import check_all, next_trial
+from ax_costaware.core.failures import are_in_vain
+from ax_costaware.core.lending import MOST_DRAWS, design_of
+from ax_costaware.core.method import Method
+from ax_costaware.core.problem import SpaceExhausted, Stop, decision_seed, reproducible
+from ax_costaware.space.parameter_constraints import opposite_of
+from ax_costaware.space.parameters import Row
 
 _DESIGN_TRANSFORMS = [
     IntToFloatInOrder if transform is IntToFloat else transform for transform in Cont_X_trans

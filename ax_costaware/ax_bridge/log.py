@@ -14,9 +14,10 @@ from ax.core.generator_run import GeneratorRun
 from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.records import RECORD
+from ax_costaware.core import Decision, Problem
+from ax_costaware.core.decision import all_left_out, record_of
 from ax_costaware.display import display_cost, display_number, display_values
-from ax_costaware.methods import Decision, Method, Problem
-from ax_costaware.methods.loop import all_left_out, record_of
+from ax_costaware.methods import Method
 
 logger = get_logger(__name__)
 

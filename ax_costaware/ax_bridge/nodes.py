@@ -24,8 +24,8 @@ from ax_costaware.ax_bridge.generator import AnyMethod, CostAwareGenerator
 from ax_costaware.ax_bridge.records import problem_of
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
 from ax_costaware.ax_bridge.turns import CostAwareStrategy
+from ax_costaware.core.method import NO_LIMIT, Method
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.method import NO_LIMIT, Method
 
 logger = get_logger(__name__)
 

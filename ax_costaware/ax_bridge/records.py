@@ -29,11 +29,13 @@ from botorch.models.model import Model
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_fixed, constraints_of
 from ax_costaware.ax_bridge.search_space import space_of
-from ax_costaware.methods import Method, PastTrial, Problem, Space
+from ax_costaware.core import PastTrial, Problem
+from ax_costaware.core.constraints import nothing_to_lend
+from ax_costaware.core.history import check_complete
+from ax_costaware.core.problem import Pending
+from ax_costaware.methods import Method
 from ax_costaware.methods.averages.law import joined
-from ax_costaware.methods.constraints import nothing_to_lend
-from ax_costaware.methods.past import check_complete
-from ax_costaware.methods.problem import Pending
+from ax_costaware.space import Space
 
 RECORD = "ax_costaware"
 """Key of our record in ``run_metadata``, ``gen_metadata`` and the experiment's properties."""

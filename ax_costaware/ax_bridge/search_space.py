@@ -19,11 +19,11 @@ from ax.core.search_space import SearchSpace
 from ax.exceptions.core import UnsupportedError, UserInputError
 
 from ax_costaware.ax_bridge.checks import ax_errors
-from ax_costaware.methods.parameter_constraints import WeightedSum
-from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Range
-from ax_costaware.methods.parameters import Parameter as OurParameter
-from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import sequence_of
+from ax_costaware.space.parameter_constraints import WeightedSum
+from ax_costaware.space.parameters import Choice, Fixed, FreeParameter, Range
+from ax_costaware.space.parameters import Parameter as OurParameter
+from ax_costaware.space.space import Space
 
 _MOST_INTEGERS = 10**8, 10**7
 """Integers of a range, and of one on a log scale, whose list takes eight gigabytes."""

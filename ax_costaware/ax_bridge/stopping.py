@@ -18,14 +18,14 @@ from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.generator import settled_with_surrogate
 from ax_costaware.ax_bridge.nodes import ModelNode, fitted
+from ax_costaware.core.decision import check_all, wary
+from ax_costaware.core.failures import BY_WARY_MODEL
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed, reproducible
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.failures import BY_WARY_MODEL
 from ax_costaware.methods.gittins import Gittins, StopRule
 from ax_costaware.methods.gittins.weighing import Weighed, weigh
-from ax_costaware.methods.loop import check_all, wary
-from ax_costaware.methods.model import FixedHyperparameters
 from ax_costaware.methods.priced import CostArgument, NothingToLearnFrom
-from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed, reproducible
 from ax_costaware.models.log_normal_cost import CostKind
 from ax_costaware.policies.gittins import GittinsStop
 from ax_costaware.queries.argument_checks import boolean, integer_at_least

@@ -36,7 +36,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.models.transforms.outcome import OutcomeTransform
 
-from ax_costaware import acquisition, methods, models, policies, queries
+from ax_costaware import acquisition, core, methods, models, policies, queries, space
 from ax_costaware.ax_bridge.earlier_releases import BatchLimit, register_aliases
 from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import CostAwareGenerators, ModelNode
@@ -47,14 +47,14 @@ from ax_costaware.ax_bridge.turns import CostAwareStrategy
 from ax_costaware.models.standardize import StandardizeAnyScale
 
 VALUE_OBJECTS: tuple[type, ...] = (
-    methods.Choice,
+    space.Choice,
     methods.ControlSets,
     methods.CostlyFeedback,
-    methods.FixedHyperparameters,
+    core.FixedHyperparameters,
     methods.Gittins,
     methods.IndirectQueries,
     methods.MultiFidelity,
-    methods.Range,
+    space.Range,
     methods.TreeSearch,
     policies.BernoulliRule,
     policies.EpsilonSchedule,

@@ -14,7 +14,8 @@ from ax_costaware.ax_bridge.earlier_releases import BatchLimit
 from ax_costaware.ax_bridge.generator import settled_with_surrogate
 from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import ModelNode, model_spec_of
-from ax_costaware.methods import FixedHyperparameters, Method
+from ax_costaware.core import FixedHyperparameters
+from ax_costaware.methods import Method
 from ax_costaware.queries.argument_checks import boolean, instance_of
 
 logger = get_logger(__name__)

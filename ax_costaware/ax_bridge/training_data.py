@@ -32,9 +32,9 @@ from ax_costaware.ax_bridge.records import (
     recorded_outcomes,
     with_one_arm,
 )
-from ax_costaware.methods.curves import CurvePoint
-from ax_costaware.methods.space import Space
+from ax_costaware.core.curves import CurvePoint
 from ax_costaware.queries.argument_checks import LARGEST
+from ax_costaware.space.space import Space
 
 _TOO_SMALL_TO_ROUND = 1e-6
 """Observations that differ by no more than this are left as they are: rounding would harm them."""

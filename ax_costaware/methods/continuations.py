@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
-from ax_costaware.methods.change_overs import SAME_VALUE
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Row, Value
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Problem
+from ax_costaware.core.change_overs import SAME_VALUE
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.method import Method
+from ax_costaware.core.problem import Problem
+from ax_costaware.space.parameters import Row, Value
 
 SEARCHED = 0.5
 """Part of what a trial has cost that a search takes going on from it to cost at least."""

@@ -25,15 +25,14 @@ from torch import Tensor
 
 from ax_costaware.acquisition.confidence_search import ConfidenceSearch
 from ax_costaware.acquisition.local_search import is_flat
+from ax_costaware.core.account import Money
+from ax_costaware.core.history import ROUNDING, PastTrial
+from ax_costaware.core.method import NO_LIMIT, Method
+from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
+from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.feasible_now import FeasibleNow
-from ax_costaware.methods.method import NO_LIMIT, Method
-from ax_costaware.methods.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import ROUNDING, PastTrial
-from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
-from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models import FixedTimeVaryingGP, PosteriorNow, TimeVaryingGP
 from ax_costaware.policies import FeedbackRule, LogarithmicBeta, Prospect, QueryDecision, Rivals
 from ax_costaware.policies.beta import checked_beta
@@ -50,6 +49,7 @@ from ax_costaware.queries.argument_checks import (
     optional,
     positive_number,
 )
+from ax_costaware.space.parameters import Row
 
 NUM_STARTS = 1024
 """Quasi-random points from which the searches start, where the settings do not say."""

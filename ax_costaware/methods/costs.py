@@ -17,14 +17,14 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
+from ax_costaware.core.method import Method
+from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameter_constraints import WeightedSum
-from ax_costaware.methods.parameters import Choice, Parameter, Range, Row, Value
-from ax_costaware.methods.problem import Problem
-from ax_costaware.methods.space import Space
 from ax_costaware.queries.argument_checks import positive_number
 from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
+from ax_costaware.space.parameter_constraints import WeightedSum
+from ax_costaware.space.parameters import Choice, Parameter, Range, Row, Value
+from ax_costaware.space.space import Space
 
 CostOfPoints: TypeAlias = Callable[[Tensor], Tensor]
 """From points ``... x d`` of the model's space to costs ``...``."""

@@ -11,8 +11,8 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from ax_costaware.methods.constraints import Feasibility
-from ax_costaware.methods.problem import Problem
+from ax_costaware.core.constraints import Feasibility
+from ax_costaware.core.problem import Problem
 from ax_costaware.models.posterior_now import PosteriorNow
 
 

@@ -20,9 +20,13 @@ from torch import Tensor
 
 from ax_costaware.acquisition import LogTargetImprovementPerCost
 from ax_costaware.acquisition.target_fidelity import LogChanceAtTarget, at_target
+from ax_costaware.core.change_overs import CostAfter
+from ax_costaware.core.constraints import Feasibility
+from ax_costaware.core.failures import failures_as_constraint
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.model import ARGUMENT, FixedHyperparameters, ModelOptions
+from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.change_overs import CostAfter
-from ax_costaware.methods.constraints import Feasibility
 from ax_costaware.methods.continuations import (
     LEAST,
     SEARCHED,
@@ -30,17 +34,13 @@ from ax_costaware.methods.continuations import (
     continuations,
     continued_trial,
 )
-from ax_costaware.methods.failures import failures_as_constraint
 from ax_costaware.methods.gittins.search import Found, InHand, Search, steep
-from ax_costaware.methods.model import ARGUMENT, FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Fixed, Row, Value, takes
-from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.priced import PricedMethod, cost_function
-from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
-from ax_costaware.methods.space import Space
 from ax_costaware.models import FidelityGP, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields, plain_value
+from ax_costaware.space.parameters import Fixed, Row, Value, takes
+from ax_costaware.space.space import Space
 
 AT_TARGET, ELSEWHERE = "at the target", "at other fidelities"
 """What spending is grouped by."""

@@ -16,12 +16,8 @@ import torch
 
 from ax_costaware.acquisition.log_cost import CostFunction as CostOfPoints
 from ax_costaware.acquisition.log_cost import log_cost_function
-from ax_costaware.exceptions import InputError
-from ax_costaware.methods.change_overs import costs_left_out, kept_settings
-from ax_costaware.methods.costs import check_cost, cost_of, known_cost, named_cost
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import (
+from ax_costaware.core.change_overs import costs_left_out, kept_settings
+from ax_costaware.core.history import (
     PastTrial,
     change_overs,
     check_complete,
@@ -29,7 +25,10 @@ from ax_costaware.methods.past import (
     costs_of_runs,
     ledger_of,
 )
-from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.core.method import Method
+from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods.costs import check_cost, cost_of, known_cost, named_cost
 from ax_costaware.models.log_normal_cost import CostKind, LogNormalCostModel
 from ax_costaware.queries import ChangeCost, Cost
 from ax_costaware.queries.argument_checks import (
@@ -39,6 +38,7 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     positive_number_or_none,
 )
+from ax_costaware.space.parameters import Row
 
 COST_MODELS: tuple[str, ...] = get_args(CostKind)
 """Values of ``cost_model``: a GP on the log of the cost, a linear model of it, or their sum."""

@@ -21,16 +21,16 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from ax_costaware.core.account import Money
+from ax_costaware.core.history import PastTrial, blaming
+from ax_costaware.core.problem import Array, Decision, Problem, Stop
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import nats_and_worth, subject_of
-from ax_costaware.methods.budgeted import Money
-from ax_costaware.methods.parameters import Parameter, Range, Row
-from ax_costaware.methods.past import PastTrial, blaming
-from ax_costaware.methods.problem import Array, Decision, Problem, Stop
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
 from ax_costaware.queries import CellConditional
 from ax_costaware.queries.argument_checks import integer_at_least, set_fields
+from ax_costaware.space.parameters import Parameter, Range, Row
 
 LEVEL = "level"
 """Name of the integer parameter that says how fine a cell of a resolution tree is."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ax_costaware.methods.problem import Problem
+from ax_costaware.core.problem import Problem
 
 NUM_AHEAD = (1, 4, 16)
 """Numbers of further trials whose worth is looked at."""

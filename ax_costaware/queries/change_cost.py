@@ -2,7 +2,7 @@
 
 An oven that has to heat up, a line that has to be cleaned, a column that has to be equilibrated. It
 comes on top of what a trial costs otherwise, in the same unit, and depends on the trial before, so
-that it is no cost of a parameterization alone: see ``ax_costaware.methods.change_overs``.
+that it is no cost of a parameterization alone: see ``ax_costaware.core.change_overs``.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from ax.exceptions.core import UserInputError
 from ax_costaware.ax_bridge.nodes import method_of
 from ax_costaware.ax_bridge.records import decision_record, objective_metrics, planned_trial
 from ax_costaware.ax_bridge.turns import running_strategy
+from ax_costaware.core.history import NEVER_RUN
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.past import NEVER_RUN
 from ax_costaware.metrics import ReportedMetric
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import nonnegative_number

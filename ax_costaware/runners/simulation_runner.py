@@ -22,7 +22,6 @@ from torch import Tensor
 from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.methods.averages.law import policies_of
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.parameters import Choice, Value
 from ax_costaware.queries import (
     Conditional,
     Cost,
@@ -38,6 +37,7 @@ from ax_costaware.runners.function_runner import LocalRunner
 from ax_costaware.runners.registry import trial_function
 from ax_costaware.runners.reporting import terms_of
 from ax_costaware.runners.result import AttemptState, TrialFunction, TrialResult, run_function
+from ax_costaware.space.parameters import Choice, Value
 
 OneCost: TypeAlias = float | Cost | Marginal
 """A number, a function of the trial's values, or a law that costs are drawn from."""

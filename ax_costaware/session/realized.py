@@ -15,8 +15,8 @@ from ax_costaware.ax_bridge.checks import ax_errors
 from ax_costaware.ax_bridge.search_space import parameter_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.parameters import Choice
 from ax_costaware.queries.argument_checks import finite_number, instance_of
+from ax_costaware.space.parameters import Choice
 
 _FARTHEST = 1e6
 """In widths of a range: a realised input beyond its bounds by more is taken for a mistake."""

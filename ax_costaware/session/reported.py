@@ -26,9 +26,9 @@ from ax_costaware.ax_bridge.records import (
     problem_without_trials,
     progress_parameter,
 )
+from ax_costaware.core.history import PastTrial, change_overs
+from ax_costaware.core.method import Method
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import PastTrial, change_overs
 from ax_costaware.queries import ControlSet
 from ax_costaware.queries.argument_checks import (
     nonnegative_number,

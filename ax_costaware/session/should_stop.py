@@ -19,8 +19,9 @@ from ax_costaware.ax_bridge.client import Session, SessionClient, holding_lock, 
 from ax_costaware.ax_bridge.generator import settled_with_surrogate
 from ax_costaware.ax_bridge.nodes import method_of, model_spec_of
 from ax_costaware.ax_bridge.stopping import assess, method_to_check
+from ax_costaware.core import FixedHyperparameters
 from ax_costaware.display import display_number, display_values
-from ax_costaware.methods import FixedHyperparameters, Gittins
+from ax_costaware.methods import Gittins
 from ax_costaware.methods.gittins import StopRule
 from ax_costaware.methods.priced import CostArgument
 

@@ -15,9 +15,9 @@ from ax.exceptions.core import UserInputError
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import past_trials
 from ax_costaware.ax_bridge.strategy import set_method
+from ax_costaware.core.account import remaining, spent
+from ax_costaware.core.history import ROUNDING, LedgerEntry, ledger_of
 from ax_costaware.display import display_number
-from ax_costaware.methods.budgeted import remaining, spent
-from ax_costaware.methods.past import ROUNDING, LedgerEntry, ledger_of
 from ax_costaware.queries.argument_checks import positive_number
 
 _COSTS = ("expected_cost", "reported_cost", "charged", "lost", "change_over")
@@ -104,7 +104,7 @@ def spending(client: SessionClient) -> Spending:
     A trial is charged its reported cost, else its expected cost; unfinished trials reserve the
     latter; a trial whose measurement was skipped is charged nothing, under a method that may do
     without; attempts of a runner that failed and were followed by another are charged, too. See
-    ``ax_costaware.methods.past`` for all cases.
+    ``ax_costaware.core.history`` for all cases.
 
     Args:
         client: An Ax ``Client``, an ``AxClient``, or a tuple ``(Experiment, GenerationStrategy)``.

@@ -21,11 +21,11 @@ from ax_costaware.ax_bridge.attached import PastRow, attach_completed
 from ax_costaware.ax_bridge.checks import check_optimization_config
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
 from ax_costaware.ax_bridge.records import CHARGED, problem_of
+from ax_costaware.core import PastTrial, Problem
+from ax_costaware.core.decision import check_all
+from ax_costaware.core.history import ledger_of
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Method, PastTrial, Problem
-from ax_costaware.methods.loop import check_all
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import ledger_of
+from ax_costaware.methods import Method
 from ax_costaware.queries.argument_checks import (
     boolean,
     number_with_square,
@@ -40,6 +40,7 @@ from ax_costaware.session.reported import (
     read_cost,
     record_of,
 )
+from ax_costaware.space.parameters import Row
 
 _COST = "cost"
 

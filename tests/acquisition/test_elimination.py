@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.acquisition.local_search import LocalSearch
-from ax_costaware.acquisition.starts import LinearConstraints, SearchDomain, raw_points
+from ax_costaware.acquisition.starts import SearchDomain, raw_points
 from ax_costaware.exceptions import InputError
+from ax_costaware.space.elimination import Elimination, LinearConstraints
 
 
 def total(d: int, value: float = 1.0) -> tuple[Tensor, Tensor, float]:

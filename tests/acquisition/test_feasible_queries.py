@@ -17,8 +17,8 @@ from ax_costaware.acquisition import objectives, optimize_control_sets
 from ax_costaware.acquisition.criteria import LogProbability
 from ax_costaware.acquisition.objectives import FeasibleQueries
 from ax_costaware.acquisition.partial_query import QueryNodes
+from ax_costaware.core.constraints import OutcomeConstraint
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.constraints import OutcomeConstraint
 from ax_costaware.models.point_posterior import PointPosterior
 from ax_costaware.queries import sobol_nodes
 from ax_costaware.queries.marginals import Uniform

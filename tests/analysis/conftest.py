@@ -6,7 +6,7 @@ import pytest
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
-from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.session import complete_trial

@@ -23,7 +23,8 @@ from ax.exceptions.core import UserInputError
 
 from ax_costaware import set_budget, strategy_of
 from ax_costaware.analysis import CostAwareOverview, SpendingAnalysis, overview
-from ax_costaware.methods import Decision, Method, Problem
+from ax_costaware.core import Decision, Problem
+from ax_costaware.methods import Method
 from ax_costaware.session import complete_trial, exclude_trial
 from tests.ax import feedback_toy, gittins_toy, indirect_toy, toy, tree_toy
 from tests.session.conftest import KINDS, behind

@@ -21,8 +21,8 @@ from ax_costaware import (
 )
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.ax_bridge.records import RECORD
+from ax_costaware.core.problem import reproducible
 from ax_costaware.methods import ControlSets
-from ax_costaware.methods.problem import reproducible
 from ax_costaware.models import information_gain
 from tests.ax.toy import CONTROL_SETS, make_client, objective, realize, record, run_trials
 from tests.repeats import mostly_slow

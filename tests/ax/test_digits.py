@@ -9,9 +9,10 @@ from ax.service.ax_client import AxClient, ObjectiveProperties
 
 import ax_costaware as ac
 from ax_costaware.acquisition.criteria import log_expected_gain
-from ax_costaware.methods import Gittins, Space
-from ax_costaware.methods.parameters import Range
-from ax_costaware.methods.simulation import Outcome, simulate
+from ax_costaware.core.simulation import Outcome, simulate
+from ax_costaware.methods import Gittins
+from ax_costaware.space import Space
+from ax_costaware.space.parameters import Range
 from tests.session.conftest import make_ax_client
 
 pytestmark = pytest.mark.usefixtures("short_searches")

@@ -42,8 +42,8 @@ from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import ModelNode, method_of
 from ax_costaware.ax_bridge.storage import VALUE_OBJECTS
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
-from ax_costaware.methods.parameters import Choice, Range
 from ax_costaware.methods.resolution_tree import TreeSearch
+from ax_costaware.space.parameters import Choice, Range
 from tests import test_storage
 from tests.ax import tree_toy
 from tests.ax.indirect_toy import FAST, KNOWN, TARGETS, answer, learned, make_client, pairs

@@ -45,10 +45,10 @@ from ax_costaware.acquisition import ConditionalJointEntropySearch, sample_optim
 from ax_costaware.analysis import IndirectQueryAnalysis
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.nodes import fitted_adapter
+from ax_costaware.core.problem import decision_seed
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.averages.information import posterior
 from ax_costaware.methods.averages.law import target_space
-from ax_costaware.methods.problem import decision_seed
 from ax_costaware.models import ConditionalMeanProcess
 from tests.ax.indirect_toy import (
     BEST,

@@ -27,7 +27,7 @@ from ax_costaware import (
 from ax_costaware.ax_bridge.adapter import CostAwareAdapter
 from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of
 from ax_costaware.ax_bridge.records import live_observations, past_trials
-from ax_costaware.methods.curves import thinned
+from ax_costaware.core.curves import thinned
 from tests.fresh import FreshProcess
 from tests.resuming import Run
 

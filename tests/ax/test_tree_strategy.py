@@ -26,13 +26,15 @@ from ax_costaware import (
     spending,
 )
 from ax_costaware.ax_bridge.nodes import fitted_adapter
-from ax_costaware.methods import Range, Simulation, Space, averages
+from ax_costaware.core import Simulation
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.problem import Decision, Problem
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.methods import averages
 from ax_costaware.methods.averages.information import posterior
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Decision, Problem
 from ax_costaware.methods.resolution_tree import TreeSearch
-from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies.resolution_tree import Cell, ResolutionTree
+from ax_costaware.space import Range, Space
 from tests.ax.indirect_toy import record
 from tests.ax.tree_toy import BEST, MAX_LEVEL, TARGETS, cell_mean, make_client, run_trials
 

@@ -26,15 +26,14 @@ from ax_costaware.ax_bridge.initial_node import InitialNode
 from ax_costaware.ax_bridge.nodes import ModelNode
 from ax_costaware.ax_bridge.transforms import HideParameters
 from ax_costaware.methods import (
-    Choice,
     ControlSets,
     CostlyFeedback,
     Gittins,
     IndirectQueries,
     Method,
-    Range,
     TreeSearch,
 )
+from ax_costaware.space import Choice, Range
 from tests.test_storage import design_of, read, round_trip
 
 

@@ -20,11 +20,11 @@ from botorch.acquisition.analytic import PosteriorMean
 from ax_costaware import complete_trial, gittins_strategy, set_budget
 from ax_costaware.ax_bridge.nodes import fitted_adapter, method_of, method_of_class
 from ax_costaware.ax_bridge.strategy import strategy_of
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 
 

@@ -22,6 +22,7 @@ from ax_costaware.ax_bridge.records import (
     problem_of,
 )
 from ax_costaware.ax_bridge.search_space import parameters_of_configs
+from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.methods.averages.law import pairs_of
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.learned import (
@@ -30,8 +31,7 @@ from ax_costaware.methods.control_sets.learned import (
 )
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.parameters import Choice, Range
-from ax_costaware.methods.trial_times import TrialTimes
+from ax_costaware.space.parameters import Choice, Range
 from tests.ax.cost_toy import UNKNOWN_SETS, make_cost_client, run_with_costs
 from tests.ax.gittins_toy import make_client as make_gittins_client
 from tests.ax.toy import arm_of, make_client, run_trials

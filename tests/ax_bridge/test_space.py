@@ -23,7 +23,7 @@ from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.ax_bridge.search_space import space_of
 from ax_costaware.methods.costs import known_cost
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.space import Space
+from ax_costaware.space.space import Space
 from tests.ax import feedback_toy, toy
 from tests.methods.test_costs import COSTS
 from tests.methods.test_space import check_same

@@ -17,12 +17,12 @@ from pandas import DataFrame, MultiIndex
 
 from ax_costaware.ax_bridge.nodes import fitted_adapter
 from ax_costaware.ax_bridge.transforms import TIME, HideParameters, MethodTransform, TimeFeature
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import winsorized
+from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.costly_feedback import CostlyFeedback
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import winsorized
-from ax_costaware.methods.trial_times import TrialTimes
 from tests.ax.gittins_toy import make_client
 from tests.ax.toy import CONTROL_SETS, MARGINALS
 

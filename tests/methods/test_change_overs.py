@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 import torch
 
+from ax_costaware.core import Decision, Simulation, Stop
+from ax_costaware.core.change_overs import CostAfter, change_over, kept_settings
+from ax_costaware.core.history import PastTrial, costs_of_runs, ledger_of
+from ax_costaware.core.problem import Pending, Problem
+from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Choice, Decision, Gittins, Range, Simulation, Space, Stop
-from ax_costaware.methods.change_overs import CostAfter, change_over, kept_settings
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import PastTrial, costs_of_runs, ledger_of
-from ax_costaware.methods.problem import Pending, Problem
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.methods import Gittins
 from ax_costaware.queries import AffineCost, ChangeCost
+from ax_costaware.space import Choice, Range, Space
+from ax_costaware.space.parameters import Row
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 

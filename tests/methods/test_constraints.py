@@ -17,24 +17,26 @@ from scipy.stats import norm
 from torch import Tensor
 
 from ax_costaware.acquisition import LogExpectedImprovementPerCost, PandoraBoxGittinsIndex
-from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods import Decision, Gittins, Problem, Range, Simulation, Space, Stop
-from ax_costaware.methods.constraints import (
+from ax_costaware.core import Decision, Problem, Simulation, Stop
+from ax_costaware.core.constraints import (
     CostOfFeasible,
     Feasibility,
     OutcomeConstraint,
     merged,
 )
+from ax_costaware.core.decision import next_trial
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.problem import Pending, reproducible
+from ax_costaware.core.simulation import Outcome, simulate
+from ax_costaware.exceptions import InputError, UnsupportedInputError
+from ax_costaware.methods import Gittins
 from ax_costaware.methods.gittins import ACQUISITIONS
 from ax_costaware.methods.gittins.search import Search
 from ax_costaware.methods.gittins.weighing import weigh
-from ax_costaware.methods.loop import next_trial
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Pending, reproducible
-from ax_costaware.methods.simulation import Outcome, simulate
 from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.space import Range, Space
+from ax_costaware.space.parameters import Row
 from tests.short_searches import full_searches
 
 pytestmark = pytest.mark.usefixtures("short_searches")

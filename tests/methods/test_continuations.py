@@ -10,8 +10,11 @@ import torch
 
 from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.acquisition.target_fidelity import LogTargetImprovementPerCost
+from ax_costaware.core import Decision, Simulation
+from ax_costaware.core.history import ledger_of
+from ax_costaware.core.problem import Pending
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Choice, Decision, MultiFidelity, Simulation, Space
+from ax_costaware.methods import MultiFidelity
 from ax_costaware.methods.continuations import (
     SEARCHED,
     CostOfContinuing,
@@ -19,11 +22,10 @@ from ax_costaware.methods.continuations import (
     continued_trial,
 )
 from ax_costaware.methods.costs import known_cost
-from ax_costaware.methods.past import ledger_of
 from ax_costaware.methods.priced import cost_function
-from ax_costaware.methods.problem import Pending
 from ax_costaware.models.log_normal_cost import LogNormalCostModel
 from ax_costaware.queries.costs import AffineCost
+from ax_costaware.space import Choice, Space
 from tests.methods.test_curves import run
 from tests.methods.test_fidelity import INPUTS, METHOD, SPACE, curve
 

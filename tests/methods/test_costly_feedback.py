@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 from botorch.models import SingleTaskGP
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.model import FixedHyperparameters, ModelOptions
+from ax_costaware.core.problem import Decision, Problem
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costly_feedback import CostlyFeedback
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Range
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Decision, Problem
-from ax_costaware.methods.space import Space
 from ax_costaware.models import TimeVaryingGP
 from ax_costaware.models.fixed_hyperparameters import FixedTimeVaryingGP
 from ax_costaware.policies.beta import LogarithmicBeta
@@ -27,6 +25,8 @@ from ax_costaware.policies.query_rules import (
     QueryDecision,
     QueryRule,
 )
+from ax_costaware.space.parameters import Range
+from ax_costaware.space.space import Space
 
 OWN = ModelOptions("own", TimeVaryingGP, {"forgetting": 0.1})
 

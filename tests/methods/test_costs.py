@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import log_cost_function
+from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.costs import check_cost, known_cost
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.parameters import Choice, Fixed, Range
-from ax_costaware.methods.problem import Problem
-from ax_costaware.methods.space import Space
 from ax_costaware.queries.costs import AffineCost, ConstantCost, Cost, ProductCost, TableCost
+from ax_costaware.space.parameters import Choice, Fixed, Range
+from ax_costaware.space.space import Space
 
 SPACE = Space.of(
     [

@@ -10,19 +10,13 @@ from typing import Any
 import pytest
 import torch
 
+from ax_costaware.core import Decision, PastTrial, Simulation
+from ax_costaware.core.curves import MOST_POINTS, curve_points, thinned
+from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import (
-    Decision,
-    Gittins,
-    MultiFidelity,
-    PastTrial,
-    Range,
-    Simulation,
-    Space,
-)
-from ax_costaware.methods.curves import MOST_POINTS, curve_points, thinned
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.methods import Gittins, MultiFidelity
 from ax_costaware.queries.costs import AffineCost
+from ax_costaware.space import Range, Space
 from tests.methods.test_fidelity import COST, INPUTS, METHOD, SPACE, curve, hill
 
 ROWS: list[dict[str, Any]] = [

@@ -8,19 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from ax_costaware.methods import (
-    Choice,
-    ControlSets,
-    Gittins,
-    OutcomeConstraint,
-    Range,
-    Simulation,
-    Space,
-    simulate,
-)
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.core import OutcomeConstraint, Simulation, simulate
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.methods import ControlSets, Gittins
 from ax_costaware.policies import UnknownCosts
 from ax_costaware.queries import ChangeCost
+from ax_costaware.space import Choice, Range, Space
 from tests.elsewhere import DEVICES, ELSEWHERE, elsewhere
 from tests.methods import test_fidelity as fidelity
 from tests.methods.control_sets import toy

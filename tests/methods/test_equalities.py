@@ -14,34 +14,29 @@ from botorch.acquisition import PosteriorMean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ax_costaware.core import FixedHyperparameters, Simulation, simulate
+from ax_costaware.core.lending import design_of, maximum_within
+from ax_costaware.core.problem import Problem
+from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods import (
-    Choice,
     ControlSets,
     CostlyFeedback,
-    Fixed,
-    FixedHyperparameters,
     Gittins,
     IndirectQueries,
     Method,
-    Range,
-    Simulation,
-    Space,
     TreeSearch,
-    simulate,
 )
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.lending import design_of, maximum_within
-from ax_costaware.methods.parameters import Parameter
-from ax_costaware.methods.problem import Problem
 from ax_costaware.methods.resolution_tree import LEVEL
-from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies import LargestValuePerCost
 from ax_costaware.policies.query_rules import QueryRule
 from ax_costaware.queries import GaussianConditional
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.costs import AffineCost
 from ax_costaware.queries.marginals import Uniform
+from ax_costaware.space import Choice, Fixed, Range, Space
+from ax_costaware.space.parameters import Parameter
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 

@@ -14,21 +14,14 @@ from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
 
+from ax_costaware.core import Decision, FixedHyperparameters, PastTrial, Problem, Simulation
+from ax_costaware.core.constraints import Feasibility
+from ax_costaware.core.failures import after_failures, failures_as_constraint, stop_of_failures
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import (
-    Decision,
-    FixedHyperparameters,
-    Gittins,
-    PastTrial,
-    Problem,
-    Range,
-    Simulation,
-    Space,
-)
-from ax_costaware.methods.constraints import Feasibility
-from ax_costaware.methods.failures import after_failures, failures_as_constraint, stop_of_failures
+from ax_costaware.methods import Gittins
 from ax_costaware.models import ConditionalMeanProcess, TimeVaryingGP
 from ax_costaware.queries import GaussianConditional
+from ax_costaware.space import Range, Space
 
 torch.manual_seed(0)
 X = torch.rand(8, 2, dtype=torch.double)

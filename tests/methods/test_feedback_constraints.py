@@ -11,13 +11,15 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from ax_costaware.methods import CostlyFeedback, Decision, Problem, Range, Simulation, Space
-from ax_costaware.methods.constraints import OutcomeConstraint
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.simulation import Outcome, simulate
+from ax_costaware.core import Decision, Problem, Simulation
+from ax_costaware.core.constraints import OutcomeConstraint
+from ax_costaware.core.model import FixedHyperparameters, ModelOptions
+from ax_costaware.core.simulation import Outcome, simulate
+from ax_costaware.methods import CostlyFeedback
 from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.policies.query_rules import BernoulliRule, FeedbackRule, MixedRule, QueryRule
+from ax_costaware.space import Range, Space
+from ax_costaware.space.parameters import Row
 from tests.repeats import mostly_slow
 from tests.short_searches import full_searches
 

@@ -12,24 +12,15 @@ import numpy as np
 import pytest
 import torch
 
+from ax_costaware.core import Decision, OutcomeConstraint, Simulation, Stop, simulate
+from ax_costaware.core.failures import is_near_failures
+from ax_costaware.core.problem import Pending, Problem
+from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import (
-    Choice,
-    Decision,
-    Fixed,
-    MultiFidelity,
-    OutcomeConstraint,
-    Range,
-    Simulation,
-    Space,
-    Stop,
-    simulate,
-)
-from ax_costaware.methods.failures import is_near_failures
+from ax_costaware.methods import MultiFidelity
 from ax_costaware.methods.fidelity import AT_TARGET, ELSEWHERE
-from ax_costaware.methods.problem import Pending, Problem
-from ax_costaware.methods.simulation import Outcome
 from ax_costaware.queries.costs import AffineCost, TableCost
+from ax_costaware.space import Choice, Fixed, Range, Space
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -391,7 +382,7 @@ def test_an_experiment_without_the_fidelities_is_refused(
 
 
 def test_a_model_of_ones_own_is_refused() -> None:
-    from ax_costaware.methods import FixedHyperparameters
+    from ax_costaware.core import FixedHyperparameters
 
     with pytest.raises(InputError, match="Simulation: hyperparameters"):
         Simulation(METHOD, SPACE, hyperparameters=FixedHyperparameters(0.2))

@@ -9,19 +9,12 @@ import pytest
 import torch
 from botorch.models.model import Model
 
-from ax_costaware.methods import (
-    ControlSets,
-    Decision,
-    Gittins,
-    Method,
-    Range,
-    Space,
-    Stop,
-    simulate,
-)
-from ax_costaware.methods.problem import Pending, Problem
-from ax_costaware.methods.simulation import Outcome
+from ax_costaware.core import Decision, Stop, simulate
+from ax_costaware.core.problem import Pending, Problem
+from ax_costaware.core.simulation import Outcome
+from ax_costaware.methods import ControlSets, Gittins, Method
 from ax_costaware.models import expectation_posterior
+from ax_costaware.space import Range, Space
 from tests.methods.control_sets import toy
 from tests.saas import NUM_SAMPLES, saas_model
 

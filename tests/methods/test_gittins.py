@@ -10,16 +10,17 @@ import pytest
 import torch
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
+from ax_costaware.core import Decision, PastTrial, Problem, Simulation
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Choice, Decision, PastTrial, Problem, Range, Simulation, Space
 from ax_costaware.methods.gittins import Gittins
 from ax_costaware.methods.gittins.prices import relative_lambda
 from ax_costaware.methods.gittins.search import Found, Search
 from ax_costaware.methods.gittins.weighing import weigh
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.costs import AffineCost
+from ax_costaware.space import Choice, Range, Space
 from tests.repeats import mostly_slow
 
 BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [

@@ -12,23 +12,21 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
-from ax_costaware.exceptions import InputError
-from ax_costaware.methods import (
-    Choice,
+from ax_costaware.core import (
     Decision,
     FixedHyperparameters,
-    Gittins,
     Outcome,
     Problem,
-    Range,
     Simulation,
-    Space,
     SpaceExhausted,
 )
-from ax_costaware.methods.finite_spaces import untried
-from ax_costaware.methods.lending import is_out_of_scale, maximum_within
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import PastTrial
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.lending import is_out_of_scale, maximum_within
+from ax_costaware.exceptions import InputError
+from ax_costaware.methods import Gittins
+from ax_costaware.space import Choice, Range, Space
+from ax_costaware.space.finite_spaces import untried
+from ax_costaware.space.parameters import Row
 
 SOILS = ("sand", "clay", "peat", "loam", "silt")
 SPACE = Space.of(

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 import torch
 
+from ax_costaware.core.decision import apart, has_much_noise, next_trial, repeated
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.problem import Best, Decision, Pending, Problem, Stop, reproducible
+from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.loop import apart, has_much_noise, next_trial, repeated
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.parameters import Choice, Range, Row
-from ax_costaware.methods.problem import Best, Decision, Pending, Problem, Stop, reproducible
-from ax_costaware.methods.simulation import Outcome, Simulation, simulate
-from ax_costaware.methods.space import Space
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
+from ax_costaware.space.parameters import Choice, Range, Row
+from ax_costaware.space.space import Space
 
 NOISY = FixedHyperparameters(0.8, 0.3, noise_variance=1e-4)
 """More noise than there is, as a model that has seen few outcomes has it."""

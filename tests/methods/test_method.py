@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.problem import Decision, Problem, Stop
+from ax_costaware.core.simulation import Outcome, Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.fidelity import MultiFidelity
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.parameters import Range, Row
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Decision, Problem, Stop
-from ax_costaware.methods.simulation import Outcome, Simulation
-from ax_costaware.methods.space import Space
+from ax_costaware.space.parameters import Range, Row
+from ax_costaware.space.space import Space
 
 
 def test_a_method_must_decide() -> None:

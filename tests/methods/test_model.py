@@ -8,10 +8,11 @@ import pytest
 import torch
 from botorch.models import SingleTaskGP
 
+from ax_costaware.core.model import FixedHyperparameters, ModelOptions
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Choice, Gittins, Range, Space
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
+from ax_costaware.methods import Gittins
 from ax_costaware.models import FidelityGP, MaternGP
+from ax_costaware.space import Choice, Range, Space
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import (
+from ax_costaware.space.parameters import (
     MOST_INTEGERS,
     Choice,
     Fixed,

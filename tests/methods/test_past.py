@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ax_costaware.core import PastTrial, Problem
+from ax_costaware.core.account import Budgeted, Money
+from ax_costaware.core.history import check_complete, ledger_of
+from ax_costaware.core.problem import Pending
+from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import Choice, PastTrial, Problem, Range, Space
-from ax_costaware.methods.budgeted import Budgeted, Money
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import check_complete, ledger_of
-from ax_costaware.methods.problem import Pending
-from ax_costaware.methods.trial_times import TrialTimes
+from ax_costaware.space import Choice, Range, Space
+from ax_costaware.space.parameters import Row
 
 
 def test_index_as_time() -> None:

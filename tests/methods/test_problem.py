@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ax_costaware.methods.parameters import Choice, Fixed, Range
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Pending, Problem, decision_seed
-from ax_costaware.methods.space import Space
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.problem import Pending, Problem, decision_seed
+from ax_costaware.space.parameters import Choice, Fixed, Range
+from ax_costaware.space.space import Space
 
 SPACE = Space.of([Range("x", 0, 1)])
 

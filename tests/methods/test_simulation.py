@@ -15,34 +15,33 @@ import numpy as np
 import pytest
 import torch
 
+from ax_costaware.core import (
+    Decision,
+    FixedHyperparameters,
+    Simulation,
+    SpaceExhausted,
+    Stop,
+    simulate,
+)
+from ax_costaware.core.account import spent
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.simulation import Outcome
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import (
-    Choice,
     ControlSets,
     CostlyFeedback,
-    Decision,
-    Fixed,
-    FixedHyperparameters,
     Gittins,
     IndirectQueries,
     Method,
-    Range,
-    Simulation,
-    Space,
-    SpaceExhausted,
-    Stop,
     TreeSearch,
-    simulate,
 )
-from ax_costaware.methods.budgeted import spent
-from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.resolution_tree import LEVEL
-from ax_costaware.methods.simulation import Outcome
 from ax_costaware.policies import EpsilonSchedule
 from ax_costaware.policies.gittins import GittinsStop
 from ax_costaware.policies.query_rules import QueryRule
 from ax_costaware.queries import FiniteConditional, GaussianConditional
 from ax_costaware.queries.costs import AffineCost
+from ax_costaware.space import Choice, Fixed, Range, Space
 from tests.fresh import FreshProcess
 from tests.methods.control_sets import toy
 from tests.repeats import mostly_slow
@@ -564,20 +563,22 @@ def run_without_ax() -> list[str]:
     package.__path__ = [str(Path(__file__).parents[2] / "ax_costaware")]
     sys.modules["ax_costaware"] = package
     methods: Any = import_module("ax_costaware.methods")
+    core: Any = import_module("ax_costaware.core")
+    space: Any = import_module("ax_costaware.space")
     assert methods.Gittins is not Gittins
-    simulation = methods.simulate(
+    simulation = core.simulate(
         methods.Gittins(
             import_module("ax_costaware.queries.costs").AffineCost({"x2": 2.0}, fixed=0.5),
             budget=14.0,
             initial_trials=3,
             **FAST,
         ),
-        methods.Space.of([methods.Range("x1", 0, 1), methods.Range("x2", 0, 1)]),
-        lambda x, measure: import_module("ax_costaware.methods.simulation").Outcome(
+        space.Space.of([space.Range("x1", 0, 1), space.Range("x2", 0, 1)]),
+        lambda x, measure: import_module("ax_costaware.core.simulation").Outcome(
             -((x["x1"] - 0.3) ** 2) - (x["x2"] - 0.6) ** 2
         ),
         6,
-        hyperparameters=methods.FixedHyperparameters(0.5, 0.2),
+        hyperparameters=core.FixedHyperparameters(0.5, 0.2),
     )
     assert len(simulation.trials) == 6
     assert simulation.recommend().mean > -0.1

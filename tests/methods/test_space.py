@@ -12,8 +12,8 @@ import torch
 
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range, Row, takes
-from ax_costaware.methods.space import Space
+from ax_costaware.space.parameters import Choice, Fixed, Parameter, Range, Row, takes
+from ax_costaware.space.space import Space
 
 PARAMETERS: tuple[Parameter, ...] = (
     Range("dose", -5, 5),

@@ -17,8 +17,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.service.ax_client import AxClient
 
+from ax_costaware.core.method import Method
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.method import Method
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Discrete, TruncatedNormal, Uniform
 

@@ -12,7 +12,7 @@ from ax.api.configs import RangeParameterConfig
 from ax.core.parameter import ParameterType, RangeParameter
 from ax.exceptions.core import UserInputError
 
-from ax_costaware.methods.model import FixedHyperparameters
+from ax_costaware.core.model import FixedHyperparameters
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
 from ax_costaware.session import Recommendation, complete_trial, recommend

@@ -21,8 +21,8 @@ from ax.storage.json_store.load import load_experiment
 from ax.storage.json_store.save import save_experiment
 
 from ax_costaware.ax_bridge.records import RECORD, outcome_record
+from ax_costaware.core.method import Method
 from ax_costaware.methods.gittins import Gittins
-from ax_costaware.methods.method import Method
 from ax_costaware.queries import AffineCost, ChangeCost
 from ax_costaware.session import (
     OutOfBoundsWarning,

@@ -21,6 +21,11 @@ from torch import Tensor
 
 from ax_costaware.acquisition.batch_knowledge import target_knowledge_per_cost
 from ax_costaware.acquisition.target_optima import TargetSpace, sample_optima
+from ax_costaware.core.account import Money
+from ax_costaware.core.constraints import Feasibility
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.core.problem import Array, Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.deployment import best_points, recommendation_record
 from ax_costaware.methods.averages.information import (
@@ -39,12 +44,6 @@ from ax_costaware.methods.averages.law import (
     target_space,
     target_transform,
 )
-from ax_costaware.methods.budgeted import Money
-from ax_costaware.methods.constraints import Feasibility
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import ARGUMENT, GIVEN, FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Choice, FreeParameter, Row
-from ax_costaware.methods.problem import Array, Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.methods.stopping import NUM_AHEAD, at_price
 from ax_costaware.models.conditional_mean_process import ConditionalMeanProcess
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
@@ -60,6 +59,7 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     set_fields,
 )
+from ax_costaware.space.parameters import Choice, FreeParameter, Row
 
 
 @dataclass(frozen=True)

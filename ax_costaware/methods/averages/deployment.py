@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ax_costaware.acquisition.local_search import is_flat
 from ax_costaware.acquisition.target_optima import TargetSpace, best_target
-from ax_costaware.methods.constraints import Feasibility, feasible_first
-from ax_costaware.methods.problem import Best, Problem
+from ax_costaware.core.constraints import Feasibility, feasible_first
+from ax_costaware.core.problem import Best, Problem
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 
 _SPREAD = 256

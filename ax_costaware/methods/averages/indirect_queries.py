@@ -15,11 +15,13 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
+from ax_costaware.core.account import Money
+from ax_costaware.core.history import PastTrial, blaming
+from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages import ChosenQuery, Region, Targets
 from ax_costaware.methods.averages.information import Information, nats_and_worth, subject_of
 from ax_costaware.methods.averages.law import DecodedConditional, policy_indices, policy_key
-from ax_costaware.methods.budgeted import Money
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.costs import (
     MOST_VALUES,
@@ -30,9 +32,6 @@ from ax_costaware.methods.costs import (
     looks,
     named_cost,
 )
-from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
-from ax_costaware.methods.past import PastTrial, blaming
-from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.queries import (
     Conditional,
     Cost,
@@ -46,6 +45,7 @@ from ax_costaware.queries.argument_checks import (
     sequence_of,
     set_fields,
 )
+from ax_costaware.space.parameters import Choice, FreeParameter, Range, Row
 
 NUM_STARTS = 512
 """Quasi-random queries from which the searches start, where the settings do not say."""

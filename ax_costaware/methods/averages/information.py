@@ -15,7 +15,7 @@ from ax_costaware.acquisition import (
 )
 from ax_costaware.acquisition.conditional_entropy_search import BoundInformation
 from ax_costaware.acquisition.target_samples import TargetBound
-from ax_costaware.methods.problem import Problem
+from ax_costaware.core.problem import Problem
 from ax_costaware.models.indirect_posterior import IndirectPosterior
 
 Information: TypeAlias = Literal[

@@ -25,10 +25,8 @@ from torch import Tensor
 from typing_extensions import override
 
 from ax_costaware.acquisition.target_optima import TargetSpace
+from ax_costaware.core.problem import Pairs as StoredPairs
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Choice, FreeParameter, Range, Row
-from ax_costaware.methods.problem import Pairs as StoredPairs
-from ax_costaware.methods.space import Space
 from ax_costaware.queries import (
     ColumnNodes,
     Conditional,
@@ -40,6 +38,8 @@ from ax_costaware.queries import (
     SharedNodes,
 )
 from ax_costaware.queries.argument_checks import SUM_TOLERANCE, finite_tensor, sequence_of
+from ax_costaware.space.parameters import Choice, FreeParameter, Range, Row
+from ax_costaware.space.space import Space
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,9 +20,12 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.local_search import is_flat
+from ax_costaware.core.change_overs import costs_left_out
+from ax_costaware.core.constraints import feasible_first
+from ax_costaware.core.history import PastTrial, control_sets_of
+from ax_costaware.core.method import NO_LIMIT, Method
+from ax_costaware.core.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.change_overs import costs_left_out
-from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.control_sets.checks import (
     CONTROL_SET,
     check_budget,
@@ -43,10 +46,6 @@ from ax_costaware.methods.control_sets.learned import (
 )
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.method import NO_LIMIT, Method
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import PastTrial, control_sets_of
-from ax_costaware.methods.problem import Best, Decision, Problem, Stop, decision_seed
 from ax_costaware.policies import ControlSetRule, ExploreThenCommit, LargestValuePerCost
 from ax_costaware.policies.beta import TheoreticalBeta
 from ax_costaware.queries import ChangeCost, ControlSet, JointLaw, Marginal, check_control_sets
@@ -60,6 +59,7 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     set_fields,
 )
+from ax_costaware.space.parameters import Row
 
 _NODES_OF_FAILED = 8
 """Points that stand for one failed trial."""

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ax_costaware.core.history import ROUNDING, PastTrial, blaming
+from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.methods.control_sets.learned import atoms_of
-from ax_costaware.methods.parameter_constraints import shown
-from ax_costaware.methods.parameters import Choice, Fixed, FreeParameter, Parameter, Range
-from ax_costaware.methods.past import ROUNDING, PastTrial, blaming
-from ax_costaware.methods.problem import Problem
 from ax_costaware.policies import (
     ControlSetHistory,
     ControlSetRule,
@@ -32,6 +30,8 @@ from ax_costaware.queries.argument_checks import (
     sequence_of,
 )
 from ax_costaware.queries.nodes import check_weights
+from ax_costaware.space.parameter_constraints import shown
+from ax_costaware.space.parameters import Choice, Fixed, FreeParameter, Parameter, Range
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets

@@ -12,14 +12,13 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from ax_costaware.core.change_overs import kept_settings
+from ax_costaware.core.history import LedgerEntry, PastTrial
+from ax_costaware.core.problem import Decision, Problem, Stop, decision_seed
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.change_overs import kept_settings
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.query_space import QuerySpace
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.parameters import Row, Value
-from ax_costaware.methods.past import LedgerEntry, PastTrial
-from ax_costaware.methods.problem import Decision, Problem, Stop, decision_seed
 from ax_costaware.methods.stopping import Verdict, at_price
 from ax_costaware.policies import (
     ControlSetDecision,
@@ -29,6 +28,7 @@ from ax_costaware.policies import (
 )
 from ax_costaware.policies.control_set_rules.rule import checked_choice
 from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.space.parameters import Row, Value
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets

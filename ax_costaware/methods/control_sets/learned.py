@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ax_costaware.core.history import PastTrial, change_overs, check_complete, check_inputs
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.past import PastTrial, change_overs, check_complete, check_inputs
 from ax_costaware.models.control_set_cost import ControlSetCostModel
 from ax_costaware.policies import CostEstimate
 from ax_costaware.queries import (

@@ -25,6 +25,7 @@ from ax_costaware.acquisition.criteria import Criterion, LogProbability
 from ax_costaware.acquisition.objectives import FeasibleQueries
 from ax_costaware.acquisition.partial_query import QueryNodes
 from ax_costaware.acquisition.starts import SearchDomain
+from ax_costaware.core.problem import Problem, decision_seed
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import (
     ExpectedCosts,
@@ -34,15 +35,14 @@ from ax_costaware.methods.control_sets.learned import (
     values_of,
 )
 from ax_costaware.methods.costs import MOST_VALUES
-from ax_costaware.methods.parameters import Choice, FreeParameter, Row, Value
-from ax_costaware.methods.problem import Problem, decision_seed
-from ax_costaware.methods.space import Space
 from ax_costaware.models import expectation_posterior
 from ax_costaware.models.point_posterior import PointPosterior, QueryMoments
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.joint import NodesGiven, Placement
 from ax_costaware.queries.marginals import Marginal
 from ax_costaware.queries.nodes import ProductNodes, sobol_nodes
+from ax_costaware.space.parameters import Choice, FreeParameter, Row, Value
+from ax_costaware.space.space import Space
 
 if TYPE_CHECKING:
     from ax_costaware.methods.control_sets import ControlSets

@@ -24,11 +24,11 @@ from torch import Tensor
 from ax_costaware.acquisition import ControlSetOptima
 from ax_costaware.acquisition.criteria import LogExpectedImprovement
 from ax_costaware.acquisition.objectives import FeasibleQueries
-from ax_costaware.methods.budgeted import Money
-from ax_costaware.methods.change_overs import change_over, kept_settings
-from ax_costaware.methods.constraints import MARGIN, STEEP
+from ax_costaware.core.account import Money
+from ax_costaware.core.change_overs import change_over, kept_settings
+from ax_costaware.core.constraints import MARGIN, STEEP
+from ax_costaware.core.problem import Problem, decision_seed
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.problem import Problem, decision_seed
 from ax_costaware.methods.stopping import NUM_AHEAD
 from ax_costaware.models import information_gain
 from ax_costaware.policies import CostEstimate, LargestValuePerCost, TheoreticalBeta

@@ -15,16 +15,16 @@ from functools import partial
 from itertools import chain
 from typing import ClassVar, TypeAlias
 
+from ax_costaware.core.model import FixedHyperparameters, ModelOptions
+from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.gittins.search import PER_COST
 from ax_costaware.methods.gittins.weighing import weigh
-from ax_costaware.methods.model import FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.priced import PricedMethod
-from ax_costaware.methods.problem import Decision, Problem, Stop
 from ax_costaware.models.matern_gp import MaternGP
 from ax_costaware.policies.gittins import GittinsDecay, GittinsStop, ImprovementPerCostStop
 from ax_costaware.queries.argument_checks import boolean, check_fields, instance_of, one_of
+from ax_costaware.space.parameters import Row
 
 ACQUISITIONS = ("gittins", "log_ei_per_cost", "log_ei_cost_cooling", "log_nei_per_cost")
 """Values of ``acquisition``: the Gittins index; log EI per cost; the same with a power of the cost

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.gittins_index import lambda_for_budget
+from ax_costaware.core.history import change_overs
+from ax_costaware.core.problem import Problem
 from ax_costaware.methods.gittins.search import Search
-from ax_costaware.methods.past import change_overs
-from ax_costaware.methods.problem import Problem
 
 if TYPE_CHECKING:
     from ax_costaware.methods.gittins import Gittins

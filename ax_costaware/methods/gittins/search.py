@@ -27,16 +27,16 @@ from ax_costaware.acquisition.log_cost import Affordable, Cheapness, CostFunctio
 from ax_costaware.acquisition.noisy_improvement import has_factor, has_found_noise
 from ax_costaware.acquisition.pointwise import InUnits, Squashed
 from ax_costaware.acquisition.target_fidelity import at_target
+from ax_costaware.core.account import Money
+from ax_costaware.core.change_overs import kept_settings
+from ax_costaware.core.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
+from ax_costaware.core.failures import failures_as_constraint
+from ax_costaware.core.lending import possible
+from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.budgeted import Money
-from ax_costaware.methods.change_overs import kept_settings
-from ax_costaware.methods.constraints import CostOfFeasible, Feasibility, OutcomeConstraint
-from ax_costaware.methods.failures import failures_as_constraint
-from ax_costaware.methods.lending import possible
-from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import PricedMethod
-from ax_costaware.methods.problem import Problem
 from ax_costaware.models.believed import believed
+from ax_costaware.space.parameters import Value
 
 Priced = TypeVar("Priced", bound=PricedMethod)
 

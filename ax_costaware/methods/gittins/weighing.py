@@ -16,8 +16,9 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
-from ax_costaware.methods.budgeted import Money
-from ax_costaware.methods.change_overs import SAME_VALUE, CostAfter
+from ax_costaware.core.account import Money
+from ax_costaware.core.change_overs import SAME_VALUE, CostAfter
+from ax_costaware.core.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.methods.gittins.prices import (
     HELD,
     is_provisional,
@@ -25,11 +26,10 @@ from ax_costaware.methods.gittins.prices import (
     relative_lambda,
 )
 from ax_costaware.methods.gittins.search import PER_COST, Found, Search
-from ax_costaware.methods.parameters import Value
 from ax_costaware.methods.priced import cost_function
-from ax_costaware.methods.problem import Decision, Problem, SpaceExhausted, Stop
 from ax_costaware.models import LogNormalCostModel, PointPosterior
 from ax_costaware.policies.gittins import ImprovementPerCostStop, StopDecision
+from ax_costaware.space.parameters import Value
 
 if TYPE_CHECKING:
     from ax_costaware.methods.gittins import Gittins, StopRule

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.problem import Decision, Stop
+from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.averages.information import little_left
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.parameters import Choice, Fixed, Range, Row
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Decision, Stop
-from ax_costaware.methods.simulation import Simulation
-from ax_costaware.methods.space import Space
 from ax_costaware.queries import AffineCost, GaussianConditional
+from ax_costaware.space.parameters import Choice, Fixed, Range, Row
+from ax_costaware.space.space import Space
 
 
 def test_the_reason_says_when_nothing_is_left_to_learn() -> None:

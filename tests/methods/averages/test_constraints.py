@@ -10,16 +10,16 @@ import pytest
 import torch
 from scipy.stats import norm
 
+from ax_costaware.core.constraints import OutcomeConstraint
+from ax_costaware.core.problem import Decision, Stop
+from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.averages import Targets
 from ax_costaware.methods.averages.information import posterior
-from ax_costaware.methods.constraints import OutcomeConstraint
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Decision, Stop
-from ax_costaware.methods.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.stopping import IN_A_ROW
 from ax_costaware.models import IndirectPosterior
 from ax_costaware.models.cached_posterior import only_model
 from ax_costaware.models.fixed_hyperparameters import FixedConditionalMeanProcess
+from ax_costaware.space.parameters import Row
 from tests.methods.test_simulation import CASES, cell_mean, measured
 from tests.short_searches import full_searches
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from ax_costaware.core import FixedHyperparameters, Outcome, simulate
+from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import FixedHyperparameters, Outcome, Range, Space, simulate
 from ax_costaware.methods.averages.indirect_queries import IndirectQueries
 from ax_costaware.methods.averages.law import Pairs, grown, joined, pairs_of
-from ax_costaware.methods.simulation import Simulation
 from ax_costaware.queries import (
     Conditional,
     GaussianConditional,
@@ -23,6 +23,7 @@ from ax_costaware.queries import (
     LearnedConditional,
     SharedNodes,
 )
+from ax_costaware.space import Range, Space
 
 
 def some(count: int, seed: int = 0) -> Pairs:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ax_costaware.core.problem import Decision, Pending, Stop
+from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.problem import Decision, Pending, Stop
-from ax_costaware.methods.simulation import Simulation
 from ax_costaware.methods.stopping import IN_A_ROW
 from tests.methods.test_simulation import CASES, run_of
 

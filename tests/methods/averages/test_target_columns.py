@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ax_costaware.methods.averages.law import target_space, target_transform
-from ax_costaware.methods.parameters import Choice, Range
+from ax_costaware.space.parameters import Choice, Range
 
 
 def test_the_space_of_searches_and_the_unit_cube() -> None:

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
+from ax_costaware.core.change_overs import change_over
+from ax_costaware.core.history import PastTrial, ledger_of
+from ax_costaware.core.problem import Decision, Stop
+from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.change_overs import change_over
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import costs_to_learn_from
-from ax_costaware.methods.parameters import Choice, Range
-from ax_costaware.methods.past import PastTrial, ledger_of
-from ax_costaware.methods.problem import Decision, Stop
-from ax_costaware.methods.simulation import Simulation
-from ax_costaware.methods.space import Space
 from ax_costaware.policies import LargestValuePerCost
 from ax_costaware.queries.change_cost import ChangeCost
 from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.space.parameters import Choice, Range
+from ax_costaware.space.space import Space
 from tests.methods.control_sets.toy import FAST, MARGINALS, MODEL, Plant
 
 pytestmark = pytest.mark.usefixtures("short_searches")

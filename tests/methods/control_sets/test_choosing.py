@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.problem import Decision, Pending, Problem, Stop
+from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets, choosing
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Decision, Pending, Problem, Stop
-from ax_costaware.methods.simulation import Simulation
 from ax_costaware.policies import ControlSetHistory, InformationPerCost, UnknownCosts
 from ax_costaware.queries.joint import JointEmpirical
 from ax_costaware.queries.marginals import Empirical, Uniform

@@ -11,15 +11,14 @@ import pytest
 import torch
 from scipy.stats import norm
 
+from ax_costaware.core.constraints import OutcomeConstraint
+from ax_costaware.core.decision import next_trial
+from ax_costaware.core.problem import Decision, Pending, Stop, reproducible
+from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.exceptions import UnsupportedInputError
-from ax_costaware.methods.constraints import OutcomeConstraint
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.loop import next_trial
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.problem import Decision, Pending, Stop, reproducible
-from ax_costaware.methods.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.stopping import IN_A_ROW
 from ax_costaware.policies import (
     ControlSetHistory,
@@ -31,6 +30,7 @@ from ax_costaware.policies import (
     UnknownCosts,
 )
 from ax_costaware.queries.change_cost import ChangeCost
+from ax_costaware.space.parameters import Row
 from tests.methods.control_sets.toy import (
     CONTROL_SETS,
     FAST,

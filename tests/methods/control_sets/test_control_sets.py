@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.method import NO_LIMIT
+from ax_costaware.core.problem import Pending, Problem
+from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.method import NO_LIMIT
-from ax_costaware.methods.parameters import Choice, Range
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Pending, Problem
-from ax_costaware.methods.simulation import Simulation
-from ax_costaware.methods.space import Space
 from ax_costaware.policies import ExploreThenCommit, UnknownCosts
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
+from ax_costaware.space.parameters import Choice, Range
+from ax_costaware.space.space import Space
 from tests.methods.control_sets.toy import SPACE
 
 CONTROL_SETS = (

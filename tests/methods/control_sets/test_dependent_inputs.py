@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 import torch
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.problem import Problem
+from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.learned import learned_from, realized_inputs
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.parameters import Choice, Range
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Problem
-from ax_costaware.methods.simulation import Simulation
-from ax_costaware.methods.space import Space
 from ax_costaware.queries import (
     ControlSet,
     Discrete,
@@ -29,6 +27,8 @@ from ax_costaware.queries import (
     Uniform,
 )
 from ax_costaware.queries.joint.density import ConditionalDensity, smoothing_of
+from ax_costaware.space.parameters import Choice, Range
+from ax_costaware.space.space import Space
 
 SETS = (
     ControlSet(["x"], 1.0, "none"),

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.problem import Decision, Problem, Stop
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.parameters import Choice, Range
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Decision, Problem, Stop
-from ax_costaware.methods.space import Space
 from ax_costaware.queries import Marginal
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Uniform
+from ax_costaware.space.parameters import Choice, Range
+from ax_costaware.space.space import Space
 
 SETS = (ControlSet(["x"], 1.0), ControlSet(["z"], 1.0), ControlSet(["x", "z"], 3.0))
 MARGINALS: dict[str, Marginal] = {"x": Uniform(0.2, 0.6), "z": Uniform(0.0, 1.0)}

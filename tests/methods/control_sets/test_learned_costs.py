@@ -7,6 +7,8 @@ import math
 import pytest
 import torch
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
@@ -16,12 +18,10 @@ from ax_costaware.methods.control_sets.learned import (
     costs_to_learn_from,
 )
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.parameters import Fixed, Range
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Problem
-from ax_costaware.methods.space import Space
 from ax_costaware.policies import UnknownCosts
 from ax_costaware.queries.control_sets import ControlSet
+from ax_costaware.space.parameters import Fixed, Range
+from ax_costaware.space.space import Space
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, UNKNOWN_SETS, run
 from tests.methods.control_sets.toy import SPACE as SIMULATED
 

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 import torch
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.problem import Problem
+from ax_costaware.core.simulation import Simulation
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
 from ax_costaware.methods.control_sets.query_space import QuerySpace
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.parameters import Choice, Range
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Problem
-from ax_costaware.methods.simulation import Simulation
-from ax_costaware.methods.space import Space
 from ax_costaware.queries import Marginal
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Discrete, Empirical, TruncatedNormal
 from ax_costaware.queries.nodes import ProductNodes
+from ax_costaware.space.parameters import Choice, Range
+from ax_costaware.space.space import Space
 
 SETS = (ControlSet(["x", "soil"], 1.0, "few"), ControlSet(["x", "soil", "n", "rate"], 2.0, "many"))
 SOILS = ("clay", "sand", "peat")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.problem import Decision, Pending, Problem, Stop
+from ax_costaware.core.simulation import Simulation
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.values import ControlSetValues
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Decision, Pending, Problem, Stop
-from ax_costaware.methods.simulation import Simulation
 from ax_costaware.methods.stopping import CAUTION, IN_A_ROW
 from tests.methods.control_sets.toy import CONTROL_SETS, FAST, MARGINALS, MODEL, UNKNOWN_SETS, run
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.problem import Decision, Pending, Problem
+from ax_costaware.core.simulation import Simulation
 from ax_costaware.methods.control_sets import ControlSets
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Decision, Pending, Problem
-from ax_costaware.methods.simulation import Simulation
 from ax_costaware.models import cached_posterior
 from tests.methods.control_sets.toy import MARGINALS, UNKNOWN_SETS, Asking, run, told_by
 

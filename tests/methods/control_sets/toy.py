@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ax_costaware.core.model import FixedHyperparameters
+from ax_costaware.core.problem import Decision
+from ax_costaware.core.simulation import Outcome, Simulation, simulate
 from ax_costaware.methods.control_sets import ControlSets
 from ax_costaware.methods.control_sets.checks import CONTROL_SET
-from ax_costaware.methods.model import FixedHyperparameters
-from ax_costaware.methods.parameters import Choice, Range, Row
-from ax_costaware.methods.problem import Decision
-from ax_costaware.methods.simulation import Outcome, Simulation, simulate
-from ax_costaware.methods.space import Space
 from ax_costaware.policies import ControlSetDecision, ControlSetHistory, EvaluateBounds
 from ax_costaware.queries.control_sets import ControlSet
 from ax_costaware.queries.marginals import Marginal, Uniform
+from ax_costaware.space.parameters import Choice, Range, Row
+from ax_costaware.space.space import Space
 
 CONTROL_SETS = (
     ControlSet(["x1"], cost=0.1),

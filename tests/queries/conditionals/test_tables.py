@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods import IndirectQueries, Range
+from ax_costaware.methods import IndirectQueries
 from ax_costaware.queries import LearnedConditional
+from ax_costaware.space import Range
 
 GENERATOR = np.random.default_rng(0)
 A = GENERATOR.random((30, 2))

@@ -16,27 +16,25 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 
-from ax_costaware.exceptions import InputError
-from ax_costaware.methods.constraints import OutcomeConstraint, merged
-from ax_costaware.methods.curves import CurvePoint, curve_points
-from ax_costaware.methods.lending import (
+from ax_costaware.core.constraints import OutcomeConstraint, merged
+from ax_costaware.core.curves import CurvePoint, curve_points
+from ax_costaware.core.decision import check_all, next_trial, recommended, record_of
+from ax_costaware.core.history import LedgerEntry, PastTrial, ledger_of
+from ax_costaware.core.lending import (
     MOST_DRAWS,
     OPTIMIZER,
     design_of,
     is_out_of_scale,
     maximum_within,
 )
-from ax_costaware.methods.loop import check_all, next_trial, recommended, record_of
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.model import (
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import (
     FixedHyperparameters,
     ModelOptions,
     check_lengthscales,
     winsorized,
 )
-from ax_costaware.methods.parameters import Choice, Range, Row, Value
-from ax_costaware.methods.past import LedgerEntry, PastTrial, ledger_of
-from ax_costaware.methods.problem import (
+from ax_costaware.core.problem import (
     Best,
     Decision,
     Maximum,
@@ -46,7 +44,7 @@ from ax_costaware.methods.problem import (
     decision_seed,
     reproducible,
 )
-from ax_costaware.methods.space import Space
+from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
     finite_number,
     instance_of,
@@ -60,6 +58,8 @@ from ax_costaware.queries.argument_checks import (
     positive_number,
     sequence_of,
 )
+from ax_costaware.space.parameters import Choice, Range, Row, Value
+from ax_costaware.space.space import Space
 
 
 class Outcome(NamedTuple):

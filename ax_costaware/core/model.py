@@ -20,7 +20,6 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.space import Space
 from ax_costaware.models import DefaultGP, DenseMarginalLogLikelihood
 from ax_costaware.models.standardize import StandardizeAnyScale
 from ax_costaware.queries.argument_checks import (
@@ -30,6 +29,7 @@ from ax_costaware.queries.argument_checks import (
     instance_of,
     positive_number,
 )
+from ax_costaware.space.space import Space
 
 GIVEN = "FixedHyperparameters"
 """Name of a model whose hyperparameters are given."""

@@ -24,13 +24,13 @@ from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from ax_costaware.methods.constraints import Feasibility, OutcomeConstraint, nothing_to_lend
-from ax_costaware.methods.finite_spaces import all_points, untried
-from ax_costaware.methods.parameters import Row, Value
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.space import Space
+from ax_costaware.core.constraints import Feasibility, OutcomeConstraint, nothing_to_lend
+from ax_costaware.core.history import PastTrial
 from ax_costaware.models.believed import believed
 from ax_costaware.models.point_posterior import PointPosterior
+from ax_costaware.space.finite_spaces import all_points, untried
+from ax_costaware.space.parameters import Row, Value
+from ax_costaware.space.space import Space
 
 Pairs = Mapping[str, Mapping[str, Sequence[float | None]]]
 """Pairs of a point and its query that were gathered: by side, ``X`` or ``A``, columns by name."""

@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 
 from ax_costaware.acquisition.log_cost import CostFunction, log_cost_function
+from ax_costaware.core.history import PastTrial, settings_of
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Row, Value, takes
-from ax_costaware.methods.past import PastTrial, settings_of
+from ax_costaware.space.parameters import Row, Value, takes
 
 if TYPE_CHECKING:
-    from ax_costaware.methods.budgeted import Budgeted
-    from ax_costaware.methods.problem import Problem
+    from ax_costaware.core.account import Budgeted
+    from ax_costaware.core.problem import Problem
 
 _MOST_SUBSETS = 3
 """Parameters of which every subset is tried as what a trial keeps; of more, each and all."""

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ax_costaware.methods.change_overs import change_over
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import ROUNDING, LedgerEntry, PastTrial, change_overs, ledger_of
-from ax_costaware.methods.problem import Problem
+from ax_costaware.core.change_overs import change_over
+from ax_costaware.core.history import ROUNDING, LedgerEntry, PastTrial, change_overs, ledger_of
+from ax_costaware.core.problem import Problem
 from ax_costaware.queries import ChangeCost, ControlSet
 from ax_costaware.queries.argument_checks import boolean, check_fields, positive_number_or_none
+from ax_costaware.space.parameters import Row
 
 _LOOKS = 128
 """Parameterizations whose known costs are looked at."""

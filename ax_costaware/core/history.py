@@ -36,12 +36,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Row
 from ax_costaware.queries.argument_checks import LARGEST, nonnegative_number, plain_value
+from ax_costaware.space.parameters import Row
 
 if TYPE_CHECKING:
-    from ax_costaware.methods.budgeted import Budgeted
-    from ax_costaware.methods.space import Space
+    from ax_costaware.core.account import Budgeted
+    from ax_costaware.space.space import Space
 
 ROUNDING = 1e-9
 """Relative slack of a budget: ten costs of 0.1 must fit in a budget of 1."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ax_costaware.methods.space import Space
+from ax_costaware.space.space import Space
 
 ALL_POINTS = 4096
 """A space of no more points is searched by looking at all of them."""

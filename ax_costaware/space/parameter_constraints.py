@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameters import Choice, Fixed, Parameter, Range, Row
+from ax_costaware.space.parameters import Choice, Fixed, Parameter, Range, Row
 
 WeightedSum: TypeAlias = tuple[Mapping[str, float], float]
 """Weights of raw values by name, and the number that their sum is compared with."""

@@ -22,12 +22,12 @@ from botorch.models.model import Model
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from torch import Tensor
 
-from ax_costaware.methods.constraints import OutcomeConstraint
-from ax_costaware.methods.model import ModelOptions
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import NEVER_RUN
-from ax_costaware.methods.problem import Problem, Stop
+from ax_costaware.core.constraints import OutcomeConstraint
+from ax_costaware.core.history import NEVER_RUN
+from ax_costaware.core.model import ModelOptions
+from ax_costaware.core.problem import Problem, Stop
 from ax_costaware.models.believed import believed
+from ax_costaware.space.parameters import Row
 
 _NEAR = 0.1
 """Part of a parameter's range within which a trial is near to another one."""

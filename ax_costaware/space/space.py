@@ -19,16 +19,17 @@ from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from ax_costaware.acquisition.elimination import Elimination
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.parameter_constraints import (
+from ax_costaware.queries.argument_checks import distinct, one_of
+from ax_costaware.space.elimination import Elimination
+from ax_costaware.space.parameter_constraints import (
     ROUNDING,
     WeightedSum,
     check_room,
     shown,
     sums_and_equalities,
 )
-from ax_costaware.methods.parameters import (
+from ax_costaware.space.parameters import (
     Choice,
     Column,
     Fixed,
@@ -38,7 +39,6 @@ from ax_costaware.methods.parameters import (
     Value,
     takes,
 )
-from ax_costaware.queries.argument_checks import distinct, one_of
 
 _MOST_DRAWS = 32
 """Times the wanted number of points that are drawn to meet parameter constraints."""

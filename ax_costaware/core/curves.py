@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ax_costaware.core.history import blaming
+from ax_costaware.core.method import Method
+from ax_costaware.core.problem import Problem
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.past import blaming
-from ax_costaware.methods.problem import Problem
 
 MOST_POINTS = 10
 """Points of a curve that are learned from, beside its last one: a fit takes their number cubed."""

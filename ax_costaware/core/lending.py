@@ -12,13 +12,13 @@ from torch import Tensor
 
 from ax_costaware.acquisition.local_search import LocalSearch
 from ax_costaware.acquisition.starts import satisfied
+from ax_costaware.core.decision import has_much_noise
+from ax_costaware.core.method import Method
+from ax_costaware.core.problem import Maximum, Problem, SpaceExhausted
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.finite_spaces import all_points, untried
-from ax_costaware.methods.loop import has_much_noise
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Value
-from ax_costaware.methods.problem import Maximum, Problem, SpaceExhausted
-from ax_costaware.methods.space import Space
+from ax_costaware.space.finite_spaces import all_points, untried
+from ax_costaware.space.parameters import Value
+from ax_costaware.space.space import Space
 
 OPTIMIZER = {"num_restarts": 20, "raw_samples": 1024}
 """Options of the optimiser where the method does not say: Ax's defaults."""

@@ -24,20 +24,20 @@ from typing import Any
 
 import torch
 
-from ax_costaware.exceptions import InputError, UnsupportedInputError
-from ax_costaware.methods.change_overs import change_over, check_change_cost
-from ax_costaware.methods.failures import (
+from ax_costaware.core.change_overs import change_over, check_change_cost
+from ax_costaware.core.failures import (
     BY_WARY_MODEL,
     WARINESS,
     is_near_failures,
     stop_of_failures,
     wary_of_failures,
 )
-from ax_costaware.methods.method import Method
-from ax_costaware.methods.parameters import Parameter, Range, takes
-from ax_costaware.methods.problem import Best, Decision, Pending, Problem, SpaceExhausted, Stop
+from ax_costaware.core.method import Method
+from ax_costaware.core.problem import Best, Decision, Pending, Problem, SpaceExhausted, Stop
+from ax_costaware.exceptions import InputError, UnsupportedInputError
 from ax_costaware.queries.argument_checks import plain_value
 from ax_costaware.queries.change_cost import is_same
+from ax_costaware.space.parameters import Parameter, Range, takes
 
 REPEAT = 0.01
 """Part of a parameter's range within which a trial repeats another one."""

@@ -9,8 +9,10 @@ hold to rounding.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -18,8 +20,10 @@ from botorch.exceptions.errors import InfeasibilityError
 from botorch.utils.sampling import find_interior_point
 from torch import Tensor
 
-from ax_costaware.acquisition.starts import LinearConstraints
 from ax_costaware.exceptions import InputError
+
+LinearConstraints: TypeAlias = Sequence[tuple[Tensor, Tensor, float]]
+"""``(indices, coefficients, rhs)`` of sums that are at least a number, or equal to it."""
 
 # Coefficients, right-hand sides and room below this part of their scale are zero but for rounding.
 _ZERO = 1e-9

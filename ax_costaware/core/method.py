@@ -16,16 +16,15 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from ax_costaware.core.account import Budgeted, Money
+from ax_costaware.core.change_overs import SAME_VALUE
+from ax_costaware.core.constraints import feasible_first
+from ax_costaware.core.failures import is_near_failures
+from ax_costaware.core.history import PastTrial
+from ax_costaware.core.model import GIVEN, FixedHyperparameters, ModelOptions
+from ax_costaware.core.problem import Best, Decision, Problem, Stop
+from ax_costaware.core.trial_times import TrialTimes
 from ax_costaware.exceptions import InputError
-from ax_costaware.methods.budgeted import Budgeted, Money
-from ax_costaware.methods.change_overs import SAME_VALUE
-from ax_costaware.methods.constraints import feasible_first
-from ax_costaware.methods.failures import is_near_failures
-from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Row
-from ax_costaware.methods.past import PastTrial
-from ax_costaware.methods.problem import Best, Decision, Problem, Stop
-from ax_costaware.methods.trial_times import TrialTimes
 from ax_costaware.models import FixedHyperparameterGP
 from ax_costaware.queries.argument_checks import (
     at_least,
@@ -34,6 +33,7 @@ from ax_costaware.queries.argument_checks import (
     number_between_zero_and_one,
     optional,
 )
+from ax_costaware.space.parameters import Row
 
 NO_LIMIT = 2**31
 """More trials than anybody asks for at once."""
