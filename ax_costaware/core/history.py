@@ -84,6 +84,9 @@ class PastTrial:
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Values of the other metrics that the method reads."""
 
+    errors: Mapping[str, float] = field(default_factory=dict)
+    """Standard errors of outcomes, by metric, as far as they are known."""
+
     curves: Mapping[str, Mapping[float, tuple[float, float | None]]] = field(default_factory=dict)
     """Mean and standard error (None: unknown) by metric and step, where it reported progress."""
 

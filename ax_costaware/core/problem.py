@@ -233,6 +233,12 @@ class Problem:
         """The trials that the model has learned from."""
         return [trial for trial in self.trials if trial.is_observed]
 
+    @property
+    def measured(self) -> list[PastTrial]:
+        """The trials with a value of the objective and of every outcome that has bounds."""
+        bounded = {constraint.metric for constraint in self.constraints}
+        return [trial for trial in self.observed if bounded <= trial.metrics.keys()]
+
     @cached_property
     def failed(self) -> list[PastTrial]:
         """The trials that failed, or were given up, where none has succeeded since."""

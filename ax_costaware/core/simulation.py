@@ -7,42 +7,23 @@ loop keeps the trials, fits the model, and lends BoTorch's optimisers and a quas
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, NamedTuple
-
-import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.models.model import Model
-from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ax_costaware.core.constraints import OutcomeConstraint, merged
-from ax_costaware.core.curves import CurvePoint, curve_points
-from ax_costaware.core.decision import check_all, next_trial, recommended, record_of
+from ax_costaware.core.decision import record_of
 from ax_costaware.core.history import LedgerEntry, PastTrial, ledger_of
-from ax_costaware.core.lending import (
-    MOST_DRAWS,
-    OPTIMIZER,
-    design_of,
-    is_out_of_scale,
-    maximum_within,
-)
+from ax_costaware.core.loop import Loop
 from ax_costaware.core.method import Method
 from ax_costaware.core.model import (
     FixedHyperparameters,
     ModelOptions,
-    check_lengthscales,
-    winsorized,
 )
 from ax_costaware.core.problem import (
     Best,
     Decision,
-    Maximum,
     Problem,
-    SpaceExhausted,
     Stop,
-    decision_seed,
-    reproducible,
 )
 from ax_costaware.exceptions import InputError
 from ax_costaware.queries.argument_checks import (
@@ -142,31 +123,21 @@ class Simulation:
         self._options = options
         self.method = self.method.settled([options])
         self.constraints = merged(self.constraints)
-        self._fitted: dict[str | None, tuple[object, Model]] = {}
-        check_all(self.method, self.problem())
-        check_lengthscales(options.options, self.space.bounds.shape[-1])
+        self._loop = Loop(self.method, options)
+        self._loop.check(self.problem())
 
     def problem(self) -> Problem:
         """What the next decision is made from."""
         bounded = [constraint.metric for constraint in self.constraints]
-
-        def fit(metric: str | None = None) -> Model:
-            return self._model(problem, metric)
-
-        problem = Problem(
-            space=self.space,
-            trials=tuple(self.trials),
-            minimize=self.minimize,
-            metrics=frozenset({"objective", *self.method.reads, *bounded}),
-            constraints=tuple(
-                replace(bound, fit=partial(fit, bound.metric)) for bound in self.constraints
-            ),
-            fit=fit,
-            maximize=self._maximize,
-            draw=lambda: next(design),
+        return self._loop.prepared(
+            Problem(
+                space=self.space,
+                trials=tuple(self.trials),
+                minimize=self.minimize,
+                metrics=frozenset({"objective", *self.method.reads, *bounded}),
+                constraints=tuple(self.constraints),
+            )
         )
-        design = design_of(problem, self.method)
-        return problem
 
     def ask(self) -> Decision | Stop:
         """The next trial, or that there should be none.
@@ -174,17 +145,7 @@ class Simulation:
         Raises:
             InputError: If what the method learns from is missing.
         """
-        problem, method = self.problem(), self.method
-        check_all(method, problem)
-        initial = not problem.observed or (
-            problem.num_initial < method.initial_trials and not method.design_is_over(problem)
-        )
-        with reproducible(decision_seed(method.seed, problem.next_index)):
-            decision = next_trial(method, problem, initial)
-            if initial and problem.observed and decision == Stop(SpaceExhausted.REASON):
-                # The design has no further point, but the model may know of something to do.
-                decision = next_trial(method, problem, initial=False)
-        return decision
+        return self._loop.ask(self.problem())
 
     def tell(self, decision: Decision, outcome: Outcome) -> PastTrial:
         """Record a trial with what came of it.
@@ -237,8 +198,7 @@ class Simulation:
         """
         if not self.problem().observed:
             raise InputError("no trial has an outcome yet: expected one to recommend from.")
-        with reproducible(self.method.seed):
-            return recommended(self.method, self.problem())[0]
+        return self._loop.recommend(self.problem())[0]
 
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:
@@ -261,68 +221,6 @@ class Simulation:
                 number_with_square(value, place)
             elif isinstance(parameter, Choice):
                 parameter.index(value)
-
-    def _model(self, problem: Problem, metric: str | None) -> Model:
-        """The model of the objective (None), or of another outcome; of the same data it is kept.
-
-        Raises:
-            InputError: If no trial has a value of that outcome.
-        """
-        method, points = self.method, list[CurvePoint]()
-        if metric is None:
-            trials = problem.observed
-            values = [trial.outcome for trial in trials]
-            options = method.model_now(problem) or self._options
-            points = curve_points(method, problem, problem.objective)
-        else:
-            trials = [trial for trial in problem.trials if metric in trial.metrics]
-            if not trials:
-                raise InputError(f"no trial has a value of {metric!r}, which has bounds.")
-            values = [trial.metrics[metric] for trial in trials]
-            options = method.model_besides(problem)
-        values += [point.mean for point in points]
-        rows = [trial.inputs for trial in trials] + [point.inputs for point in points]
-        key = (rows, values, options.key)
-        if metric not in self._fitted or self._fitted[metric][0] != key:
-            indices = [trial.index for trial in trials] + [point.trial_index for point in points]
-            X, bounds = method.model_points(problem, rows, indices), self.space.bounds
-            if method.sees_time:
-                bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
-            Y = X.new_tensor(values)
-            if metric is None and method.winsorize:
-                Y = winsorized(Y, self.minimize, method.fence)
-            with reproducible(method.seed):
-                self._fitted[metric] = key, options.within(self.space).fitted(X, Y, bounds)
-        return self._fitted[metric][1]
-
-    def _maximize(
-        self,
-        acquisition: AcquisitionFunction,
-        options: Mapping[str, Any],
-        held: Mapping[int, float] | None = None,
-    ) -> Maximum:
-        space, held = self.space, dict(held or {})
-        values = {
-            column.indices[0]: [column.encode(value)[0] for value in found]
-            for column in space.columns.values()
-            if (found := column.parameter.values_up_to(MOST_DRAWS)) is not None
-        }
-        # A choice of several columns moves as a whole, and integers between constraints hardly
-        # move one by one.
-        is_mixed = not space.smooth or space.blocks or (values and space.sums)
-        if space.elimination is not None or is_mixed or is_out_of_scale(space):
-            return maximum_within(self.problem(), acquisition, options, held)
-        X, _ = optimize_acqf_mixed_alternating(
-            acquisition,
-            bounds=space.bounds,
-            q=1,
-            discrete_dims={i: v for i, v in values.items() if i not in held},
-            inequality_constraints=space.inequality_constraints or None,
-            fixed_features=held,
-            **{**OPTIMIZER, **options},
-        )
-        with torch.no_grad():
-            return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
 
 
 def simulate(

@@ -1,0 +1,264 @@
+"""The loop: what a method decides next, from what has happened.
+
+It is the only one. A simulation asks it, and so does the node of an Ax experiment, so that a
+decision is the same with and without Ax. It fits the model, lends BoTorch's optimizers and a
+quasi-random design to the method, and says whether the initial design goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.models.model import Model
+from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
+
+from ax_costaware.core.curves import CurvePoint, curve_points
+from ax_costaware.core.decision import check_all, next_trial, recommended
+from ax_costaware.core.failures import are_in_vain
+from ax_costaware.core.lending import (
+    MOST_DRAWS,
+    OPTIMIZER,
+    design_of,
+    is_out_of_scale,
+    maximum_within,
+)
+from ax_costaware.core.method import Method
+from ax_costaware.core.model import ModelOptions, check_lengthscales, winsorized
+from ax_costaware.core.problem import (
+    Best,
+    Decision,
+    Maximum,
+    Problem,
+    SpaceExhausted,
+    Stop,
+    decision_seed,
+    reproducible,
+)
+from ax_costaware.exceptions import InputError
+from ax_costaware.queries.argument_checks import LARGEST
+from ax_costaware.space.parameters import Value
+
+
+@dataclass(eq=False)
+class Loop:
+    """A method with its model, which is fitted anew only where the data have changed.
+
+    Raises:
+        InputError: From any call, if the experiment does not fit the method, or what it learns
+            from is missing.
+    """
+
+    method: Method
+    """The method."""
+
+    options: ModelOptions
+    """What to model the objective with."""
+
+    _fitted: dict[str | None, tuple[object, Model]] = field(default_factory=dict, init=False)
+
+    def prepared(self, problem: Problem) -> Problem:
+        """Return a problem to which the model, an optimizer and a design are lent."""
+
+        def fit(metric: str | None = None) -> Model:
+            return self._model(made, metric)
+
+        made: Problem = replace(
+            problem,
+            constraints=tuple(
+                replace(bound, fit=partial(fit, bound.metric)) for bound in problem.constraints
+            ),
+            fit=fit,
+            maximize=lambda *args: _maximize(made, *args),
+            draw=lambda: next(design),
+        )
+        design: Iterator[dict[str, Value]] = design_of(made, self.method)
+        return made
+
+    def check(self, problem: Problem) -> None:
+        """Refuse an experiment that the method cannot run.
+
+        Raises:
+            InputError: By the name of the argument, what it got and what it takes.
+        """
+        check_all(self.method, problem)
+        check_lengthscales(self.options.options, problem.space.bounds.shape[-1])
+
+    def ask(self, problem: Problem) -> Decision | Stop:
+        """Return the next trial, or that there should be none (for now).
+
+        Args:
+            problem: What the decision is made from, as of ``prepared``.
+
+        Raises:
+            InputError: If the experiment does not fit the method, or what it learns from is
+                missing.
+        """
+        self.check(problem)
+        method, initial = self.method, self.is_initial(problem)
+        if initial and (stop := self._pause(problem)) is not None:
+            return stop
+        with reproducible(decision_seed(method.seed, problem.next_index)):
+            decision = next_trial(method, problem, initial)
+            if initial and problem.observed and decision == Stop(SpaceExhausted.REASON):
+                # The design has no further point, but the model may know of something to do.
+                decision = next_trial(method, problem, initial=False)
+        return decision
+
+    def recommend(self, problem: Problem) -> list[Best]:
+        """Return what to deploy, best first.
+
+        Args:
+            problem: As of ``prepared``, with an observed trial at least.
+        """
+        with reproducible(self.method.seed):
+            self.method.check_outcomes(problem)
+            return recommended(self.method, problem)
+
+    def num_payable(self, problem: Problem) -> int:
+        """Return how many trials can be asked for together, see ``Method.num_payable``."""
+        return self.method.num_payable(problem, self.is_initial(problem))
+
+    def is_initial(self, problem: Problem) -> bool:
+        """Return whether the initial design goes on.
+
+        It ends once ``initial_trials`` trials of it were made that did not fail, and half of them
+        (two at least, where there are two) have outcomes; or earlier, by
+        ``Method.design_is_over``. Until so many have outcomes, trials that ended without one are
+        made up for.
+        """
+        method, measured = self.method, problem.measured
+        if not measured:
+            return True
+        if method.design_is_over(problem):
+            return False
+        lacks = len(measured) < self._enough
+        counted = [t for t in problem.trials if t.record.get("phase") == "initial"]
+        counted = [t for t in counted if t.status not in _NOT_TRIED]
+        if lacks and not method.may_skip:
+            indices = {trial.index for trial in measured}
+            counted = [t for t in counted if t.is_live or t.index in indices]
+        number = len(counted) + problem.num_attached + len(problem.undelivered)
+        return lacks or number < method.initial_trials
+
+    @property
+    def _enough(self) -> int:
+        """Number of outcomes that an initial design has to have."""
+        count = self.method.initial_trials
+        return min(count, max(2, count // 2))
+
+    def _pause(self, problem: Problem) -> Stop | None:
+        """Return that the initial design waits for outcomes, or has none to wait for."""
+        method = self.method
+        if method.may_skip:
+            return None
+        if len(problem.pending) >= max(1, method.initial_trials):
+            return Stop("The initial design waits for the outcomes of its trials.", is_final=False)
+        done = sum(trial.is_completed for trial in problem.trials)
+        if problem.measured or not are_in_vain(done, method.initial_trials):
+            return None
+        names = sorted({problem.objective, *(bound.metric for bound in problem.constraints)})
+        return Stop(
+            f"None of the {done} trials that were completed has a value of all of {names}, so that "
+            "nothing was learned. Attach what is missing, by attach_data, and the run goes on from "
+            "there.",
+            is_final=False,
+        )
+
+    def _model(self, problem: Problem, metric: str | None) -> Model:
+        """Return the model of the objective (None), or of another outcome.
+
+        Raises:
+            InputError: If no trial has a value of that outcome.
+        """
+        method, name = self.method, problem.objective if metric is None else metric
+        if metric is None:
+            trials = problem.observed
+            values = [trial.outcome for trial in trials]
+            options = method.model_now(problem) or self.options
+        else:
+            trials = [trial for trial in problem.trials if metric in trial.metrics]
+            trials = [trial for trial in trials if not trial.has_lost_value]
+            values = [trial.metrics[metric] for trial in trials]
+            options = method.model_besides(problem)
+        if not trials:
+            raise InputError(
+                f"no trial has a value of {name!r}{', which has bounds' if metric else ''}: "
+                f"complete a trial with it, as in complete_trial(client, i, {{{name!r}: ...}}), or "
+                f"add it to an earlier one, by client.attach_data(i, {{{name!r}: ...}})."
+            )
+        indices = [trial.index for trial in trials]
+        points = [p for p in curve_points(method, problem, name) if p.trial_index in indices]
+        variances = _variances([trial.errors.get(name) for trial in trials], points)
+        values += [point.mean for point in points]
+        rows = [trial.inputs for trial in trials] + [point.inputs for point in points]
+        bounds = problem.space.bounds
+        key = (rows, values, variances, options.key, bounds.tolist(), problem.minimize)
+        if metric not in self._fitted or self._fitted[metric][0] != key:
+            indices += [point.trial_index for point in points]
+            X = method.model_points(problem, rows, indices)
+            if method.sees_time:
+                bounds = torch.cat([bounds, bounds.new_tensor([[0.0], [1.0]])], dim=-1)
+            Y = X.new_tensor(values)
+            if metric is None and method.winsorize:
+                Y = winsorized(Y, problem.minimize, method.fence)
+            Yvar = None if variances is None else X.new_tensor(variances)
+            with reproducible(method.seed):
+                made = options.within(problem.space).fitted(X, Y, bounds, Yvar)
+            self._fitted[metric] = key, made
+        return self._fitted[metric][1]
+
+
+_NOT_TRIED = frozenset({"FAILED", "ABANDONED"})
+
+
+def _variances(errors: Sequence[float | None], points: Sequence[CurvePoint]) -> list[float] | None:
+    """Return noise variances of trials and of points of curves; None where none is known.
+
+    A model that is told of the noise of its outcomes is to be told of all: an error that is not
+    known is taken for the root mean square of the others.
+    """
+    known = [error**2 for error in errors if error is not None and abs(error) <= LARGEST]
+    if not known:
+        return None
+    mean = math.fsum(known) / len(known)
+    return [
+        mean if error is None or not abs(error) <= LARGEST else error**2
+        for error in [*errors, *(point.sem for point in points)]
+    ]
+
+
+def _maximize(
+    problem: Problem,
+    acquisition: AcquisitionFunction,
+    options: Mapping[str, Any],
+    held: Mapping[int, float] | None = None,
+) -> Maximum:
+    """Return the best point of an acquisition function, see ``Maximize``."""
+    space, held = problem.space, {**problem.held, **(held or {})}
+    values = {
+        column.indices[0]: [column.encode(value)[0] for value in found]
+        for column in space.columns.values()
+        if (found := column.parameter.values_up_to(MOST_DRAWS)) is not None
+    }
+    # A choice of several columns moves as a whole, and integers between constraints hardly
+    # move one by one.
+    is_mixed = not space.smooth - held.keys() or space.blocks or (values and space.sums)
+    if space.elimination is not None or is_mixed or is_out_of_scale(space):
+        return maximum_within(problem, acquisition, options, held)
+    X, _ = optimize_acqf_mixed_alternating(
+        acquisition,
+        bounds=space.bounds,
+        q=1,
+        discrete_dims={i: v for i, v in values.items() if i not in held},
+        inequality_constraints=space.inequality_constraints or None,
+        fixed_features=held,
+        **{**OPTIMIZER, **options},
+    )
+    with torch.no_grad():
+        return Maximum(X[0].detach(), float(acquisition(X.unsqueeze(0))))
