@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
 
 import torch
+from botorch.acquisition.cost_aware import CostAwareUtility
+from botorch.models.model import Model
 
 from ax_costaware.acquisition.log_cost import CostFunction as CostOfPoints
 from ax_costaware.acquisition.log_cost import log_cost_function
@@ -295,7 +297,8 @@ def _checked_cost(cost: Any, name: str) -> CostArgument:
         return ChangeCost(cost.changes, _checked_cost(cost.base, "base"))
     if isinstance(cost, Cost):
         return named_cost(cost)
-    is_function = callable(cost) and not isinstance(cost, type)
+    # A module of BoTorch is called with points, not with a parameterization.
+    is_function = callable(cost) and not isinstance(cost, type | Model | CostAwareUtility)
     if is_function or (isinstance(cost, str) and cost):
         return cast(CostArgument, cost)
     return positive_number(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from botorch.models.cost import AffineFidelityCostModel
 
 from ax_costaware.acquisition import LogNoisyExpectedImprovementPerCost
 from ax_costaware.exceptions import InputError
@@ -124,6 +125,8 @@ def test_costs_at_a_parameterization() -> None:
         Gittins(AffineCost({"x": 2.0})).cost_at({"x": -1.0})
     with pytest.raises(InputError, match=r"cost gave 'dear' for {'x': 1}"):
         Gittins(lambda x: "dear").cost_at({"x": 1})  # type: ignore[arg-type, return-value]
+    with pytest.raises(InputError, match=r"cost=AffineFidelityCostModel\(\): expected a finite"):
+        Gittins(AffineFidelityCostModel())
 
 
 def designs(method: Gittins) -> list[float]:
