@@ -64,7 +64,7 @@ class Session:
         """The trial at ``trial_index``.
 
         Raises:
-            UserInputError: If the index is not an integer, or no trial has it.
+            UserInputError: If the index is not an integer, no trial has it, or it has no arm.
             UnsupportedError: If the trial has several arms.
         """
         trial = self.any_trial(trial_index)
@@ -72,6 +72,11 @@ class Session:
             raise UnsupportedError(
                 f"trial_index={trial.index} is a {type(trial).__name__}: expected a trial with one "
                 "arm."
+            )
+        if trial.arm is None:
+            raise UserInputError(
+                f"trial_index={trial.index} is a trial without an arm, which Ax leaves behind "
+                "where it refuses to attach one: it never ran, and costs nothing."
             )
         return trial
 

@@ -188,7 +188,8 @@ def past_trials(
     found = []
     for index, base_trial in sorted(experiment.trials.items()):
         planned = planned_trial(base_trial)
-        if is_excluded(base_trial):
+        # Ax leaves a trial without an arm behind where it refuses to attach one: it never ran.
+        if is_excluded(base_trial) or not base_trial.arms:
             found.append(replace(planned, status="ABANDONED", is_excluded=True))
             continue
         trial, record = with_one_arm(base_trial), outcome_record(base_trial)

@@ -369,14 +369,11 @@ def check_complete(trials: Iterable[PastTrial], space: Space) -> None:
     for trial in trials:
         missing = [name for name in space.order if name not in trial.inputs]
         if missing:
-            expected = (
-                "parameters that are added with backfill_values, which Ax keeps in a database, and "
-                "forgets in a JSON file"
-                if trial.inputs
-                else "an arm, which Ax leaves a trial without that it refuses to attach"
-            )
             with blaming(trial):
-                raise InputError(f"it has no value of {missing}: expected {expected}.")
+                raise InputError(
+                    f"it has no value of {missing}: expected parameters that are added with "
+                    "backfill_values, which Ax keeps in a database, and forgets in a JSON file."
+                )
         for name, column in space.columns.items():
             with blaming(trial):
                 column.encode(trial.inputs[name])
