@@ -183,7 +183,8 @@ def past_trials(
     observed = observed or {}
     objectives = objective_metrics(experiment)
     metric = method.cost_metric or ""  # no metric has the empty name
-    data = {n: values_in_data(experiment, n) for n in {*objectives, *method.reads, metric}}
+    data = {n: values_in_data(experiment, n) for n in {*objectives, *method.reads}}
+    data[metric] = values_in_data(experiment, metric, finite=False)  # a method refuses such costs
     curves, realized = curves_in_data(experiment, method), realized_inputs(experiment, method)
     found = []
     for index, base_trial in sorted(experiment.trials.items()):
@@ -199,12 +200,14 @@ def past_trials(
             for name, known in data.items()
             if index in known
         }
-        cost = record.get("cost")
+        cost, unit = record.get("cost"), record.get("cost_metric")
+        if unit is None:
+            unit = metric if metric in recorded else planned.record.get("cost_metric")
         if cost is None:
-            cost = recorded.get(metric)
+            cost, unit = recorded.get(metric), metric
         if metric in values and trial.status.is_terminal:
             # Before a trial has ended, data are what it has cost so far.
-            cost = more_precise(values[metric], cost)
+            cost, unit = more_precise(values[metric], cost), metric
         measured = {**recorded, **values} if trial.status.is_completed else values
         is_measured = bool(objectives) and measured.keys() >= set(objectives)
         lost, last_attempt = _attempts(trial, record)
@@ -219,6 +222,7 @@ def past_trials(
                 realized=realized.get(index, {}),
                 curves=curves.get(index, {}),
                 reported_cost=None if cost is None else float(cost),
+                cost_metric=None if cost is None else unit,
                 metrics={name: values[name] for name in method.reads if name in values},
                 lost=tuple(lost),
                 last_attempt=last_attempt,
@@ -270,11 +274,18 @@ def more_precise(value: float, recorded: float | None) -> float:
     return float(recorded)
 
 
-def values_in_data(experiment: Experiment, metric: str) -> dict[int, float]:
-    """Finite values of ``metric`` among Ax's data, by trial index, as Ax's stores keep them."""
+def values_in_data(experiment: Experiment, metric: str, finite: bool = True) -> dict[int, float]:
+    """Values of ``metric`` among Ax's data, by trial index, as Ax's stores keep them.
+
+    Args:
+        experiment: The experiment.
+        metric: The metric.
+        finite: Whether infinite ones are left out, as those are that are not numbers.
+    """
     frame = experiment.lookup_data().df
     columns = (frame[name].tolist() for name in ("trial_index", "metric_name", "mean"))
-    found = {i: x for i, n, x in zip(*columns, strict=True) if n == metric and math.isfinite(x)}
+    is_value = math.isfinite if finite else lambda x: not math.isnan(x)
+    found = {i: x for i, n, x in zip(*columns, strict=True) if n == metric and is_value(x)}
     rounded = np.round(list(found.values()), STORED_DECIMALS).tolist()
     return dict(zip(found, rounded, strict=True))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,12 @@ def test_a_decay_begins_at_its_own_price(initial: float, price: float) -> None:
     ]
     problem = Problem(Space.of([Range("x", 0.0, 1.0)]), tuple(trials))
     assert relative_lambda(Gittins(1.0, decay=GittinsDecay(initial)), problem) == price
+    # A price of another unit of cost is none of this one.
+    trials = [replace(t, record={**t.record, "cost_metric": "seconds"}) for t in trials]
+    problem = replace(problem, trials=tuple(trials))
+    for metric, expected in (("seconds", price), ("hours", initial)):
+        method = Gittins(metric, decay=GittinsDecay(initial))
+        assert relative_lambda(method, problem) == expected
 
 
 def test_costs_at_a_parameterization() -> None:
