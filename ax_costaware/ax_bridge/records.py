@@ -24,7 +24,7 @@ from ax.core.observation import ObservationFeatures
 from ax.core.parameter import RangeParameter
 from ax.core.trial import Trial
 from ax.core.types import TParameterization
-from ax.exceptions.core import UnsupportedError
+from ax.exceptions.core import UnsupportedError, UserInputError
 from botorch.models.model import Model
 
 from ax_costaware.ax_bridge.checks import ax_errors, check_fixed, constraints_of
@@ -46,6 +46,12 @@ PAIRS = "pairs"
 
 CHARGED = "charged"
 """Key of whether a trial is paid from the budget, in its record; it is, where that says nothing."""
+
+GENERATOR_KEY = "CostAware"
+"""What the names of this package's generators begin with."""
+
+_WARM_START = "Warm start from Experiment"
+"""What Ax says that the source of a copied trial is, at the beginning."""
 
 STORED_DECIMALS = 10
 """Decimals that Ax's stores keep of an observation."""
@@ -233,6 +239,31 @@ def past_trials(
     return tuple(found)
 
 
+def check_copied(experiment: Experiment) -> None:
+    """Refuse trials of this package's strategies that were copied without their records.
+
+    ``Experiment.warm_start_from_old_experiment`` copies what was reported of a trial, and drops
+    what was recorded of the decision on it: the trial that it resumed, its rule, and its price.
+
+    Raises:
+        UserInputError: By the indices of the trials.
+    """
+    copied = [
+        index
+        for index, trial in sorted(experiment.trials.items())
+        if str(trial._properties.get("source")).startswith(_WARM_START)
+        and str(trial._properties.get("generation_model_key")).startswith(GENERATOR_KEY)
+        and not is_excluded(trial)
+    ]
+    if copied:
+        raise UserInputError(
+            f"trials {copied} were copied by warm_start_from_old_experiment, which drops the "
+            "records of the decisions on them. Attach their inputs, outcomes and costs to a new "
+            "experiment, with ax_costaware.attach_table(client, ...); or go on without a trial, "
+            f"with ax_costaware.exclude_trial(client, {copied[0]})."
+        )
+
+
 def objective_metrics(experiment: Experiment) -> list[str]:
     """Names of the metrics of the objective; none where the experiment has no objective."""
     config = experiment.optimization_config
@@ -369,6 +400,7 @@ def decision_record(trial: BaseTrial) -> dict[str, Any]:
 
 
 def _stored_metadata(run: GeneratorRun) -> dict[str, Any]:
+    from ax.storage.json_store.decoder import object_from_json
     from ax.storage.sqa_store.db import session_scope
     from ax.storage.sqa_store.sqa_classes import SQAGeneratorRun
     from sqlalchemy import column, select, table
@@ -377,7 +409,7 @@ def _stored_metadata(run: GeneratorRun) -> dict[str, Any]:
     stored = table(SQAGeneratorRun.__tablename__, column("id"), column("gen_metadata"))
     with session_scope() as session:
         query = select(stored.c.gen_metadata).where(stored.c.id == run.db_id)
-        return dict(json.loads(session.execute(query).scalar() or "{}"))
+        return dict(object_from_json(json.loads(session.execute(query).scalar() or "{}")))
 
 
 def is_excluded(trial: BaseTrial) -> bool:

@@ -280,3 +280,23 @@ def test_the_cost_of_a_trial_that_failed_at_no_point_is_named(case: str) -> None
         client.get_next_trials(max_trials=1)
     exclude_trial(client, index)
     assert client.get_next_trials(max_trials=1)
+
+
+def test_trials_that_ax_copied_without_their_records() -> None:
+    """Another experiment's decisions are refused, and what was reported of others is not."""
+    old = gittins_toy.make_client(budget=40.0, initial_trials=2)
+    for _ in range(4):
+        ((index, arm),) = old.get_next_trials(max_trials=1).items()
+        complete_trial(old, index, float(arm["x1"]))
+    client = gittins_toy.make_client(budget=40.0, initial_trials=2)
+    client._experiment.warm_start_from_old_experiment(old._experiment)
+    assert decision_record(old._experiment.trials[2])
+    assert not decision_record(client._experiment.trials[2])
+    copied = r"trials \[2, 3\] were copied by warm_start.*attach_table.*exclude_trial\(client, 2\)"
+    with pytest.raises(UserInputError, match=copied):
+        client.get_next_trials(max_trials=1)
+    assert len(client._experiment.trials) == 4
+    assert recommend(client).parameters
+    for index in (2, 3):
+        exclude_trial(client, index)
+    assert [*client.get_next_trials(max_trials=1)] == [4]
