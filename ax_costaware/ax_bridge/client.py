@@ -69,10 +69,16 @@ class Session:
         """The trial at ``trial_index``.
 
         Raises:
-            UserInputError: If the index is not an integer, or no trial has it.
+            UserInputError: If the index is not an integer, no trial has it, or it has no arm.
             UnsupportedError: If the trial has several arms.
         """
-        return with_one_arm(self.any_trial(trial_index))
+        trial = with_one_arm(self.any_trial(trial_index))
+        if not trial.arms:
+            raise UserInputError(
+                f"trial_index={trial.index} is a trial without an arm, which Ax leaves behind "
+                "where it refuses to attach one: it never ran, and costs nothing."
+            )
+        return trial
 
     def any_trial(self, trial_index: int) -> BaseTrial:
         """The trial at ``trial_index``, which may have several arms.

@@ -255,7 +255,8 @@ class InitialNode(MethodNode):
             return done, following
         check_optimization_config(self.experiment.optimization_config)
         method = method_of(self.generation_strategy)
-        is_over = method.design_is_over(problem_of(self.experiment, method))
+        with ax_errors():
+            is_over = method.design_is_over(problem_of(self.experiment, method))
         return (True, self.next_node) if is_over else (done, following)
 
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:

@@ -24,6 +24,7 @@ from ax.utils.common.logger import get_logger
 
 from ax_costaware.ax_bridge.claims import hold_claim
 from ax_costaware.ax_bridge.latest import store_as_latest
+from ax_costaware.ax_bridge.records import check_copied
 
 logger = get_logger(__name__)
 
@@ -122,12 +123,14 @@ class CostAwareStrategy(GenerationStrategy):
 
         Raises:
             OptimizationShouldStop: If there should be none.
+            UserInputError: If trials of this package were copied without their records.
             UnsupportedError: If another process runs the experiment, or has changed it.
         """
         with turn_at(experiment) as turn:
             hold_claim(experiment)
             store_as_latest(self, experiment)
             turn.strategy = weakref.ref(self)
+            check_copied(experiment)
             found = self._batch(experiment, *args, **kwargs)
             hold_claim(experiment)  # which another process may have taken over meanwhile
             turn.give([run for runs in found for run in runs])

@@ -149,7 +149,7 @@ class MultiFidelity(PricedMethod):
         spared = math.fsum(saved)
         came_to = max(whole - spared, LEAST * spared)  # a cost may fall with the fidelity
         # An earlier strategy may have had other costs: then it is that part of what was expected.
-        asked = trial.record.get("expected_cost")
+        asked = trial.record.get("expected_cost") if trial.decided_at(self.cost_metric) else None
         due = (self.cost_at(trial.parameters) or 0.0) - math.fsum(before)
         if asked is None or not due > 0:
             return came_to

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
 
 import torch
+from botorch.acquisition.cost_aware import CostAwareUtility
+from botorch.models.model import Model
 
 from ax_costaware.acquisition.log_cost import CostFunction as CostOfPoints
 from ax_costaware.acquisition.log_cost import log_cost_function
@@ -26,6 +28,7 @@ from ax_costaware.methods.past import (
     change_overs,
     check_complete,
     check_inputs,
+    check_reported,
     costs_of_runs,
     ledger_of,
 )
@@ -254,12 +257,13 @@ def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
 
 
 def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
-    """Refuse costs to learn from, if one is missing of a completed trial, is none, or at no point.
+    """Refuse costs to learn from: one that is none or missing, in another unit, or at no point.
 
     Raises:
         InputError: By the indices of the trials.
     """
     metric, trials = method.cost_metric, problem.trials
+    check_reported(trials, method)
     missing = [t.index for t in trials if t.is_completed and t.reported_cost is None]
     if missing:
         raise InputError(
@@ -272,15 +276,6 @@ def check_reported_costs(method: PricedMethod, problem: Problem) -> None:
     told = [trial for trial in trials if trial.reported_cost is not None]
     check_inputs(told)
     check_complete([trial for trial in told if not trial.has_lost_value], problem.space)
-    bad = {
-        t.index: c for t in trials if (c := t.reported_cost) is not None and not 0 < c < math.inf
-    }
-    if bad:
-        raise InputError(
-            f"cost={metric!r}: the reported costs by trial {bad} are not all finite numbers > 0. "
-            "Ax's data keep ten decimals, so that a small cost may be zero there: "
-            "complete_trial(..., cost=...) keeps all digits, and so does another unit."
-        )
 
 
 def _measured(problem: Problem) -> list[PastTrial]:
@@ -297,7 +292,8 @@ def _checked_cost(cost: Any, name: str) -> CostArgument:
         return ChangeCost(cost.changes, _checked_cost(cost.base, "base"))
     if isinstance(cost, Cost):
         return named_cost(cost)
-    is_function = callable(cost) and not isinstance(cost, type)
+    # A module of BoTorch is called with points, not with a parameterization.
+    is_function = callable(cost) and not isinstance(cost, type | Model | CostAwareUtility)
     if is_function or (isinstance(cost, str) and cost):
         return cast(CostArgument, cost)
     return positive_number(

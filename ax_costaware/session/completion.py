@@ -49,7 +49,7 @@ from ax_costaware.session.reported import (
 
 logger = get_logger(__name__)
 
-_REPORTED = ("realized", "outcomes", "cost")
+_REPORTED = ("realized", "outcomes", "cost", "cost_metric")
 
 
 @holding_lock
@@ -278,6 +278,7 @@ def report_cost(client: SessionClient, trial_index: int, cost: float) -> None:
     metrics = session.experiment.metrics
     shown = {name for name, found in metrics.items() if isinstance(found, CostMetric)}
     if metric is not None:
+        record["cost_metric"] = metric
         record["outcomes"] = {**recorded_outcomes(trial), metric: [paid, None]}
         shown.add(metric)
     if known := raw_data_of(dict.fromkeys(shown, (paid, None)), session.experiment):

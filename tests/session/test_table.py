@@ -234,6 +234,7 @@ def test_optional_columns_and_empty_cells() -> None:
         "realized": {},
         "outcomes": {"loss": [2.0, None], "other": [1.0, None], "seconds": [20.0, None]},
         "cost": 20.0,
+        "cost_metric": "seconds",
         "charged": False,
     }
     assert "other" not in outcome_record(client._experiment.trials[0])["outcomes"]
