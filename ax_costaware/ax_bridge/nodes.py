@@ -12,7 +12,6 @@ from ax.adapter.registry import GeneratorRegistryBase, GeneratorSetup, MBM_X_tra
 from ax.adapter.transforms.derelativize import Derelativize
 from ax.core.experiment import Experiment
 from ax.exceptions.core import UserInputError
-from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
@@ -23,7 +22,7 @@ from ax_costaware.ax_bridge.checks import ax_errors, usable_device
 from ax_costaware.ax_bridge.generator import AnyMethod, CostAwareGenerator
 from ax_costaware.ax_bridge.records import problem_of
 from ax_costaware.ax_bridge.transforms import HideParameters, TimeFeature
-from ax_costaware.ax_bridge.turns import CostAwareStrategy
+from ax_costaware.ax_bridge.turns import CostAwareStrategy, LimitedNode
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.method import NO_LIMIT, Method
 
@@ -123,7 +122,7 @@ def num_payable(experiment: Experiment, method: Method, initial: bool) -> int:
         return method.num_payable(problem_of(experiment, method), initial)
 
 
-class MethodNode(GenerationNode):
+class MethodNode(LimitedNode):
     """What both nodes share: a batch is limited to what the budget is certain to pay for.
 
     A strategy that has such a node is a ``CostAwareStrategy``, also where one of Ax's stores has
@@ -146,11 +145,21 @@ class MethodNode(GenerationNode):
     def new_trial_limit(self, raise_generation_errors: bool = False) -> int:
         """How many trials can be generated now; -1 for any number."""
         limit = super().new_trial_limit(raise_generation_errors=raise_generation_errors)
-        method = method_of(self.generation_strategy)
-        payable = num_payable(self.experiment, method, self.is_initial)
+        payable = self._num_payable()
         if payable == NO_LIMIT:
             return limit
         return payable if limit < 0 else min(limit, payable)
+
+    def _num_payable(self) -> int:
+        method = method_of(self.generation_strategy)
+        return num_payable(self.experiment, method, self.is_initial)
+
+    def limit_reason(self) -> str:
+        """Return which limit of ``new_trial_limit`` is the smallest, as a sentence."""
+        if self._num_payable() <= self.new_trial_limit():
+            budget = method_of(self.generation_strategy).budget
+            return f"What is left of budget={budget:g} is certain to pay for no more."
+        return "The initial design makes no more before some of its trials have reported."
 
 
 class ModelNode(MethodNode):
