@@ -12,6 +12,7 @@ from ax.adapter.registry import GeneratorRegistryBase, GeneratorSetup, MBM_X_tra
 from ax.adapter.transforms.derelativize import Derelativize
 from ax.core.experiment import Experiment
 from ax.exceptions.core import UserInputError
+from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
@@ -86,14 +87,42 @@ def model_spec_of(strategy: GenerationStrategy) -> GeneratorSpec:
     """
     nodes = strategy.nodes_by_name.values() if isinstance(strategy, GenerationStrategy) else ()
     for node in nodes:
-        for spec in node.generator_specs:
-            if any(isinstance(value, Method) for value in spec.generator_kwargs.values()):
-                return spec
+        if (spec := _spec_with_method(node)) is not None:
+            return spec
     raise UserInputError(
         f"the generation strategy {getattr(strategy, 'name', strategy)!r} does not know what a "
         "trial costs: expected one made by ax_costaware.control_set_strategy, "
         "ax_costaware.gittins_strategy or any other strategy of the package."
     )
+
+
+def _spec_with_method(node: GenerationNode) -> GeneratorSpec | None:
+    specs: list[GeneratorSpec] = node.generator_specs
+    for spec in specs:
+        if any(isinstance(value, Method) for value in spec.generator_kwargs.values()):
+            return spec
+    return None
+
+
+def _check_one_method(strategy: GenerationStrategy) -> None:
+    """Refuse a strategy of several methods: budget and charges would be those of the first.
+
+    An initial design belongs to the method of the node that it hands over to, which is one, too.
+
+    Raises:
+        UserInputError: By the names of the nodes.
+    """
+    nodes = strategy.nodes_by_name.values()
+    with_method = [node.name for node in nodes if _spec_with_method(node) is not None]
+    designs = [node.name for node in nodes if isinstance(node, MethodNode) and node.is_initial]
+    if len(with_method) > 1 or len(designs) > 1:
+        several = with_method if len(with_method) > 1 else designs
+        raise UserInputError(
+            f"the generation strategy has the nodes {several} of this package: expected the nodes "
+            "of one method, as gittins_strategy and the others make them, since the budget and the "
+            "charges of an experiment are those of one. To go on with another method, set another "
+            "strategy."
+        )
 
 
 def fitted_adapter(experiment: Experiment, strategy: GenerationStrategy) -> CostAwareAdapter:
@@ -139,6 +168,7 @@ class MethodNode(LimitedNode):
     @_generation_strategy.setter
     def _generation_strategy(self, strategy: GenerationStrategy | None) -> None:
         if type(strategy) is GenerationStrategy:
+            _check_one_method(strategy)
             strategy.__class__ = CostAwareStrategy
         self.__dict__["_generation_strategy"] = strategy
 
