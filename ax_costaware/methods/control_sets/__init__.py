@@ -117,6 +117,7 @@ class ControlSets(Method):
     their cost, there are none. None: only the budget ends a run."""
 
     def __post_init__(self) -> None:
+        self.check_costs_of(ControlSets, "control_sets", "cost_at", "costs_at")
         check_fields(self, lmbda=optional(positive_number))
         instance_of(self.change_cost, "change_cost", ChangeCost | None, "a ChangeCost, or None")
         if self.change_cost is not None and self.change_cost.base is not None:
