@@ -254,7 +254,7 @@ class CostAwareAdapter(TorchAdapter):
             generator_state_after_gen=self._get_serialized_model_state(),
         )
         self.fit_time_since_gen = 0.0
-        return recorded(run, decision, problem, self.method)
+        return recorded(run, decision, problem, self.method, self._experiment)
 
     def _fit(
         self, search_space: SearchSpace, experiment_data: ExperimentData, **kwargs: Any

@@ -48,6 +48,8 @@ class Turn:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.strategy: weakref.ref[GenerationStrategy] | None = None
+        self.most_spent = 0.0
+        """The most that the log has seen spent or reserved in this process."""
         self._thread: threading.Thread | None = None
         self._given: Sequence[GeneratorRun] = ()
         self._until = 0.0
@@ -90,7 +92,8 @@ _TURNS: dict[int, Turn] = {}
 _NEW_TURN = threading.Lock()
 
 
-def _turn(experiment: Experiment) -> Turn:
+def turn_of(experiment: Experiment) -> Turn:
+    """Return what this process keeps of an experiment."""
     with _NEW_TURN:
         if id(experiment) not in _TURNS:
             _TURNS[id(experiment)] = Turn()
@@ -100,14 +103,14 @@ def _turn(experiment: Experiment) -> Turn:
 
 def running_strategy(experiment: Experiment) -> GenerationStrategy | None:
     """The strategy that this process has last asked for trials; None if it has asked none."""
-    found = _turn(experiment).strategy
+    found = turn_of(experiment).strategy
     return None if found is None else found()
 
 
 @contextmanager
 def turn_at(experiment: Experiment) -> Iterator[Turn]:
     """Wait for one's turn at an experiment, and have it meanwhile; to have it twice is no harm."""
-    turn = _turn(experiment)
+    turn = turn_of(experiment)
     turn.lock.acquire()
     while not turn.is_free(experiment):
         turn.lock.release()

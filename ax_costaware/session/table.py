@@ -20,6 +20,7 @@ from ax.exceptions.core import UserInputError
 from ax_costaware.ax_bridge.attached import PastRow, attach_completed
 from ax_costaware.ax_bridge.checks import check_optimization_config
 from ax_costaware.ax_bridge.client import SessionClient, holding_lock, open_session
+from ax_costaware.ax_bridge.log import log_spending
 from ax_costaware.ax_bridge.records import CHARGED, problem_of
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods import Method, PastTrial, Problem
@@ -95,7 +96,9 @@ def attach_table(client: SessionClient, frame: pd.DataFrame, charge: bool = Fals
     _warn_out_of_bounds(table, rows)
     if not charge:
         rows = [(arm, {**record, CHARGED: False}) for arm, record in rows]
-    return attach_completed(experiment, rows, session.client)
+    indices = attach_completed(experiment, rows, session.client)
+    log_spending(experiment, method, indices[-1])
+    return indices
 
 
 class _Table:
