@@ -216,7 +216,7 @@ class InitialNode(MethodNode):
                 generator_state_after_gen=None if run is None else run._generator_state_after_gen,
             )
             run._generation_node_name = self.name
-        return recorded(run, decision, problem, method)
+        return recorded(run, decision, problem, method, experiment)
 
     def _stop_of_silence(self, method: Method) -> Stop | None:
         """That no trial that was completed, of two designs or more, has all outcomes it is to have.

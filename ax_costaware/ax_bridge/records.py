@@ -135,7 +135,7 @@ def problem_of(
     # In earlier trials, of parameters that were added while the experiment ran.
     added = experiment.search_space.backfill_values()
     with ax_errors():
-        check_fixed(by_caller, space)
+        check_fixed(by_caller, space.parameters, space.order)
         fixed = {name: experiment.parameters[name].cast(value) for name, value in fixed.items()}
         space = space.held_at(fixed)
         check_complete((trial for trial in trials if trial.counts), space)

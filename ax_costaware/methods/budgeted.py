@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import change_over
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import ROUNDING, LedgerEntry, PastTrial, change_overs, ledger_of
@@ -192,6 +193,25 @@ class Budgeted:
     def groups(self) -> Sequence[str]:
         """All that ``group_of`` may say, in the order in which it is shown."""
         return ()
+
+    def check_costs_of(self, declared_by: type[Budgeted], argument: str, *names: str) -> None:
+        """Refuse a subclass that overrides a cost where the search reads another one.
+
+        Args:
+            declared_by: The class whose search it is.
+            argument: Where that reads costs from.
+            names: The methods that a subclass may not override.
+
+        Raises:
+            InputError: By the class and the method.
+        """
+        for name in names:
+            if getattr(type(self), name) is not getattr(declared_by, name):
+                raise InputError(
+                    f"{type(self).__name__}.{name}: expected that of {declared_by.__name__}, whose "
+                    f"search reads costs from {argument} alone, so that other costs would be "
+                    "charged than are searched by. Declare costs there, or derive from Method."
+                )
 
     # What is left
 

@@ -22,7 +22,7 @@ from ax_costaware.methods.change_overs import SAME_VALUE
 from ax_costaware.methods.constraints import feasible_first
 from ax_costaware.methods.failures import is_near_failures
 from ax_costaware.methods.model import GIVEN, FixedHyperparameters, ModelOptions
-from ax_costaware.methods.parameters import Row
+from ax_costaware.methods.parameters import Parameter, Row
 from ax_costaware.methods.past import PastTrial
 from ax_costaware.methods.problem import Best, Decision, Problem, Stop
 from ax_costaware.methods.trial_times import TrialTimes
@@ -141,6 +141,11 @@ class Method(Budgeted, ABC):
     def reads(self) -> tuple[str, ...]:
         """Metrics beside the objective that the method reads."""
         return () if self.cost_metric is None else (self.cost_metric,)
+
+    @property
+    def latent(self) -> Mapping[str, Parameter]:
+        """Parameters of what is deployed, by name, where that is no trial: by default none."""
+        return {}
 
     def progress(self, ranges: Collection[str]) -> str | None:
         """The parameter in whose units trials report progress that is learned from; None: none.

@@ -20,7 +20,13 @@ from ax_costaware.acquisition.log_cost import CostFunction as CostOfPoints
 from ax_costaware.acquisition.log_cost import log_cost_function
 from ax_costaware.exceptions import InputError
 from ax_costaware.methods.change_overs import costs_left_out, kept_settings
-from ax_costaware.methods.costs import check_cost, cost_of, known_cost, named_cost
+from ax_costaware.methods.costs import (
+    check_cost,
+    cost_of,
+    known_cost,
+    named_cost,
+    searched_cost,
+)
 from ax_costaware.methods.method import Method
 from ax_costaware.methods.parameters import Row
 from ax_costaware.methods.past import (
@@ -95,6 +101,8 @@ class PricedMethod(Method):
     def __post_init__(self) -> None:
         one_of(self.learn_failures, "learn_failures", (False, True, "abandoned"))
         check_fields(self, cost=_checked_cost, lmbda=positive_number_or_none)
+        learned = () if self.cost_metric is None else ("cost_at",)
+        self.check_costs_of(PricedMethod, f"cost={self.cost!r}", "costs_at", *learned)
         one_of(self.cost_model, "cost_model", COST_MODELS)
         check_fields(self, initial_share=_share_or_none)
         super().__post_init__()
@@ -149,7 +157,7 @@ class PricedMethod(Method):
                 f"cost={self.cost!r} is the objective: expected another metric, in which the cost "
                 "of each trial is reported."
             )
-        check_cost(problem, self.base_cost, self)
+        check_cost(problem, searched_cost(self.base_cost, self, PricedMethod.cost_at), self)
         if self.cost_metric is not None:
             check_reported_costs(self, problem)
 
@@ -237,7 +245,8 @@ def cost_function(method: PricedMethod, problem: Problem) -> CostOfPoints:
         NothingToLearnFrom: If costs are learned, and none was reported yet.
     """
     if method.cost_metric is None:
-        return known_cost(method.base_cost, method.cost_at, problem.space)
+        cost = searched_cost(method.base_cost, method, PricedMethod.cost_at)
+        return known_cost(cost, method.cost_at, problem.space)
     check_reported_costs(method, problem)
     lost = [trial.index for trial in problem.trials if trial.has_lost_value]
     costs_by_trial = costs_of_runs(problem.trials, method).items()
